@@ -1,0 +1,121 @@
+"""From the address of a link to its number, with one statement a page at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from smartcrawl.items import Address, Page
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.urls import Scope, Trackers, digest, host_key, normalize
+
+_CACHE = 40_000  #: addresses in each of two generations
+_OUTSIDE = 0  #: number of what lies out of scope
+
+Register = Callable[[int, bytes, str, str, str], None]
+
+
+class AddressBook:
+    """Knows the numbers of addresses: from a cache, from open batches, from the registry.
+
+    What a batch registers is in the registry only when it is committed; until then it is
+    served from memory.
+    """
+
+    def __init__(
+        self, reader: PageReader, new_number: Callable[[], int], trackers: Trackers
+    ) -> None:
+        self._reader = reader
+        self._new_number = new_number
+        self._trackers = trackers
+        self._young: dict[str, int] = {}
+        self._old: dict[str, int] = {}
+        self._ids: dict[bytes, int] = {}
+        self._uncommitted: dict[int, Address] = {}
+
+    def numbers(self, urls: Iterable[str], scope: Scope, register: Register) -> list[int]:
+        """Return the distinct numbers of those ``urls`` that are in scope, in their order.
+
+        ``register(number, digest, url, identity, host)`` is called for each new address.
+        """
+        young, old = self._young, self._old
+        found: list[int] = []
+        missing: list[tuple[int, str]] = []
+        for url in urls:
+            number = young.get(url)
+            if number is None:
+                number = old.get(url)
+                if number is None:
+                    missing.append((len(found), url))
+                    number = _OUTSIDE
+                else:
+                    young[url] = number
+            found.append(number)
+        if missing:
+            self._look_up(missing, found, scope, register)
+        if len(young) > _CACHE:
+            self._old, self._young = young, {}
+        return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
+
+    def _look_up(
+        self, missing: list[tuple[int, str]], found: list[int], scope: Scope, register: Register
+    ) -> None:
+        inside: list[tuple[int, str, str, bytes]] = []
+        for place, url in missing:
+            if scope.allows(url):
+                identity = normalize(url, self._trackers)
+                inside.append((place, url, identity, digest(identity)))
+            else:
+                self._young[url] = _OUTSIDE
+        ids = self._ids
+        unknown = {key for _, _, _, key in inside if key not in ids}
+        stored = self._reader.numbers(tuple(unknown))
+        for place, url, identity, key in inside:
+            number = ids.get(key) or stored.get(key)
+            if number is None:
+                number = ids[key] = self._new_number()
+                register(number, key, url, identity, host_key(url))
+            found[place] = self._young[url] = number
+
+    def address(
+        self,
+        number: int,
+        key: bytes,
+        url: str,
+        identity: str,
+        host: str,
+        depth: int,
+        origin: int | None,
+    ) -> Address:
+        """Return a new address, remembered until it is committed."""
+        told = None if identity == url else identity
+        address = self._uncommitted[number] = Address(number, key, url, told, host, depth, origin)
+        return address
+
+    def is_new(self, number: int) -> bool:
+        """Whether a number's address is not in the registry yet."""
+        return number in self._uncommitted
+
+    def committed(self, addresses: Iterable[Address]) -> None:
+        """Forget addresses that the registry knows by now."""
+        for address in addresses:
+            self._uncommitted.pop(address.no, None)
+            self._ids.pop(address.id, None)
+
+    def pages(self, numbers: Sequence[int], since: int) -> list[Page]:
+        """Return the pages of ``numbers`` in their order (PageReader.pages)."""
+        uncommitted = self._uncommitted
+        stored = [number for number in numbers if number not in uncommitted]
+        pages = self._reader.pages(stored, since) if stored else []
+        if len(stored) == len(numbers):
+            return pages
+        by_number = {page.no: page for page in pages}
+        for number in numbers:
+            if number in uncommitted:
+                a = uncommitted[number]
+                by_number[number] = Page(no=number, url=a.url, host=a.host, depth=a.depth)
+        return [by_number[number] for number in numbers if number in by_number]
+
+    def forget(self) -> None:
+        """Forget which addresses are in scope, because the scope moved."""
+        self._young.clear()
+        self._old.clear()

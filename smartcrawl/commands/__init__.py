@@ -1,0 +1,1 @@
+"""The commands of the product; ``scrapy COMMAND --help`` explains each."""

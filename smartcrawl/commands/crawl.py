@@ -1,0 +1,133 @@
+"""``scrapy crawl site``: one run per source, a closing table, an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from argparse import Namespace
+from contextlib import suppress
+from typing import Any
+
+from scrapy.commands.crawl import Command as ScrapyCrawl
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.exceptions import UsageError
+
+from smartcrawl.commands.summary import print_summary
+from smartcrawl.exceptions import RunHeldError, SmartcrawlError
+from smartcrawl.options import Options
+from smartcrawl.run import Run
+from smartcrawl.sources import load
+from smartcrawl.spiders.site import SiteSpider
+
+logger = logging.getLogger(__name__)
+
+COMPLETE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
+_SEVERITY = (COMPLETE, INCOMPLETE, HELD, FAILED)
+
+
+class Command(ScrapyCrawl):
+    """Crawl sources; a spider of the user's own runs as Scrapy runs it."""
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Crawl one address (-a url=https://…), one source of sources.toml (-a source=NAME)"
+            " or all of them (neither). -a force=1 asks for every page without validators,"
+            " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages."
+            " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
+        )
+
+    def process_options(self, args: list[str], opts: Namespace) -> None:
+        """Keep the terminal to the live line, unless a log level was asked for."""
+        super().process_options(args, opts)
+        assert self.settings is not None
+        asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
+        if sys.stderr.isatty() and not asked:
+            self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
+
+    def run(self, args: list[str], opts: Namespace) -> None:
+        """Crawl, source after source: politeness is per host, not per source."""
+        if len(args) != 1:
+            raise UsageError("name one spider, such as: scrapy crawl site -a url=https://…")
+        process = self.crawler_process
+        if args[0] not in process.spider_loader.list():
+            raise UsageError(
+                f"there is no spider {args[0]!r}; there is"
+                f" {', '.join(process.spider_loader.list())}",
+                print_help=False,
+            )
+        spider = process.spider_loader.load(args[0])
+        if not issubclass(spider, SiteSpider):
+            super().run(args, opts)
+            return
+        assert isinstance(process, AsyncCrawlerProcess)
+        try:
+            runs = self._arguments(opts.spargs)
+        except SmartcrawlError as error:
+            _tell(error)
+            self.exitcode = FAILED
+            return
+        asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
+        process.start(stop_after_crawl=False)
+
+    def _arguments(self, given: dict[str, str]) -> list[dict[str, str]]:
+        """Return the spider's arguments for each run: every source, when none is named."""
+        assert self.settings is not None
+        options = Options.of(self.settings)
+        if "url" in given or "source" in given:
+            return [given]
+        declared = load(options.sources_file)
+        names = [name for name, source in declared.items() if source.kind == "site"]
+        return [{**given, "source": name} for name in names] or [given]
+
+    async def _crawl_all(
+        self, process: AsyncCrawlerProcess, spider: type[SiteSpider], runs: list[dict[str, str]]
+    ) -> None:
+        worst = COMPLETE
+        try:
+            for arguments in runs:
+                status, stopped = await self._crawl(process, spider, arguments)
+                worst = max(worst, status, key=_SEVERITY.index)
+                if stopped:
+                    break
+        finally:
+            self.exitcode = worst
+            _stop_reactor()
+
+    async def _crawl(
+        self, process: AsyncCrawlerProcess, spider: type[SiteSpider], arguments: dict[str, str]
+    ) -> tuple[int, bool]:
+        """Crawl one source; return its exit status, and whether a signal stopped it."""
+        crawler = self._create_crawler(spider)
+        try:
+            await process.crawl(crawler, **arguments)
+        except RunHeldError as error:
+            _tell(error)
+            return HELD, False
+        except SmartcrawlError as error:
+            _tell(error)
+            return FAILED, False
+        except Exception:
+            logger.exception("the crawl could not be carried out")
+            return FAILED, False
+        run: Run | None = getattr(crawler.spider, "run", None)
+        if run is None or run.result is None:
+            return FAILED, False
+        print_summary(run, str(crawler.settings["DATA_DIR"]))
+        stopped = crawler.stats.get_value("finish_reason") == "shutdown"
+        if run.failure is not None:
+            _tell(run.failure)
+            return FAILED, stopped
+        return (COMPLETE if run.result.complete else INCOMPLETE), stopped
+
+
+def _tell(error: SmartcrawlError) -> None:
+    print(f"crawl: {error}", file=sys.stderr)
+
+
+def _stop_reactor() -> None:
+    reactor: Any = sys.modules["twisted.internet.reactor"]
+    with suppress(Exception):  # a signal may have stopped it already
+        reactor.stop()

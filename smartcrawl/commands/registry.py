@@ -1,0 +1,90 @@
+"""``scrapy registry``: every record, for people, scripts and spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+import apsw
+
+from smartcrawl.cli import RegistryCommand, print_table
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.registry.reports import RECORD_KEYS, records
+from smartcrawl.rules.model import Status
+
+_COLUMNS = (
+    "status",
+    "httpStatusCode",
+    "lastOutcome",
+    "depth",
+    "lastChecked",
+    "url",
+    "errorMessage",
+)
+_STATUSES = {status.word.lower(): status for status in Status}
+
+
+class Command(RegistryCommand):
+    """List the records."""
+
+    formats: ClassVar = ("table", "jsonl", "csv")
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "List what the registry knows of every page"
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        words = ", ".join(status.word for status in Status)
+        parser.add_argument("--status", metavar="X", help=f"only this status: {words}")
+        parser.add_argument("--output", metavar="FILE", help="write to FILE, not to the terminal")
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Print the records."""
+        status = None
+        if opts.status is not None:
+            status = _STATUSES.get(opts.status.lower())
+            if status is None:
+                words = ", ".join(status.word for status in Status)
+                raise RegistryError(f"{opts.status!r} is no status; there are {words}")
+        rows = records(connection, sources=sources, status=status)
+        with _opened(opts.output) as file:
+            if opts.format == "jsonl":
+                for row in rows:
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            elif opts.format == "csv":
+                writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+            else:
+                print_table(_COLUMNS, rows, file=file)
+
+
+@contextmanager
+def _opened(output: str | None) -> Iterator[IO[Any]]:
+    """Give the file to write to; a file appears whole or not at all."""
+    if output is None:
+        yield sys.stdout
+        return
+    path = Path(output)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise RegistryError(f"cannot write {path} ({error.strerror})") from error

@@ -1,0 +1,94 @@
+"""``scrapy search``: ask the embedded index."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+import apsw
+from rich.console import Console
+from rich.markup import escape
+from scrapy.exceptions import UsageError
+
+from smartcrawl.cli import RegistryCommand, print_json
+from smartcrawl.registry.reports import iso
+from smartcrawl.sinks.sqlite import Hit, search
+
+_OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text
+
+
+class Command(RegistryCommand):
+    """Search what was crawled."""
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options] QUERY"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Search the pages that were crawled"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Search the pages that were crawled, best first. All words must occur; where no"
+            ' page has them all, any of them counts. "Quoted words" stay together.'
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--limit", type=_limit, default=10, metavar="N", help="at most N pages (default: 10)"
+        )
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Print the hits."""
+        query = " ".join(args)
+        if not query.strip():
+            raise UsageError("say what to search for, such as: scrapy search 'two words'")
+        if opts.format == "json":
+            hits = search(
+                connection, query, sources=sources, limit=opts.limit, marks=("<em>", "</em>")
+            )
+            print_json([_as_json(hit) for hit in hits])
+            return
+        hits = search(connection, query, sources=sources, limit=opts.limit, marks=(_OPEN, _CLOSE))
+        console = Console(highlight=False, soft_wrap=True)
+        for number, hit in enumerate(hits, 1):
+            lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
+            console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]{lost}")
+            console.print(f"   [green]{escape(hit.url)}[/]")
+            if hit.snippet:
+                console.print(f"   {_marked(hit.snippet)}")
+        if not hits:
+            print(f"nothing found for {query!r}", file=sys.stderr)
+
+
+def _limit(value: str) -> int:
+    number = int(value)
+    if not 1 <= number <= 1000:
+        raise ValueError(value)
+    return number
+
+
+def _marked(snippet: str) -> str:
+    return escape(snippet).replace(_OPEN, "[bold yellow]").replace(_CLOSE, "[/]")
+
+
+def _as_json(hit: Hit) -> dict[str, object]:
+    return {
+        "url": hit.url,
+        "source": hit.source,
+        "title": hit.title,
+        "headings": hit.headings,
+        "snippet": hit.snippet,
+        "score": hit.score,
+        "language": hit.language,
+        "description": hit.description,
+        "lost": hit.lost,
+        "lastChecked": iso(hit.last_checked),
+        "lastChanged": iso(hit.last_changed),
+    }

@@ -1,0 +1,79 @@
+"""The closing table: what a run did, whether it saw everything, and what to do next."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from smartcrawl.rules.model import Word
+from smartcrawl.run import Run
+
+#: What people can do about the reason that a run is incomplete, by its first word.
+REMEDIES = {
+    "seed_failed": "check the address, and whether the server answers",
+    "unreachable": "the server or the network was failing; run again later",
+    "max_pages": "raise or leave out max_pages to see everything",
+    "pending": "the next run goes on with them",
+    "no_pages": "nothing was visited: check the seeds and the scope",
+    "interrupted": "go on with -a resume=1",
+}
+
+
+def print_summary(run: Run, data_dir: str) -> None:
+    """Print the closing table of a finished run."""
+    result = run.result
+    assert result is not None, "a run is summed up when it is over"
+    console = Console(highlight=False, soft_wrap=True)
+    took = (result.finished_at or result.started_at) - result.started_at
+    state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
+    console.print(f"\nRun {result.no} of [bold]{escape(run.source.name)}[/]: {state}, {took} s")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("pages", justify="right")
+    table.add_column("outcome")
+    for word in Word:
+        if count := result.counts.get(word.word, 0):
+            table.add_row(f"{count:,}", word.word)
+    console.print(table)
+    console.print(
+        f"{result.requests:,} requests, {result.conditional_requests:,} of them conditional,"
+        f" {result.not_modified:,} answered 304;"
+        f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
+    )
+    if result.visits and result.not_modified == result.visits:
+        console.print(
+            f"Nothing changed: all {result.visits:,} pages answered 304, no content was written."
+        )
+    for reason in result.reasons:
+        remedy = REMEDIES.get(reason.partition(":")[0], "")
+        console.print(
+            f"[yellow]not complete:[/] {escape(reason)}" + (f" ({remedy})" if remedy else "")
+        )
+    console.print(f"Search it:  {escape(_command('search', data_dir, run.source.name))}")
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes for people.
+
+    >>> _size(999), _size(1_234_567)
+    ('999 B', '1.2 MB')
+    """
+    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while value >= 1000 and len(units) > 1:
+        value /= 1000
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
+
+
+def _command(name: str, data_dir: str, source: str) -> str:
+    program = Path(sys.argv[0])
+    shown = os.path.relpath(program) if program.is_absolute() else str(program)
+    if shown.startswith(".."):
+        shown = program.name
+    told = "" if data_dir == ".smartcrawl" else f" -s DATA_DIR={shlex.quote(data_dir)}"
+    return f"{shown} {name}{told} --source {shlex.quote(source)} 'your words'"

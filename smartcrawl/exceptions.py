@@ -1,0 +1,56 @@
+"""What can go wrong: each message says what happened, to what, and what the reader should do."""
+
+from __future__ import annotations
+
+
+class SmartcrawlError(Exception):
+    """Anything that smartcrawl tells its operator as a message, without a traceback."""
+
+
+class SettingError(SmartcrawlError):
+    """A setting has a value that it does not take."""
+
+
+class SourceError(SmartcrawlError):
+    """A source is not declared, or declared wrongly."""
+
+
+class RegistryError(SmartcrawlError):
+    """The registry could not be opened, read or written."""
+
+
+class RegistryVersionError(RegistryError):
+    """The registry was written by another version of smartcrawl."""
+
+
+class RunHeldError(SmartcrawlError):
+    """Another process crawls this source.
+
+    Not a fault: two runs of one source would count each absence twice (design.md 5).
+    """
+
+    def __init__(self, source: str, pid: int, host: str, since: str) -> None:
+        super().__init__(
+            f"{source} is being crawled by process {pid} on {host} since {since}:"
+            f" wait until that run ends, or stop it there with kill -INT {pid}"
+        )
+        self.source = source
+        self.pid = pid
+        self.host = host
+        self.since = since
+
+
+class SinkError(SmartcrawlError):
+    """Content could not be written to where it is searched."""
+
+
+class RobotsDisallowedError(SmartcrawlError):
+    """The rules of a host forbid an address: the page is excluded."""
+
+
+class RobotsUnknownError(SmartcrawlError):
+    """The rules of a host could not be had: its pages are unreachable, not excluded."""
+
+
+class AddressRefusedError(SmartcrawlError):
+    """A host name leads into a network that this crawler may not ask (ALLOW_NETWORKS)."""

@@ -1,0 +1,173 @@
+"""Beside the road: the life of a run, the delay of each host, and what people see."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from contextlib import suppress
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider, NotConfigured
+from scrapy.extensions.throttle import AutoThrottle
+from scrapy.http import Response
+from scrapy.logformatter import LogFormatter, LogFormatterResult
+
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.middlewares import run_of
+from smartcrawl.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+class RunLifecycle:
+    """Ends a run: hand on depths, seal, settle, report. Each step happens once."""
+
+    def __init__(self, crawler: Crawler, run: Run) -> None:
+        self._crawler = crawler
+        self._run = run
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider."""
+        run = run_of(crawler)
+        if run is None:
+            raise NotConfigured("the spider has no run")
+        lifecycle = cls(crawler, run)
+        crawler.signals.connect(lifecycle.opened, signal=signals.spider_opened)
+        crawler.signals.connect(lifecycle.idle, signal=signals.spider_idle)
+        crawler.signals.connect(lifecycle.closed, signal=signals.spider_closed)
+        return lifecycle
+
+    def opened(self) -> None:
+        """Say what begins, and what an earlier process left behind."""
+        run = self._run
+        if run.opened.interrupted is not None:
+            logger.warning(
+                "run %d of %s was interrupted and is closed now; this is a new run"
+                " (-a resume=1 would have gone on with it)",
+                run.opened.interrupted,
+                run.source.name,
+            )
+        verb = "goes on" if run.opened.resumed else "begins"
+        logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
+
+    def idle(self) -> None:
+        """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
+        run = self._run
+        if not run.frontier.lowered or run.failure is not None:
+            return
+        with suppress(RegistryError):  # the commit that failed has told so itself
+            run.submit(int(time.time()))
+            run.drain()
+            run.relax()
+        engine = self._crawler.engine
+        scheduler = engine.scheduler
+        request = scheduler.next_request() if scheduler is not None else None
+        if request is not None:
+            engine.crawl(request)  # wakes the engine; DontCloseSpider alone would not
+            raise DontCloseSpider
+
+    async def closed(self, reason: str) -> None:
+        """Seal the run, or close it as interrupted."""
+        run = self._run
+        try:
+            await asyncio.to_thread(run.finish, reason, int(time.time()))
+        except RegistryError as error:
+            run.failure = run.failure or error
+            logger.error("%s", error)
+
+
+class DelayControl(AutoThrottle):
+    """Scrapy's AutoThrottle, except that a 304 may lower the delay.
+
+    AutoThrottle lowers it on a 200 only, because error pages come fast; a 304 is a healthy
+    answer, and a refresh of unchanged pages would otherwise keep its first delay for ever.
+    """
+
+    def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
+        if response.status != 304:
+            super()._adjust_delay(slot, latency, response)
+            return
+        target = latency / self.target_concurrency
+        delay = max(target, (slot.delay + target) / 2)
+        slot.delay = min(max(self.mindelay, delay), self.maxdelay)
+
+
+class Progress:
+    """One live line on a terminal, plain log lines elsewhere."""
+
+    def __init__(self, crawler: Crawler, run: Run, *, interval: float) -> None:
+        self._run = run
+        self._interval = interval
+        self._started = time.monotonic()
+        self._live: Live | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider."""
+        run = run_of(crawler)
+        if run is None:
+            raise NotConfigured("the spider has no run")
+        progress = cls(crawler, run, interval=0.5 if sys.stderr.isatty() else 30)
+        crawler.signals.connect(progress.opened, signal=signals.spider_opened)
+        crawler.signals.connect(progress.closed, signal=signals.spider_closed)
+        return progress
+
+    def opened(self) -> None:
+        """Begin to tell."""
+        self._started = time.monotonic()
+        if sys.stderr.isatty():
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        self._task = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            line = self.line(time.monotonic() - self._started)
+            if self._live is not None:
+                self._live.update(Text(line), refresh=True)
+            else:
+                logger.info("%s", line)
+
+    def line(self, elapsed: float) -> str:
+        """Return the line: done/queued, pages/s, share of 304, new and modified, time left."""
+        progress, queued = self._run.progress, len(self._run.frontier)
+        rate = progress.visits / elapsed if elapsed > 0 else 0.0
+        share = 100 * progress.not_modified / progress.visits if progress.visits else 0
+        left = f", about {queued / rate:.0f} s left" if rate else ""
+        return (
+            f"{self._run.source.name}: {progress.visits} done, {queued} queued,"
+            f" {rate:.1f} pages/s, {share:.0f} % 304, {progress.words.get('new', 0)} new,"
+            f" {progress.words.get('modified', 0)} modified{left}"
+        )
+
+    def closed(self) -> None:
+        """Stop telling."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._live is not None:
+            self._live.stop()
+
+
+class QuietLog(LogFormatter):
+    """No line for each page and item: counts and the registry tell more, and cost less."""
+
+    def crawled(self, request: Request, response: Response, spider: Spider) -> None:  # type: ignore[override]  # Scrapy documents None as "do not log"
+        """Log nothing."""
+
+    def scraped(self, item: Any, response: Any, spider: Spider) -> None:  # type: ignore[override]  # likewise
+        """Log nothing."""
+
+    def download_error(self, *args: Any, **kwargs: Any) -> LogFormatterResult:
+        """Say at DEBUG what the registry records as the page's outcome anyway."""
+        result = super().download_error(*args, **kwargs)
+        return LogFormatterResult(level=logging.DEBUG, msg=result["msg"], args=result["args"])

@@ -1,0 +1,43 @@
+"""What the elements of HTML are to the text of a page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# fmt: off
+
+#: Holds no text of the page, or none a reader sees.
+MUTED: Final = frozenset({
+    "annotation", "annotation-xml", "iframe", "noembed", "noframes", "noscript", "script", "style",
+    "svg", "template", "title",
+})
+#: Boilerplate, within a line.
+CONTROLS: Final = frozenset({"button", "datalist", "input", "option", "select", "textarea"})
+#: Boilerplate, as a block.
+ASIDES: Final = frozenset({"aside", "nav", "search"})
+#: Boilerplate unless they belong to ``<main>`` or an ``<article>``.
+EDGES: Final = frozenset({"footer", "header"})
+#: Blocks whose class and id may say that they are boilerplate.
+CONTAINERS: Final = frozenset({
+    "center", "details", "div", "dl", "form", "ol", "section", "table", "ul",
+})
+BLOCKS: Final = frozenset({
+    "address", "blockquote", "body", "br", "caption", "dd", "dialog", "dir", "dt", "fieldset",
+    "figcaption", "figure", "frameset", "hgroup", "hr", "legend", "li", "menu", "optgroup", "p",
+    "summary", "tbody", "tfoot", "thead",
+})
+CELLS: Final = frozenset({"td", "th"})
+#: White space counts.
+LAID_OUT: Final = frozenset({"listing", "pre", "xmp"})
+#: Level by tag.
+HEADINGS: Final = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
+
+#: ARIA roles of boilerplate.
+ROLES: Final = frozenset({"banner", "complementary", "contentinfo", "navigation", "search"})
+#: Words in class and id of containers that are boilerplate on any site.
+WORDS: Final = frozenset({
+    "breadcrumb", "breadcrumbs", "cookie-banner", "cookie-consent", "menu", "nav", "navbar",
+    "navfooter", "navheader", "navigation", "related", "sidebar", "sphinxsidebar", "toc",
+})
+#: Text of links from a heading to itself.
+PERMALINKS: Final = frozenset({"", "#", "¶", "§", "\u200b", "\uf0c1", "🔗"})

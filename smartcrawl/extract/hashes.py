@@ -1,0 +1,49 @@
+"""The hashes that decide "modified" and "clone"."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from smartcrawl.items import Document
+
+
+def body_hash(body: bytes) -> bytes:
+    """Return the SHA-256 of the body after content-encoding: 32 bytes.
+
+    Source: RD-19.
+    """
+    return sha256(body).digest()
+
+
+def text_hash(document: Document) -> bytes:
+    """Return the SHA-256 of the text, headings included, in UTF-8: 32 bytes.
+
+    Source: R0-32, R0-46.
+    """
+    return sha256(_utf8(document.text)).digest()
+
+
+def content_hash(document: Document) -> bytes:
+    """Return the SHA-256 over every field that is indexed: 32 bytes.
+
+    In this order: title, description, language, sections (level, heading, text), images (source,
+    text). Each field is preceded by its length and each list by its count, so no text can pass
+    for another field. Links, canonical, robots, charset and type do not count.
+
+    Source: R0-32, R0-46, G-21; design.md 5.
+    """
+    parts = [document.title, document.description, document.language, str(len(document.sections))]
+    for section in document.sections:
+        parts += (str(section.level), section.heading, section.text)
+    parts.append(str(len(document.images)))
+    for image in document.images:
+        parts += image
+    digest = sha256()
+    for part in parts:
+        field = _utf8(part)
+        digest.update(len(field).to_bytes(8, "big") + field)
+    return digest.digest()
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="surrogatepass")

@@ -1,0 +1,105 @@
+"""From the hrefs of a page to absolute links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import can_ada
+
+from smartcrawl.items import Link
+
+MAX_LINKS: Final = 50_000  #: distinct links kept of one page
+
+_HTTP: Final = ("http://", "https://")
+_REFRESH: Final = re.compile(
+    r"[\d.]*\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.*))", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclass(slots=True)
+class Reference:
+    """A link as written. ``nofollow`` is true while all its occurrences say so."""
+
+    href: str
+    type: str
+    nofollow: bool
+    anchor: str = ""
+
+
+def base_url(url: str, href: str | None = None) -> can_ada.URL:
+    """Return what the links of the page at ``url`` are joined with, without credentials.
+
+    ``href`` is that of ``<base>``; nonsense and other schemes than http(s) are passed over.
+
+    Raises:
+        ValueError: ``url`` is not absolute.
+
+    Source: R0-17, R1-25; HTML Standard, section 4.2.3.
+    """
+    base = can_ada.parse(url)
+    if href:
+        try:
+            inner = base + href
+        except ValueError:
+            pass
+        else:
+            base = inner if str(inner).startswith(_HTTP) else base
+    base.username = base.password = base.hash = ""
+    return base
+
+
+def join(base: can_ada.URL, href: str) -> str | None:
+    """Return ``href`` as an absolute URL without fragment and credentials.
+
+    None if it is nonsense or leads elsewhere than http(s).
+
+    Source: RD-15; URL Standard, section 4.4.
+    """
+    try:
+        joined = base + href.partition("#")[0]
+    except ValueError:
+        return None
+    url = str(joined)
+    if not url.startswith(_HTTP):
+        return None
+    if "@" in url and joined.has_credentials():
+        joined.username = joined.password = ""
+        return str(joined)
+    return url
+
+
+def resolve(
+    references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL
+) -> tuple[Link, ...]:
+    """Return the distinct links of a page in document order, at most ``MAX_LINKS``.
+
+    The first occurrence counts, but ``nofollow`` holds only when all say so. Links to ``page``
+    itself are left out.
+
+    Source: M-02, R0-17, RD-15.
+    """
+    itself = str(page)
+    links: dict[str, Link] = {}
+    for found in references:
+        url = join(base, found.href)
+        if url is None or url == itself:
+            continue
+        known = links.get(url)
+        if known is None:
+            if len(links) < MAX_LINKS:
+                links[url] = Link(url, found.anchor, found.type, found.nofollow)
+        elif known.nofollow and not found.nofollow:
+            links[url] = known._replace(nofollow=False)
+    return tuple(links.values())
+
+
+def refresh_target(content: str) -> str:
+    """Return the address in ``<meta http-equiv=refresh content=...>``, or an empty string.
+
+    Source: HTML Standard, section 4.2.5.3 ("shared declarative refresh steps").
+    """
+    match = _REFRESH.match(content.strip())
+    return next(filter(None, match.groups()), "").strip() if match else ""

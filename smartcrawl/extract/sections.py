@@ -1,0 +1,90 @@
+"""From the tokens of a page to its sections: white space, lines, rows, headings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from smartcrawl.items import Section
+
+# Marks between the texts of a page. A source that holds such a character gains white space by it.
+BREAK: Final = "\0"  #: the end of a line
+CELL: Final = "\4"  #: the end of a table cell: joined with the next by a space
+ROW: Final = "\5"  #: the end of a table row
+_SPACE: Final = "\1"  #: a space that counts
+_TAB: Final = "\2"
+_NEWLINE: Final = "\3"
+
+Span = tuple[int, int]  #: first token and the one after the last
+
+
+class Heading(NamedTuple):
+    """Where a heading lies among the tokens. ``level`` is 1 to 6."""
+
+    start: int
+    end: int
+    level: int
+
+
+def line(text: str) -> str:
+    """Return ``text`` as one line with single spaces and without marks."""
+    for mark in (BREAK, CELL, ROW, _SPACE, _TAB, _NEWLINE):
+        if mark in text:
+            text = text.replace(mark, " ")
+    return " ".join(text.split())
+
+
+def keep_layout(token: str) -> str:
+    """Return ``token`` with white space that ``sections`` does not collapse (``<pre>``)."""
+    return (
+        token.replace(" ", _SPACE)
+        .replace("\xa0", _SPACE)
+        .replace("\t", _TAB)
+        .replace("\r\n", _NEWLINE)
+        .replace("\n", _NEWLINE)
+        .replace("\r", _NEWLINE)
+    )
+
+
+def sections(
+    tokens: Sequence[str], headings: Iterable[Heading], excluded: Iterable[Span]
+) -> tuple[Section, ...]:
+    """Return the sections of a page without what lies in ``excluded``.
+
+    One line for each block and each table row, blank lines only where layout is kept. A heading
+    without text starts no section.
+    """
+    kept = list(tokens)
+    for start, end in excluded:
+        kept[start:end] = [BREAK] * (end - start)
+    found: list[Section] = []
+    level, title, begin = 0, "", 0
+    for heading in headings:
+        following = line("".join(kept[heading.start : heading.end]))
+        if not following:
+            continue
+        text = _lines(kept[begin : heading.start])
+        if title or text:
+            found.append(Section(level, title, text))
+        level, title, begin = heading.level, following, heading.end
+    text = _lines(kept[begin:])
+    if title or text:
+        found.append(Section(level, title, text))
+    return tuple(found)
+
+
+def _lines(tokens: Iterable[str]) -> str:
+    text = "".join(tokens)
+    if CELL in text:
+        text = " ".join(part.strip("\0 \t\r\n\f") for part in text.split(CELL))
+    if ROW in text:
+        text = text.replace(ROW, BREAK)
+    lines = [" ".join(block.split()) for block in text.split(BREAK)]
+    if _SPACE in text or _TAB in text or _NEWLINE in text:
+        lines = [_laid_out(text) for text in lines]
+    return "\n".join(filter(None, lines))
+
+
+def _laid_out(text: str) -> str:
+    text = text.replace(_SPACE, " ").replace(_TAB, "\t").replace(_NEWLINE, "\n")
+    return text.rstrip().lstrip("\n")

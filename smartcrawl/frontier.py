@@ -1,0 +1,149 @@
+"""What waits for its turn: numbers, breadth first per host, in this process's memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from smartcrawl.items import Page
+
+UNREACHED = 255  #: in ``Frontier.reached``
+DEEPEST = 254  #: in ``Frontier.reached``; deeper pages keep their exact depth aside
+
+_REFILL = 100  #: numbers looked up with one statement
+_READY = 200  #: pages of one host that are kept built; further ones wait as numbers
+_LOOK_AHEAD = 1_000  #: built pages of full hosts beyond which no further host is looked for
+
+
+class Queue:
+    """Numbers, first in first out, four bytes each."""
+
+    def __init__(self) -> None:
+        self._numbers = array("I")
+        self._head = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers) - self._head
+
+    def put(self, number: int) -> None:
+        """Add a number at the end."""
+        self._numbers.append(number)
+
+    def take(self, count: int) -> array[int]:
+        """Take up to ``count`` numbers from the front."""
+        taken = self._numbers[self._head : self._head + count]
+        self._head += len(taken)
+        if self._head > 4096 and self._head * 2 > len(self._numbers):
+            del self._numbers[: self._head]
+            self._head = 0
+        return taken
+
+
+class Frontier:
+    """Every address is offered as a number and leaves it once per run, as a Page.
+
+    ``reached`` holds one byte a number: its depth, or UNREACHED. ``load`` turns numbers
+    into pages with one statement; ``single_host`` says that looking for other hosts behind
+    a full one is pointless.
+    """
+
+    def __init__(
+        self, load: Callable[[Sequence[int]], list[Page]], *, single_host: bool = False
+    ) -> None:
+        self.reached = bytearray()
+        self.lowered: set[int] = set()  #: reached before, and now from a shallower page
+        self._deep: dict[int, int] = {}
+        self._load = load
+        self._look_ahead = 1 if single_host else _LOOK_AHEAD
+        self._inbox = Queue()
+        self._ready: dict[str, deque[Page]] = {}
+        self._waiting: dict[str, Queue] = {}
+        self._built = 0
+        self._pending = 0
+
+    def __len__(self) -> int:
+        """How many addresses still wait."""
+        return self._pending
+
+    def grow(self, number: int) -> None:
+        """Make room for numbers up to ``number``."""
+        missing = number + 1 - len(self.reached)
+        if missing > 0:
+            self.reached.extend(
+                bytes([UNREACHED]) * (missing + 1024 if missing < 1024 else missing)
+            )
+
+    def depth(self, number: int) -> int:
+        """Return the smallest depth at which ``number`` was offered in this run."""
+        depth = self.reached[number]
+        return self._deep.get(number, depth) if depth == DEEPEST else depth
+
+    def mark(self, number: int, depth: int) -> None:
+        """Mark a number as reached without offering it: its visit is over (resume)."""
+        self.grow(number)
+        self.reached[number] = min(depth, DEEPEST)
+        if depth >= DEEPEST:
+            self._deep[number] = depth
+
+    def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
+        """Offer numbers at a depth; return those that are news: unreached, or now shallower."""
+        reached, byte = self.reached, min(depth, DEEPEST)
+        news = [number for number in numbers if reached[number] > byte]
+        for number in news:
+            if reached[number] == UNREACHED:
+                self._inbox.put(number)
+                self._pending += 1
+            else:
+                self.lowered.add(number)
+            reached[number] = byte
+            if depth >= DEEPEST:
+                self._deep[number] = depth
+        return news
+
+    def next(self, free: Callable[[str], bool]) -> Page | None:
+        """Return the next page of a host that is ``free``, or None when there is none now."""
+        while True:
+            for host, pages in self._ready.items():
+                if pages and free(host):
+                    page = pages.popleft()
+                    self._built -= 1
+                    self._pending -= 1
+                    self._rotate(host)
+                    return page
+            if not self._refill(free):
+                return None
+
+    def _rotate(self, host: str) -> None:
+        """Let the other hosts have their turn before ``host``."""
+        if len(self._ready) > 1:
+            pages = self._ready.pop(host)
+            if pages or host in self._waiting:
+                self._ready[host] = pages
+
+    def _refill(self, free: Callable[[str], bool]) -> bool:
+        """Build the next pages; False when there is nothing that could go out now."""
+        for host, queue in list(self._waiting.items()):
+            if free(host):
+                pages = self._load(queue.take(_REFILL))
+                if not len(queue):
+                    del self._waiting[host]
+                self._ready.setdefault(host, deque()).extend(pages)
+                self._built += len(pages)
+                return True
+        if not len(self._inbox) or self._built >= self._look_ahead:
+            return False
+        numbers = self._inbox.take(_REFILL)
+        pages = self._load(numbers)
+        self._pending -= len(numbers) - len(pages)
+        for page in pages:
+            self._place(page)
+        return True
+
+    def _place(self, page: Page) -> None:
+        ready = self._ready.setdefault(page.host, deque())
+        if page.host in self._waiting or len(ready) >= _READY:
+            self._waiting.setdefault(page.host, Queue()).put(page.no)
+        else:
+            ready.append(page)
+            self._built += 1

@@ -1,0 +1,187 @@
+"""What moves through a run: what a page says, and what one visit found."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.rules.reindex import Verdict
+
+
+class Link(NamedTuple):
+    """One outgoing link of a page, before any filter (M-02).
+
+    ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
+    ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``. ``nofollow`` is
+    true    for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document.
+    """
+
+    url: str
+    anchor: str
+    type: str
+    nofollow: bool
+
+
+class Image(NamedTuple):
+    """One image of a page. ``src`` is as written, so that equal bodies have equal hashes."""
+
+    src: str
+    alt: str
+
+
+class Section(NamedTuple):
+    """One heading (``level`` 1 to 6, or 0 before the first) and the text below it."""
+
+    level: int
+    heading: str
+    text: str
+
+
+class Chunk(NamedTuple):
+    """A searchable part of a document: heading path, outermost first, and ≤ 1,500 characters."""
+
+    headings: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What one body says. Nothing in it depends on the configuration of the crawl."""
+
+    title: str = ""
+    description: str = ""
+    language: str = ""  #: ISO 639-1, empty when unsure
+    sections: tuple[Section, ...] = ()
+    images: tuple[Image, ...] = ()
+    links: tuple[Link, ...] = ()  #: unfiltered, distinct by URL, in document order
+    canonical: str | None = None  #: absolute URL
+    noindex: bool = False  #: meta robots
+    nofollow: bool = False  #: meta robots
+    charset: str = ""  #: as used for decoding
+    content_type: str = ""  #: MIME type without parameters
+
+    @property
+    def text(self) -> str:
+        """Headings and text in reading order, one block a line."""
+        return "\n".join(part for s in self.sections for part in (s.heading, s.text) if part)
+
+
+@dataclass(slots=True)
+class Page:
+    """One address when its turn comes: what the registry holds, and how to ask for it."""
+
+    no: int
+    url: str  #: the spelling to request
+    host: str  #: host, or host:port beside 80 and 443
+    depth: int
+    standing: Standing = Standing.BARE
+    status: Status = Status.PENDING
+    effective_status: int | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    body_hash: bytes | None = None
+    content: int | None = None  #: content.no
+    content_length: int = 0  #: bytes on the wire of the body that is held
+    configuration: int = 0  #: fingerprint.no of its extraction
+    scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
+    targets: bytes | None = None  #: packed uint32 numbers; None without stored links
+    raw: bytes | None = None  #: packed raw links, read when ``targets`` are of another scope
+
+
+@dataclass(slots=True)
+class Visit:
+    """One attempt to fetch, whatever came of it; the pipelines fill it in on its way."""
+
+    page: Page
+    outcome: Outcome
+    http_status: int | None = None  #: or extended status (rules.model.Fault)
+    url: str = ""  #: the spelling that was asked last
+    error: str | None = None  #: for people, at most 1,024 characters
+    conditional: bool = False
+    requests: int = 0  #: HTTP requests that it took
+    conditional_requests: int = 0
+    wire_bytes: int = 0  #: body bytes as they came, hops and retries included
+    content_length: int = 0  #: of the last body, as it came
+    response_ms: int = 0
+    etag: str | None = None
+    last_modified: str | None = None
+    content_type: str = ""  #: header value
+    content_encoding: str | None = None
+    robots_tag: str = ""  #: X-Robots-Tag
+    location: str | None = None  #: absolute target of a redirect
+    body: bytes | None = None  #: after Content-Encoding; dropped once extracted
+    document: Document | None = None
+    body_hash: bytes | None = None
+    text_hash: bytes | None = None
+    content_hash: bytes | None = None
+    links: bytes | None = None  #: packed raw links to store; None: the stored ones stay
+    links_count: int = 0
+    targets: bytes = b""  #: of ``links``, packed uint32 numbers
+    scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
+    chunks: list[Chunk] = field(default_factory=list)
+    verdict: Verdict | None = None
+
+    @property
+    def action(self) -> Action:
+        """The action that DecidePipeline chose."""
+        assert self.verdict is not None, "a Visit is decided before it is committed"
+        return self.verdict.action
+
+
+class Address(NamedTuple):
+    """An address that a run met for the first time."""
+
+    no: int
+    id: bytes  #: SHA-256 of the normalized source
+    url: str
+    identity: str | None  #: the normalized source when it differs from ``url``
+    host: str
+    depth: int
+    discovered_from: int | None
+
+
+@dataclass(slots=True)
+class HostTally:
+    """What one batch adds to a host's statistics."""
+
+    crawled: int = 0
+    failed: int = 0
+    bytes: int = 0
+    response_ms: int = 0
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes. It is full at about 50 ms of write lock (design.md 5)."""
+
+    addresses: list[Address] = field(default_factory=list)
+    reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
+    touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
+    retargeted: list[tuple[int, int, bytes]] = field(default_factory=list)  #: no, scope, targets
+    visits: list[Visit] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
+    hosts: dict[str, HostTally] = field(default_factory=dict)
+    text: int = 0  #: characters of new text
+
+    MAX_VISITS: ClassVar = 40
+    MAX_TOUCHED: ClassVar = 500
+    MAX_TEXT: ClassVar = 1_000_000  #: characters
+    MAX_ADDRESSES: ClassVar = 5_000
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch should be written now."""
+        return (
+            len(self.visits) >= self.MAX_VISITS
+            or len(self.touched) >= self.MAX_TOUCHED
+            or self.text >= self.MAX_TEXT
+            or len(self.addresses) >= self.MAX_ADDRESSES
+        )
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.addresses or self.reached or self.touched or self.visits or self.retargeted
+        )

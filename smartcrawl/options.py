@@ -1,0 +1,179 @@
+"""The settings of a run, read and validated once, before the first request."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Any, Self
+
+from smartcrawl.exceptions import SettingError
+from smartcrawl.urls import Trackers
+
+EXTRACTION_VERSION = 1  #: raised when the same body gives another document, links or chunks
+
+#: Scrapy's own numbers that are checked here, with their least value.
+SCRAPY_LIMITS = {
+    "CONCURRENT_REQUESTS": 1,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    "DOWNLOAD_DELAY": 0,
+    "DOWNLOAD_TIMEOUT": 0.001,
+    "DOWNLOAD_MAXSIZE": 0,
+    "RETRY_TIMES": 0,
+    "AUTOTHROTTLE_START_DELAY": 0,
+    "AUTOTHROTTLE_MAX_DELAY": 0,
+    "AUTOTHROTTLE_TARGET_CONCURRENCY": 0.001,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices that the operator has. The manual is docs/settings.md."""
+
+    data_dir: Path
+    registry: Path  #: file of the SQLite registry
+    sources_file: Path
+    depth_limit: int = 0
+    content_hash_basis: str = "auto"
+    allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    trackers: Trackers = field(default_factory=Trackers)
+    out_of_scope_policy: str = "orphan"
+    lost_threshold: int = 3
+    lost_min_age: int = 0  #: seconds
+    lost_purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: any
+    orphan_threshold: int = 3
+    orphan_min_age: int = 0  #: seconds
+    sweep_max_ratio: float = 0.1
+    sweep_min_count: int = 10
+    trust_sample_ratio: float = 0.0
+    robots_ttl: int = 86_400  #: seconds
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the options; a wrong value fails before the first request.
+
+        Raises:
+            SettingError: naming the setting, its value, and what it takes.
+        """
+        for name, least in SCRAPY_LIMITS.items():
+            _number(settings, name, least=least)
+        data_dir = _folder(settings)
+        return cls(
+            data_dir=data_dir,
+            registry=_registry(settings, data_dir),
+            sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
+            depth_limit=_whole(settings, "DEPTH_LIMIT"),
+            content_hash_basis=_one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
+            allow_networks=_networks(settings, "ALLOW_NETWORKS"),
+            trackers=Trackers(
+                prefixes=_words(settings, "TRACKING_PARAM_PREFIXES"),
+                names=frozenset(_words(settings, "TRACKING_PARAM_NAMES")),
+            ),
+            out_of_scope_policy=_one_of(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
+            lost_threshold=_whole(settings, "LOST_THRESHOLD", least=1),
+            lost_min_age=_whole(settings, "LOST_MIN_AGE"),
+            lost_purge_statuses=_statuses(settings, "LOST_PURGE_STATUSES"),
+            orphan_threshold=_whole(settings, "ORPHAN_THRESHOLD", least=1),
+            orphan_min_age=_whole(settings, "ORPHAN_MIN_AGE"),
+            sweep_max_ratio=_number(settings, "SWEEP_MAX_RATIO", least=0, most=1),
+            sweep_min_count=_whole(settings, "SWEEP_MIN_COUNT"),
+            trust_sample_ratio=_number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
+            robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
+        )
+
+    @property
+    def configuration(self) -> bytes:
+        """Fingerprint (16 bytes) of what shapes a document out of a body (M-15)."""
+        text = f"{EXTRACTION_VERSION} {self.content_hash_basis}"
+        return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def _beside_project(value: str, default: str) -> Path:
+    """Return a path; the default lies beside scrapy.cfg, anything else is taken as given."""
+    if value == default:
+        here = Path.cwd()
+        for folder in (here, *here.parents):
+            if (folder / "scrapy.cfg").exists():
+                return folder / default
+    return Path(value).expanduser().absolute()
+
+
+def _folder(settings: Mapping[str, Any]) -> Path:
+    value = str(settings["DATA_DIR"]).strip()
+    if not value:
+        raise SettingError("DATA_DIR is empty: name a folder that this user may write to")
+    return _beside_project(value, ".smartcrawl")
+
+
+def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path:
+    url = str(settings["REGISTRY_URL"] or "").strip()
+    if not url:
+        return data_dir / "registry.db"
+    if not url.startswith("sqlite:///") or url == "sqlite:///":
+        raise SettingError(
+            f"REGISTRY_URL is {url.split('@')[-1]!r}: this version keeps its registry in SQLite;"
+            " write sqlite:///PATH (four slashes for an absolute path), or leave it empty"
+            " for registry.db in DATA_DIR"
+        )
+    return Path(url.removeprefix("sqlite:///")).expanduser().absolute()
+
+
+def _number(
+    settings: Mapping[str, Any], name: str, *, least: float, most: float | None = None
+) -> float:
+    value = settings[name]
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not least <= number <= (float("inf") if most is None else most):
+        bounds = f"from {least:g} to {most:g}" if most is not None else f"of at least {least:g}"
+        raise SettingError(f"{name} is {value!r}: it takes a number {bounds}")
+    return number
+
+
+def _whole(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+    number = _number(settings, name, least=least)
+    if number != int(number):
+        raise SettingError(f"{name} is {settings[name]!r}: it takes a whole number")
+    return int(number)
+
+
+def _one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:
+    value = str(settings[name]).strip().lower()
+    if value not in choices:
+        raise SettingError(f"{name} is {settings[name]!r}: it takes one of {', '.join(choices)}")
+    return value
+
+
+def _words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = settings[name]
+    parts = value.split(",") if isinstance(value, str) else [str(part) for part in value]
+    return tuple(part.strip().lower() for part in parts if part.strip())
+
+
+def _statuses(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
+    words = _words(settings, name)
+    if words == ("*",):
+        return None
+    try:
+        statuses = frozenset(int(word) for word in words)
+    except ValueError:
+        statuses = frozenset({0})
+    if not all(400 <= status <= 599 for status in statuses):
+        raise SettingError(
+            f"{name} is {settings[name]!r}: it takes HTTP error statuses such as 404,410, or *"
+        )
+    return statuses
+
+
+def _networks(settings: Mapping[str, Any], name: str) -> tuple[IPv4Network | IPv6Network, ...]:
+    try:
+        return tuple(ip_network(word) for word in _words(settings, name))
+    except ValueError as error:
+        raise SettingError(
+            f"{name} is {settings[name]!r}: {error};"
+            " it takes networks such as 10.0.0.0/8, fd00::/8, separated by commas"
+        ) from error

@@ -1,0 +1,212 @@
+"""What a Visit passes through: extract, decide, commit. Other items pass untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+
+from smartcrawl.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.extract import html
+from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.items import Document, Visit
+from smartcrawl.middlewares import run_of
+from smartcrawl.rules.model import Action, Fault, Outcome, Standing
+from smartcrawl.rules.reindex import decide
+from smartcrawl.run import Run
+
+logger = logging.getLogger(__name__)
+
+_FLUSH_AFTER = 2.0  #: seconds that a batch may stay open
+
+
+class VisitPipeline:
+    """A pipeline step over the Visits of a run; anything else passes it untouched."""
+
+    def __init__(self, crawler: Crawler, run: Run | None) -> None:
+        self.crawler = crawler
+        self.run = run
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider."""
+        return cls(crawler, run_of(crawler))
+
+
+class ExtractPipeline(VisitPipeline):
+    """Read a new body once, and offer its links; any other answer replays the stored ones.
+
+    Every Visit crosses here, those of failed requests too, so this is the one place where
+    links are offered (R4-35; design.md 3).
+    """
+
+    def process_item(self, item: Any) -> Any:
+        """Fill in document, hashes, chunks and links; our own failure is an outcome, too."""
+        run = self.run
+        if not isinstance(item, Visit) or run is None:
+            return item
+        try:
+            if item.outcome is Outcome.REDIRECT and item.location is not None:
+                self._redirect(run, item, item.location)
+            elif item.body is not None:
+                self._read(run, item)
+        except Exception as error:
+            logger.exception("cannot process %s", item.url)
+            item.outcome = Outcome.UNPROCESSABLE
+            item.http_status = int(Fault.PROCESSING)
+            item.error = f"processing failed: {type(error).__name__}: {error}"[:1024]
+            item.document, item.links, item.targets = None, None, b""
+        if _vouches(item):
+            run.replay(item)
+        return item
+
+    def _redirect(self, run: Run, visit: Visit, target: str) -> None:
+        if run.seed_moved(visit.page.no, target):
+            logger.info("the seed moved: the scope is now %s", ", ".join(sorted(run.scope.hosts)))
+        run.follow_redirect(visit, target)
+
+    def _read(self, run: Run, visit: Visit) -> None:
+        body, page = visit.body or b"", visit.page
+        visit.body_hash = body_hash(body)
+        noindex, nofollow = html.robots_directives(visit.robots_tag)
+        if (
+            visit.body_hash == page.body_hash
+            and page.standing is Standing.HELD
+            and page.configuration == run.configuration
+            and visit.outcome is Outcome.CHANGED
+            and not (run.forced or noindex or nofollow)
+        ):
+            visit.outcome = Outcome.SAME
+            return
+        document, readable = _document(visit, body)
+        visit.document = document
+        self._hash(run, visit, document)
+        links = document.links
+        if nofollow or document.nofollow:
+            links = tuple(link._replace(nofollow=True) for link in links)
+        run.follow(visit, links)
+        if not readable:
+            visit.outcome = Outcome.NOT_ACCEPTABLE
+            visit.error = f"not indexed: this version does not read {document.content_type}"
+        elif noindex or document.noindex:
+            visit.outcome = Outcome.NOT_ACCEPTABLE
+            visit.error = "not indexed: noindex"
+        elif visit.outcome is Outcome.CHANGED:
+            if visit.content_hash == run.stored_hash(page):
+                visit.outcome = Outcome.SAME
+            visit.chunks = chunks(document)
+
+    def _hash(self, run: Run, visit: Visit, document: Document) -> None:
+        if run.options.content_hash_basis == "bytes":
+            visit.content_hash = visit.text_hash = visit.body_hash
+        else:
+            visit.text_hash = text_hash(document)
+            visit.content_hash = content_hash(document)
+
+
+def _vouches(visit: Visit) -> bool:
+    """Whether the stored links stay in force: no new body brought others (design.md 8).
+
+    An excluded page vouches for nothing, nor does an error where nothing is held.
+    """
+    if visit.outcome is Outcome.EXCLUDED:
+        return False
+    if visit.outcome is Outcome.HTTP_ERROR and visit.page.standing is Standing.BARE:
+        return False
+    return visit.links is None or visit.outcome is Outcome.REDIRECT
+
+
+def _document(visit: Visit, body: bytes) -> tuple[Document, bool]:
+    """Return the document of a body, and whether its type can be read at all."""
+    media_type = html.media_type(visit.content_type, body)
+    if media_type in html.HTML_TYPES:
+        return html.parse(body, content_type=visit.content_type, url=visit.url), True
+    if media_type in html.TEXT_TYPES:
+        return html.parse_text(body, content_type=visit.content_type, url=visit.url), True
+    return Document(content_type=media_type), False
+
+
+class DecidePipeline(VisitPipeline):
+    """Ask the rules what to do with a visit and count the answer; change nothing."""
+
+    def process_item(self, item: Any) -> Any:
+        """Set the verdict."""
+        run = self.run
+        if isinstance(item, Visit) and run is not None:
+            force = run.forced or item.page.configuration != run.configuration
+            item.verdict = decide(item.page.standing, item.outcome, force=force)
+            if item.verdict.action is not Action.INDEX:
+                item.chunks = []
+            self.crawler.stats.inc_value(f"visit/{item.verdict.word.word}")
+        return item
+
+
+class CommitPipeline(VisitPipeline):
+    """Gather visits into batches and have them written, the registry last.
+
+    A batch that cannot be written ends the run as interrupted: an exception here would be
+    swallowed by Scrapy, and the run would look complete.
+    """
+
+    def __init__(self, crawler: Crawler, run: Run | None) -> None:
+        super().__init__(crawler, run)
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def process_item(self, item: Any) -> Any:
+        """Take the visit into the open batch; wait when the writer is two batches behind."""
+        run = self.run
+        if not isinstance(item, Visit) or run is None:
+            return item
+        if run.failure is not None:
+            return item
+        run.record(item)
+        if run.batch.full:
+            await self._flush(run)
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_FLUSH_AFTER, self._flush_late)
+        return item
+
+    def _flush_late(self) -> None:
+        self._timer = None
+        if self.run is not None and self.run.failure is None:
+            task = asyncio.ensure_future(self._flush(self.run))
+            task.add_done_callback(lambda done: done.exception())
+
+    async def _flush(self, run: Run) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        try:
+            before = run.submit(int(time.time()))
+            if before is not None:
+                await asyncio.wrap_future(before)
+            run.collect()
+        except RegistryError as error:
+            self._fail(run, error)
+
+    def _fail(self, run: Run, error: SmartcrawlError) -> None:
+        if run.failure is None:
+            run.failure = error
+            logger.error("%s", error)
+            closing = self.crawler.engine.close_spider_async(reason="commit_failed")
+            task = asyncio.ensure_future(closing)
+            task.add_done_callback(lambda done: done.exception())
+
+    async def close_spider(self) -> None:
+        """Write what is left; the run is sealed after this."""
+        run = self.run
+        if run is None or run.failure is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            run.submit(int(time.time()))
+            await asyncio.to_thread(run.drain)
+        except RegistryError as error:
+            run.failure = error
+            logger.error("%s", error)

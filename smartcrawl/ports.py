@@ -1,0 +1,18 @@
+"""What the road asks of its surroundings; design.md 4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from smartcrawl.items import Chunk
+
+
+class Sink(Protocol):
+    """Where content is written to be searched, inside the registry's transaction."""
+
+    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+        """Write the chunks of a content row that was not there before."""
+
+    def remove(self, content: int) -> None:
+        """Remove the chunks of a content row that nothing points to any more."""

@@ -1,0 +1,121 @@
+"""Opening the SQLite file of the registry: pragmas, migrations, translated errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+
+from smartcrawl.exceptions import RegistryError, RegistryVersionError
+
+APPLICATION_ID = 0x736D6372  #: "smcr"
+BUSY_TIMEOUT = 30_000  #: milliseconds; writers hold the lock for tens of them
+
+
+@contextmanager
+def translated(path: Path, doing: str) -> Iterator[None]:
+    """Turn SQLite's errors into RegistryError, naming the file and what was being done."""
+    try:
+        yield
+    except apsw.NotADBError as error:
+        raise RegistryError(
+            f"{path} is not a registry ({error}); move it away, or name another DATA_DIR"
+        ) from error
+    except apsw.CorruptError as error:
+        raise RegistryError(
+            f"{path} is damaged ({error}); restore a backup, or move it away to start again"
+        ) from error
+    except apsw.FullError as error:
+        raise RegistryError(
+            f"no space left for {path}; free some and start again with -a resume=1: everything"
+            " committed is kept"
+        ) from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.PermissionsError) as error:
+        raise RegistryError(
+            f"cannot {doing} {path} ({error}); check that the folder exists and that this user"
+            " may write to it, or name another DATA_DIR"
+        ) from error
+    except apsw.BusyError as error:
+        raise RegistryError(
+            f"{path} was locked for {BUSY_TIMEOUT // 1000} s while trying to {doing} it; another"
+            " program holds it open for writing: end that program and start again"
+        ) from error
+
+
+def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    """Open one connection, durable and in WAL mode.
+
+    Raises:
+        RegistryError: the file cannot be opened; it is never recreated silently.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
+    with translated(path, "open"):
+        connection = apsw.Connection(str(path), flags=flags)
+        connection.set_busy_timeout(BUSY_TIMEOUT)
+        connection.execute("PRAGMA journal_mode = wal").fetchall()
+        connection.execute("PRAGMA synchronous = FULL").fetchall()
+        connection.execute("PRAGMA cache_size = -16000").fetchall()  # KiB, negative
+        if readonly:
+            connection.execute("PRAGMA query_only = 1").fetchall()
+    return connection
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """All or nothing, durable when it returns."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Return the numbered schema files as (version, SQL), in order."""
+    folder = files("smartcrawl.registry").joinpath("schema")
+    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.split("_")[0]), entry.read_text("utf-8")) for name, entry in named]
+
+
+def migrate(connection: apsw.Connection, path: Path) -> None:
+    """Bring the schema up to this version, each step in a transaction of its own.
+
+    Raises:
+        RegistryVersionError: the file was written by a newer version.
+        RegistryError: the file is another program's.
+    """
+    with translated(path, "open"):
+        latest = migrations()[-1][0]
+        application = connection.pragma("application_id")
+        version = connection.pragma("user_version")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        if application != APPLICATION_ID and (application or version or tables):
+            raise RegistryError(
+                f"{path} belongs to another program; name another DATA_DIR or REGISTRY_URL"
+            )
+        if version > latest:
+            raise RegistryVersionError(
+                f"{path} has schema version {version}, this smartcrawl knows up to {latest};"
+                " upgrade smartcrawl, or name another DATA_DIR"
+            )
+        if version == latest:
+            return
+        _apply(connection)
+
+
+def _apply(connection: apsw.Connection) -> None:
+    """Run the steps that are missing; another process may be doing the same."""
+    with transaction(connection):
+        version = connection.pragma("user_version")
+        for number, sql in migrations():
+            if number > version:
+                for statement in sql.split("\n--;\n"):
+                    connection.execute(statement).fetchall()
+                connection.pragma("user_version", number)
+        connection.pragma("application_id", APPLICATION_ID)

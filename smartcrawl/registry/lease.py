@@ -1,0 +1,74 @@
+"""A source is crawled by one run at a time: an OS file lock, freed by death (design.md 5)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from smartcrawl.exceptions import RunHeldError
+
+
+class Lease:
+    """The right to crawl one source, held until it is released or the process dies."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor: int | None = descriptor
+        self.path = path
+
+    @classmethod
+    def take(cls, folder: Path, source: str, since: str) -> Self:
+        """Take the lease of ``source``; ``since`` is told to whoever comes second.
+
+        Raises:
+            RunHeldError: another process holds it; named by pid, host and since.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{source.replace(':', '_').replace('/', '_')}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise RunHeldError(
+                source,
+                pid=int(holder.get("pid", 0)),
+                host=str(holder.get("host", "?")),
+                since=str(holder.get("since", "?")),
+            ) from None
+        told = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(told).encode(), 0)
+        return cls(descriptor, path)
+
+    def release(self) -> None:
+        """Give the lease back; a second call does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _holder(descriptor: int) -> dict[str, object]:
+    """Return what the holder wrote; it may be writing just now."""
+    with suppress(json.JSONDecodeError, UnicodeDecodeError):
+        told = json.loads(os.pread(descriptor, 4096, 0))
+        if isinstance(told, dict):
+            return told
+    return {}

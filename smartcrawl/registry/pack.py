@@ -1,0 +1,55 @@
+"""How links and documents lie in the registry: zstd over compact JSON, packed numbers."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable
+
+from backports import zstd
+
+from smartcrawl.items import Document, Image, Link, Section
+
+_LEVEL = 3
+
+
+def pack_links(links: Iterable[Link]) -> bytes:
+    """Pack raw links as zstd of JSON ``[[url, anchor, type, nofollow], …]``."""
+    rows = [[link.url, link.anchor, link.type, int(link.nofollow)] for link in links]
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    return zstd.compress(text.encode("utf-8", "replace"), _LEVEL)
+
+
+def unpack_links(packed: bytes) -> list[Link]:
+    """Return the links that ``pack_links`` packed."""
+    return [
+        Link(row[0], row[1], row[2], bool(row[3])) for row in json.loads(zstd.decompress(packed))
+    ]
+
+
+def pack_numbers(numbers: Iterable[int]) -> bytes:
+    """Pack numbers as uint32, in the machine's order: a cache, never carried elsewhere."""
+    return array("I", numbers).tobytes()
+
+
+def unpack_numbers(packed: bytes) -> array[int]:
+    """Return the numbers that ``pack_numbers`` packed."""
+    numbers = array("I")
+    numbers.frombytes(packed)
+    return numbers
+
+
+def pack_document(document: Document) -> bytes:
+    """Pack what a content row keeps beside its columns: sections and images."""
+    fields = {"sections": document.sections, "images": document.images}
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    return zstd.compress(text.encode("utf-8", "replace"), _LEVEL)
+
+
+def unpack_document(packed: bytes) -> Document:
+    """Return the document that ``pack_document`` packed; its columns are left empty."""
+    fields = json.loads(zstd.decompress(packed))
+    return Document(
+        sections=tuple(Section(*section) for section in fields["sections"]),
+        images=tuple(Image(*image) for image in fields["images"]),
+    )

@@ -1,0 +1,100 @@
+"""Reading pages when their turn comes: one statement for a hundred of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+import apsw
+
+from smartcrawl.items import Page
+from smartcrawl.rules.model import Standing, Status
+
+_PAGES = """
+SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r.etag,
+       r.last_modified, r.body_hash, r.content, coalesce(r.content_length, 0),
+       coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run
+  FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
+ WHERE r.no IN carray(?)
+"""
+_NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
+_CONTENT_HASH = """
+SELECT coalesce(c.content_hash, r.content_hash)
+  FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
+"""
+_LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
+_TARGETS = "SELECT scope, targets FROM links WHERE no = ?"
+_PENDING = """
+SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
+"""
+_REACHED = "SELECT no, depth FROM state WHERE reached_run = ?"
+_LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
+
+
+class PageReader:
+    """The loop's own connection: it sees what is committed and waits for nobody."""
+
+    def __init__(self, connection: apsw.Connection, source: int) -> None:
+        self._connection = connection
+        self._source = source
+
+    def pages(self, numbers: Sequence[int], since: int) -> list[Page]:
+        """Return the pages of ``numbers`` in their order; unknown numbers are left out.
+
+        A stored depth counts while the page stayed reached, that is since run ``since``;
+        else ``depth`` is 0xFFFF and the depth at which it was offered decides (M-24).
+        """
+        found: dict[int, Page] = {}
+        for row in self._connection.execute(_PAGES, (apsw.carray(array("q", numbers)),)):
+            found[row[0]] = Page(
+                no=row[0],
+                url=row[1],
+                host=row[2],
+                depth=row[3] if row[15] >= since else 0xFFFF,
+                standing=Standing(row[4]),
+                status=Status(row[5]),
+                effective_status=row[6],
+                etag=row[7],
+                last_modified=row[8],
+                body_hash=row[9],
+                content=row[10],
+                content_length=row[11],
+                configuration=row[12],
+                scope=row[13],
+                targets=row[14],
+            )
+        return [found[number] for number in numbers if number in found]
+
+    def numbers(self, ids: Sequence[bytes]) -> dict[bytes, int]:
+        """Return the numbers of those ids (32 bytes each) that are known."""
+        if not ids:
+            return {}
+        rows = self._connection.execute(_NUMBERS, (self._source, apsw.carray(tuple(ids))))
+        return dict(rows.fetchall())
+
+    def content_hash(self, no: int) -> bytes | None:
+        """Return the hash of what is held of a page."""
+        value: bytes | None = self._connection.execute(_CONTENT_HASH, (no,)).get
+        return value
+
+    def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        """Return the packed raw links of pages that have some."""
+        rows = self._connection.execute(_LINKS, (apsw.carray(array("q", numbers)),))
+        return dict(rows.fetchall())
+
+    def targets(self, no: int) -> tuple[int, bytes] | None:
+        """Return (scope, packed targets) of a page, or None without stored links."""
+        row: tuple[int, bytes] | None = self._connection.execute(_TARGETS, (no,)).fetchone()
+        return row
+
+    def pending(self, run: int) -> list[tuple[int, int]]:
+        """Return (number, depth) of what was reached and not visited, breadth first."""
+        return self._connection.execute(_PENDING, {"run": run}).fetchall()
+
+    def reached(self, run: int) -> list[tuple[int, int]]:
+        """Return (number, depth) of everything that a run reached so far."""
+        return self._connection.execute(_REACHED, (run,)).fetchall()
+
+    def last_number(self) -> int:
+        """Return the highest number that was ever reserved."""
+        return int(self._connection.execute(_LAST_NUMBER).get)

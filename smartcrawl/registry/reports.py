@@ -1,0 +1,163 @@
+"""What commands print: records and runs, row by row, in constant memory."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import apsw
+
+from smartcrawl.rules.model import RunState, Status, Word
+from smartcrawl.urls import item_id
+
+_SOURCES = "SELECT name FROM source ORDER BY name"
+_COMPLETE = "SELECT source, no FROM run WHERE complete = 1 ORDER BY source, no"
+_RECORDS = """
+SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
+       coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
+       s.lost_count, s.gone_count, s.seen_run, s.depth, d.url, r.canonical_url, s.outcome,
+       s.reached_run, s.visited_run, r.first_seen, s.last_checked, r.last_changed,
+       r.last_indexed, s.next_visit, r.error_message, r.source, s.standing
+  FROM record r
+  JOIN state s USING (no)
+  JOIN source o ON o.no = r.source
+  LEFT JOIN content c ON c.no = r.content
+  LEFT JOIN record d ON d.no = r.duplicate_of
+ WHERE (:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))
+   AND (:status IS NULL OR s.status = :status)
+ ORDER BY r.no
+"""
+_RUNS = """
+SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
+       r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts
+  FROM run r JOIN source o ON o.no = r.source
+ WHERE :sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources))
+ ORDER BY r.no DESC
+"""
+#: A run that did not end by itself has no settled counts; what it committed is counted here.
+_COUNTS = """
+SELECT CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END,
+       count(*)
+  FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = ? AND s.outcome IS NOT NULL GROUP BY 1
+"""
+
+RECORD_KEYS = (
+    "id", "url", "source", "status", "httpStatusCode", "effectiveStatus", "httpEtag",
+    "httpLastModified", "contentHash", "textHash", "bodyHash", "lostCount", "goneCount",
+    "orphanAge", "depth", "duplicateOf", "canonicalUrl", "lastOutcome", "reachedRun",
+    "visitedRun", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt",
+    "errorMessage",
+)  # fmt: skip
+RUN_KEYS = (
+    "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
+    "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved",
+    *(word.word for word in Word),
+)  # fmt: skip
+
+
+def iso(seconds: int | None) -> str | None:
+    """Return a time as ISO 8601 in UTC with Z (M-44).
+
+    >>> iso(1705744800)
+    '2024-01-20T10:00:00Z'
+    """
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def sources_named(connection: apsw.Connection, name: str | None) -> list[str] | None:
+    """Return the known sources that ``name`` means; [] for all, None when there is none.
+
+    A bare host also means the ad-hoc sources of its other ports.
+    """
+    if name is None:
+        return []
+    known = [known for (known,) in connection.execute(_SOURCES)]
+    if name in known:
+        return [name]
+    ports = [known for known in known if known.rpartition(":")[0] == name]
+    return ports or None
+
+
+def records(
+    connection: apsw.Connection, *, sources: Sequence[str] = (), status: Status | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield every record, in order of discovery, under the keys of R0-35 in camelCase."""
+    complete: defaultdict[int, list[int]] = defaultdict(list)
+    for source, run in connection.execute(_COMPLETE):
+        complete[source].append(run)
+    names = {"sources": json.dumps(list(sources)), "status": status}
+    for row in connection.execute(_RECORDS, names):
+        runs = complete[row[26]]
+        held = row[27] > 0
+        age = len(runs) - bisect_right(runs, row[13]) if held else 0
+        yield dict(
+            zip(
+                RECORD_KEYS,
+                (
+                    item_id("url", row[0]),
+                    row[1],
+                    row[2],
+                    Status(row[3]).word,
+                    row[4],
+                    row[5],
+                    row[6],
+                    row[7],
+                    _hash(row[8]),
+                    _hash(row[9]),
+                    _hash(row[10]),
+                    row[11],
+                    row[12],
+                    age,
+                    row[14],
+                    row[15],
+                    row[16],
+                    _word(row[17], clone=row[15] is not None),
+                    row[18] or None,
+                    row[19] or None,
+                    *(iso(value) for value in row[20:25]),
+                    row[25],
+                ),
+                strict=True,
+            )
+        )
+
+
+def runs(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield every run, newest first, with one count for each ``lastOutcome`` word."""
+    for row in connection.execute(_RUNS, {"sources": json.dumps(list(sources))}).fetchall():
+        counts = json.loads(row[12])
+        if not counts:
+            counts = {Word(code).word: n for code, n in connection.execute(_COUNTS, (row[0],))}
+        yield {
+            "run": row[0],
+            "source": row[1],
+            "state": RunState(row[2]).word,
+            "complete": bool(row[3]),
+            "reasons": json.loads(row[4]),
+            "startedAt": iso(row[5]),
+            "finishedAt": iso(row[6]),
+            "requests": row[7],
+            "conditionalRequests": row[8],
+            "notModified": row[9],
+            "bytesDownloaded": row[10],
+            "bytesSaved": row[11],
+            **{word.word: counts.get(word.word, 0) for word in Word},
+        }
+
+
+def _hash(value: bytes | None) -> str | None:
+    return f"sha256:{value.hex()}" if value is not None else None
+
+
+def _word(code: int | None, *, clone: bool) -> str | None:
+    if code is None:
+        return None
+    word = Word(code)
+    return Word.CLONE.word if clone and word in (Word.NEW, Word.MODIFIED) else word.word

@@ -1,0 +1,1 @@
+"""The decisions of a crawl, apart from every clock, socket and table."""

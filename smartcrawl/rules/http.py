@@ -1,0 +1,61 @@
+"""What HTTP's own rules say about one request and its answer (RFC 9110, RFC 9111)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smartcrawl.rules.model import Outcome
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+MAX_REDIRECTS = 5  #: hops (R2-21)
+
+
+def conditional_headers(
+    etag: str | None, last_modified: str | None, *, trusted: bool
+) -> Mapping[str, str]:
+    """Return the headers that ask "has it changed?" instead of "send it".
+
+    Both validators are sent as they were received, byte for byte (RD-04); the server gives
+    If-None-Match precedence. ``trusted`` is false when the request must bring a body
+    whatever the server thinks: a forced run, another configuration, another spelling of the
+    address, or nothing held; then no header is returned.
+
+    >>> dict(conditional_headers('W/"a"', None, trusted=True))
+    {'If-None-Match': 'W/"a"'}
+    >>> dict(conditional_headers('W/"a"', None, trusted=False))
+    {}
+
+    Source: RFC 9110 sections 13.1.2 and 13.1.3; R0-38; RP-05.
+    """
+    if not trusted:
+        return {}
+    headers = {}
+    if etag:
+        headers["If-None-Match"] = etag
+    if last_modified:
+        headers["If-Modified-Since"] = last_modified
+    return headers
+
+
+def outcome_of(status: int, *, conditional: bool) -> Outcome:
+    """Classify a complete HTTP response, before its body is looked at.
+
+    A 200 is CHANGED here; whether it is SAME or NOT_ACCEPTABLE is known only after its
+    extraction. A 304 that was not asked for is an error of the peer, never "unchanged".
+
+    >>> outcome_of(304, conditional=True).name, outcome_of(304, conditional=False).name
+    ('NOT_MODIFIED', 'BAD_HEADER')
+
+    Source: R4-35 to R4-39 (cases 2 to 6); design.md 12.
+    """
+    match status:
+        case 304:
+            return Outcome.NOT_MODIFIED if conditional else Outcome.BAD_HEADER
+        case 200:
+            return Outcome.CHANGED
+        case 406:
+            return Outcome.NOT_ACCEPTABLE
+        case _ if status in REDIRECTS:
+            return Outcome.REDIRECT
+        case _:
+            return Outcome.HTTP_ERROR

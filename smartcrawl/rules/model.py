@@ -1,0 +1,125 @@
+"""The closed vocabularies that rules, registry and reports share (design.md 13)."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum, auto
+
+
+class Outcome(StrEnum):
+    """What one visit found, told apart as far as the rules need and no further."""
+
+    NOT_MODIFIED = auto()  #: 304 to a conditional request
+    SAME = auto()  #: 200, and the content hash is the stored one
+    CHANGED = auto()  #: 200, new content
+    NOT_ACCEPTABLE = auto()  #: 406, or a 200 that must not or cannot be indexed
+    REDIRECT = auto()  #: 301, 302, 303, 307, 308 to another address
+    HTTP_ERROR = auto()  #: any other status, 404 and 410 included
+    BAD_HEADER = auto()  #: the peer spoke, but not as HTTP asks
+    UNREACHABLE = auto()  #: nobody gave a whole answer: DNS, refusal, time-out, truncation
+    UNPROCESSABLE = auto()  #: downloaded, but our extraction failed
+    EXCLUDED = auto()  #: robots.txt or today's scope forbids the visit
+
+
+class Standing(IntEnum):
+    """What the registry holds of a page. The numbers are stored; never renumber."""
+
+    BARE = 0  #: nothing: new, or it never answered 200
+    LINKS = 1  #: links and validators of a body that is not to be indexed
+    HELD = 2  #: content
+
+
+class Action(StrEnum):
+    """What is done about one visit."""
+
+    INDEX = auto()  #: store content, links and validators; replace the index entry
+    LIST = auto()  #: store links and validators, no content
+    TOUCH = auto()  #: nothing changed: times only
+    NOTE = auto()  #: record the answer; there is nothing to protect
+    HOLD = auto()  #: record the answer; what is held stays as it is
+
+
+class Status(IntEnum):
+    """Status of a record (R0-28). The numbers are stored; never renumber."""
+
+    PENDING = 0
+    CRAWLED = 1
+    INDEXED = 2
+    ERROR = 3
+    OUT_OF_SCOPE = 4
+    GONE = 5
+
+    @property
+    def word(self) -> str:
+        """The spelling of R0-28, such as ``OutOfScope``."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+
+class Word(IntEnum):
+    """``lastOutcome`` (design.md 13). The numbers are stored; never renumber.
+
+    ``clone`` is never stored: it is what *new* and *modified* are called on a page that is
+    not the original of its content, and it turns back when the page becomes the original.
+    """
+
+    NEW = 1
+    MODIFIED = 2
+    UNCHANGED = 3
+    CLONE = 4
+    REDIRECTED = 5
+    SKIPPED = 6
+    FAILED = 7
+    LOST = 8
+    GONE = 9
+    EXCLUDED = 10
+    ORPHANED = 11
+    DELETED = 12
+
+    @property
+    def word(self) -> str:
+        """The word as reports print it, such as ``unchanged``."""
+        return self.name.lower()
+
+
+class RunState(IntEnum):
+    """Life of a run (design.md 9). The numbers are stored; never renumber."""
+
+    OPEN = 0
+    SEALED = 2
+    SETTLED = 3
+    INTERRUPTED = 9
+
+    @property
+    def word(self) -> str:
+        """The word as reports print it, such as ``open``."""
+        return self.name.lower()
+
+
+class Fault(IntEnum):
+    """Extended status of a visit without an HTTP status of its own (R4-42).
+
+    Header errors are 1000 to 1099, network errors 1100 to 1199, processing errors 1200 to
+    1299 (G-15). The numbers are stored; never renumber.
+    """
+
+    BAD_RESPONSE = 1000
+    UNSOLICITED_304 = 1001
+    REDIRECT_LOOP = 1002
+    NO_LOCATION = 1003
+    NETWORK = 1100
+    DNS = 1101
+    REFUSED = 1102
+    TIME_OUT = 1103
+    RESET = 1104
+    TLS = 1105
+    TRUNCATED = 1106
+    TOO_LARGE = 1107
+    ROBOTS_UNKNOWN = 1108
+    ADDRESS_REFUSED = 1109
+    PROCESSING = 1200
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome class of this fault's group."""
+        if self < Fault.NETWORK:
+            return Outcome.BAD_HEADER
+        return Outcome.UNREACHABLE if self < Fault.PROCESSING else Outcome.UNPROCESSABLE

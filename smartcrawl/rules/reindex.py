@@ -1,0 +1,132 @@
+"""The decision about one visit: what was found, by what is held (R4.8, the eight cases)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, assert_never
+
+from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
+
+HOLD, INDEX, LIST, NOTE, TOUCH = Action.HOLD, Action.INDEX, Action.LIST, Action.NOTE, Action.TOUCH
+EXCLUDED, FAILED, MODIFIED, NEW = Word.EXCLUDED, Word.FAILED, Word.MODIFIED, Word.NEW
+REDIRECTED, UNCHANGED = Word.REDIRECTED, Word.UNCHANGED
+
+
+class Verdict(NamedTuple):
+    """What is done about a visit, and the word that reports it."""
+
+    action: Action
+    word: Word
+
+
+class Row(NamedTuple):
+    """The verdicts for one outcome, by what we hold."""
+
+    bare: Verdict
+    links: Verdict
+    held: Verdict
+
+
+def _row(bare: tuple[Action, Word], links: tuple[Action, Word], held: tuple[Action, Word]) -> Row:
+    return Row(Verdict(*bare), Verdict(*links), Verdict(*held))
+
+
+# fmt: off
+DECISIONS: Final[Mapping[Outcome, Row]] = {
+    #                           bare                links               held                 case
+    Outcome.NOT_MODIFIED:  _row((NOTE, FAILED),     (TOUCH, EXCLUDED),  (TOUCH, UNCHANGED)),  # 2
+    Outcome.SAME:          _row((INDEX, NEW),       (INDEX, NEW),       (TOUCH, UNCHANGED)),  # 2
+    Outcome.CHANGED:       _row((INDEX, NEW),       (INDEX, NEW),       (INDEX, MODIFIED)),   # 1, 3
+    Outcome.NOT_ACCEPTABLE:_row((LIST, EXCLUDED),   (LIST, EXCLUDED),   (HOLD, EXCLUDED)),    # 4
+    Outcome.REDIRECT:      _row((NOTE, REDIRECTED), (HOLD, REDIRECTED), (HOLD, REDIRECTED)),  # 4
+    Outcome.HTTP_ERROR:    _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 5
+    Outcome.BAD_HEADER:    _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 6
+    Outcome.UNREACHABLE:   _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 7
+    Outcome.UNPROCESSABLE: _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 8
+    Outcome.EXCLUDED:      _row((NOTE, EXCLUDED),   (HOLD, EXCLUDED),   (HOLD, EXCLUDED)),    # U-15
+}
+# fmt: on
+
+
+def decide(standing: Standing, outcome: Outcome, *, force: bool = False) -> Verdict:
+    """Return the verdict on one visit.
+
+    ``force`` is the operator's order to reindex: it turns "same content" into a
+    replacement and changes no other cell. The word stays *unchanged* then, because nothing
+    new was learnt.
+
+    Source: R4-34 to R4-41; M-12; M-13; design.md 8.
+    """
+    row = DECISIONS[outcome]
+    match standing:
+        case Standing.BARE:
+            verdict = row.bare
+        case Standing.LINKS:
+            verdict = row.links
+        case Standing.HELD:
+            verdict = row.held
+        case _:
+            assert_never(standing)
+    if force and outcome is Outcome.SAME and verdict.action is TOUCH:
+        return verdict._replace(action=INDEX)
+    return verdict
+
+
+def status_after(action: Action, outcome: Outcome, before: Status, standing: Standing) -> Status:
+    """Return the record's status after a visit.
+
+    A failed visit shows as ``Error`` while the content it protects stays searchable (M-06);
+    a redirect, 406 or noindex on held content changes no status until a sweep (design.md 8).
+
+    >>> status_after(Action.HOLD, Outcome.REDIRECT, Status.INDEXED, Standing.HELD).word
+    'Indexed'
+
+    Source: U-01 to U-15 with the overrides of design.md 12.
+    """
+    match action:
+        case Action.INDEX:
+            return Status.INDEXED
+        case Action.LIST:
+            return Status.CRAWLED
+        case Action.TOUCH:
+            return Status.INDEXED if standing is Standing.HELD else Status.CRAWLED
+        case Action.NOTE:
+            return _AFTER_NOTE.get(outcome, Status.ERROR)
+        case Action.HOLD if outcome in (Outcome.REDIRECT, Outcome.NOT_ACCEPTABLE):
+            return _settled(before, standing)
+        case Action.HOLD:
+            return Status.OUT_OF_SCOPE if outcome is Outcome.EXCLUDED else Status.ERROR
+        case _:
+            assert_never(action)
+
+
+_AFTER_NOTE: Final = {Outcome.EXCLUDED: Status.OUT_OF_SCOPE, Outcome.REDIRECT: Status.CRAWLED}
+
+
+def _settled(before: Status, standing: Standing) -> Status:
+    """Return the status that held things have when the last answer endangers none of them."""
+    if before in (Status.ERROR, Status.OUT_OF_SCOPE):
+        return Status.INDEXED if standing is Standing.HELD else Status.CRAWLED
+    return before
+
+
+def effective_status(
+    action: Action, outcome: Outcome, http_status: int | None, before: int | None
+) -> int | None:
+    """Return the status that the next decision builds on (R4-45).
+
+    200 while content is held, 406 while only links are, the plain status where nothing is
+    held; what says nothing about the page (network, robots, our own fault) changes nothing.
+    """
+    match action:
+        case Action.INDEX:
+            return 200
+        case Action.LIST:
+            return 406
+        case Action.TOUCH | Action.HOLD:
+            return before
+        case Action.NOTE:
+            told = outcome in (Outcome.REDIRECT, Outcome.HTTP_ERROR, Outcome.BAD_HEADER)
+            return http_status if told else before
+        case _:
+            assert_never(action)

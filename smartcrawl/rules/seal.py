@@ -1,0 +1,41 @@
+"""Whether a run saw everything (design.md 3, "seal")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a finished run can say for itself."""
+
+    seeds_failed: tuple[str, ...]  #: addresses of seeds that did not end in 200 or 304 in scope
+    cut_by: tuple[str, ...]  #: limits and signals that ended it early, such as "max_pages"
+    visits: int
+    unreachable: int  #: visits that ended in UNREACHABLE
+    pending: int  #: reached, not visited
+
+
+def reasons(evidence: Evidence) -> tuple[str, ...]:
+    """Return why a run is incomplete; nothing when it is complete.
+
+    Only a complete run may ever age what it did not reach.
+
+    >>> reasons(Evidence((), (), visits=100, unreachable=10, pending=0))
+    ()
+    >>> reasons(Evidence(("http://a.example/",), ("max_pages",), 1, 1, 7))
+    ('max_pages', 'seed_failed: http://a.example/', 'unreachable: 1 of 1 visits', 'pending: 7')
+
+    Source: RD-07 as sharpened by design.md 3; INV-4.
+    """
+    found = [*evidence.cut_by]
+    found += [f"seed_failed: {url}" for url in evidence.seeds_failed]
+    if evidence.unreachable > evidence.visits * MAX_UNREACHABLE_SHARE:
+        found.append(f"unreachable: {evidence.unreachable} of {evidence.visits} visits")
+    if evidence.pending:
+        found.append(f"pending: {evidence.pending}")
+    if not evidence.visits:
+        found.append("no_pages")
+    return tuple(found)

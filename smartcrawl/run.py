@@ -1,0 +1,374 @@
+"""One run of one source: what is asked next, where links lead, what is written."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Self
+
+from smartcrawl.addresses import AddressBook
+from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.frontier import Frontier
+from smartcrawl.items import Batch, HostTally, Link, Page, Visit
+from smartcrawl.options import Options
+from smartcrawl.registry.lease import Lease
+from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.runs import OpenRun, RunResult, failed_seeds, tally
+from smartcrawl.registry.sqlite import SqliteRegistry, Writer, Written, open_registry
+from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sources import Source
+from smartcrawl.urls import Scope
+
+_SETTLED = (Status.INDEXED, Status.CRAWLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What was ordered for this run beside its source."""
+
+    force: bool = False
+    resume: bool = False
+    max_pages: int = 0  #: 0: none
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts of this process, for the live line; the registry keeps the run's own."""
+
+    words: dict[str, int] = field(default_factory=dict)
+    visits: int = 0
+    not_modified: int = 0
+    conditional: int = 0
+
+
+class Run:
+    """The context that scheduler, middlewares, spider and pipelines share."""
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        options: Options,
+        orders: Orders,
+        registry: SqliteRegistry,
+        opened: OpenRun,
+        lease: Lease,
+    ) -> None:
+        self.source = source
+        self.options = options
+        self.orders = orders
+        self.registry = registry
+        self.opened = opened
+        self.scope: Scope = source.scope
+        self.max_depth = source.max_depth or options.depth_limit
+        self.forced = opened.forced
+        self.configuration = registry.fingerprint(options.configuration)
+        self.progress = Progress()
+        self.cut_by: list[str] = []
+        self.failure: SmartcrawlError | None = None
+        self.result: RunResult | None = None
+        self.batch = Batch()
+        self._lease = lease
+        self._scope_no = registry.fingerprint(self.scope.fingerprint())
+        self._reader: PageReader = registry.reader(opened.source)
+        self._writer = Writer(
+            registry, opened, configuration=self.configuration, sink=EmbeddedIndex
+        )
+        self._submitted: deque[Future[Written]] = deque()
+        single = len(self.scope.hosts) == 1 and not self.scope.domains
+        self.frontier = Frontier(self._load, single_host=single)
+        self.frontier.grow(self._reader.last_number())
+        self._book = AddressBook(self._reader, registry.new_number, options.trackers)
+        self._seeds: set[int] = set()
+        self._left = orders.max_pages or source.max_pages or -1
+
+    @classmethod
+    def open(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
+        """Open a run of ``source``, or go on with its last one.
+
+        Raises:
+            RunHeldError: another process crawls this source.
+            RegistryError: the registry cannot be opened or written.
+        """
+        registry = open_registry(options.registry)
+        since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        lease = Lease.take(options.registry.parent / "leases", source.name, since)
+        try:
+            opened = registry.open_run(
+                source=source.name,
+                kind=source.kind,
+                now=now,
+                resume=orders.resume,
+                forced=orders.force,
+            )
+            run = cls(
+                source=source,
+                options=options,
+                orders=orders,
+                registry=registry,
+                opened=opened,
+                lease=lease,
+            )
+            run._begin(now)
+        except BaseException:
+            lease.release()
+            raise
+        return run
+
+    def _begin(self, now: int) -> None:
+        """Offer the seeds, and on resume whatever was reached and not visited."""
+        if self.opened.resumed:
+            pending = self._reader.pending(self.opened.no)
+            waiting = {number for number, _ in pending}
+            for number, depth in self._reader.reached(self.opened.no):
+                if number not in waiting:
+                    self.frontier.mark(number, depth)
+            for number, depth in pending:
+                self.frontier.grow(number)
+                self.frontier.offer([number], depth)
+        seeds = self._book.numbers(self.source.seeds, self.scope, self._register(None, 0))
+        self._offer(seeds, 0)
+        self._seeds = set(seeds)
+        if self.batch:
+            self.submit(now)
+            self.drain()
+        self.registry.add_seeds(self.opened.no, list(self._seeds))
+
+    # What is asked next
+
+    def next_page(self, free: Callable[[str], bool]) -> Page | None:
+        """Return the next page to ask for, or None when there is none now."""
+        if self._left == 0 or self.failure:
+            return None
+        page = self.frontier.next(free)
+        if page is not None and self._left > 0:
+            self._left -= 1
+            if self._left == 0 and len(self.frontier):
+                self.cut_by.append("max_pages")
+        return page
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are pages left that this run may ask for."""
+        return bool(len(self.frontier)) and self._left != 0 and not self.failure
+
+    def _load(self, numbers: Sequence[int]) -> list[Page]:
+        pages = self._book.pages(numbers, self.opened.last_complete)
+        refiltered = [
+            page.no for page in pages if page.targets is not None and page.scope != self._scope_no
+        ]
+        raw = self._reader.raw_links(refiltered) if refiltered else {}
+        for page in pages:
+            offered = self.frontier.depth(page.no)
+            if self.forced or page.depth >= offered:
+                page.depth = offered
+            else:
+                self.frontier.mark(page.no, page.depth)
+            page.raw = raw.get(page.no)
+        return pages
+
+    # Where links lead
+
+    def follow(self, visit: Visit, links: Iterable[Link], *, same_depth: bool = False) -> None:
+        """Offer the links of a new body, and keep them packed on the visit to be stored."""
+        listed = list(links)
+        visit.links, visit.links_count = pack_links(listed), len(listed)
+        depth = self.frontier.depth(visit.page.no) + (not same_depth)
+        if self.max_depth and depth > self.max_depth:
+            return
+        visit.targets = pack_numbers(self._targets(listed, visit.page.no, depth))
+        visit.scope = self._scope_no
+
+    def replay(self, visit: Visit) -> None:
+        """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
+        page = visit.page
+        depth = self.frontier.depth(page.no) + 1
+        if page.targets is None or (self.max_depth and depth > self.max_depth):
+            return
+        if page.scope == self._scope_no:
+            self._offer(unpack_numbers(page.targets), depth)
+            return
+        raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
+        targets = self._targets(unpack_links(raw), page.no, depth)
+        self.batch.retargeted.append((page.no, self._scope_no, pack_numbers(targets)))
+
+    def _targets(self, links: Iterable[Link], origin: int, depth: int) -> list[int]:
+        urls = [link.url for link in links if not link.nofollow and link.type != "canonical"]
+        numbers = self._book.numbers(urls, self.scope, self._register(origin, depth))
+        self._offer(numbers, depth)
+        return numbers
+
+    def _register(
+        self, origin: int | None, depth: int
+    ) -> Callable[[int, bytes, str, str, str], None]:
+        def register(number: int, digest: bytes, url: str, identity: str, host: str) -> None:
+            self.frontier.grow(number)
+            self.batch.addresses.append(
+                self._book.address(number, digest, url, identity, host, depth, origin)
+            )
+
+        return register
+
+    def _offer(self, numbers: Sequence[int], depth: int) -> None:
+        reached = self.batch.reached
+        for number in self.frontier.offer(numbers, depth):
+            if not self._book.is_new(number) or number in self.frontier.lowered:
+                reached[number] = depth
+
+    def relax(self) -> None:
+        """Hand on the depth of pages that turned out to lie nearer than when they were asked."""
+        while self.frontier.lowered:
+            number = self.frontier.lowered.pop()
+            depth = self.frontier.depth(number) + 1
+            stored = self._reader.targets(number)
+            if stored is None or (self.max_depth and depth > self.max_depth):
+                continue
+            scope, targets = stored
+            if scope == self._scope_no:
+                self._offer(unpack_numbers(targets), depth)
+            else:
+                raw = self._reader.raw_links([number])[number]
+                self._targets(unpack_links(raw), number, depth)
+
+    def is_seed(self, number: int) -> bool:
+        """Whether a page is a seed of this run, or what a seed redirected to."""
+        return number in self._seeds
+
+    def seed_moved(self, number: int, target: str) -> bool:
+        """Follow a seed's redirect to the same host with or without ``www.``.
+
+        Only an ad-hoc source moves: a declared one says itself where it lies. Returns
+        whether the scope moved.
+        """
+        moved = self.scope.moved_to(target) if self.source.ad_hoc else None
+        if moved is None or not self.is_seed(number):
+            return False
+        self.scope = moved
+        self._scope_no = self.registry.fingerprint(moved.fingerprint())
+        self._book.forget()
+        return True
+
+    def follow_redirect(self, visit: Visit, target: str) -> None:
+        """Record where a redirect leads and offer its target at the same depth (M-21)."""
+        visit.location = target
+        self.follow(visit, [Link(target, "", "redirect", False)], same_depth=True)
+        if visit.targets and self.is_seed(visit.page.no):
+            self._seeds.update(unpack_numbers(visit.targets))
+
+    # What is written
+
+    def stored_hash(self, page: Page) -> bytes | None:
+        """Return the content hash of what is held of a page."""
+        return self._reader.content_hash(page.no) if page.standing is not Standing.BARE else None
+
+    def record(self, visit: Visit) -> None:
+        """Take a decided visit into the open batch."""
+        batch, page = self.batch, visit.page
+        unreachable = visit.outcome is Outcome.UNREACHABLE
+        saved = page.content_length if visit.outcome is Outcome.NOT_MODIFIED else 0
+        counts = batch.counts
+        counts["visits"] += 1
+        counts["unreachable"] += unreachable
+        counts["requests"] += visit.requests
+        counts["conditional_requests"] += visit.conditional_requests
+        counts["not_modified"] += visit.http_status == 304 and visit.conditional
+        counts["bytes_downloaded"] += visit.wire_bytes
+        counts["bytes_saved"] += saved
+        tally_ = batch.hosts.setdefault(page.host, HostTally())
+        tally_.crawled += not unreachable
+        tally_.failed += unreachable
+        tally_.bytes += visit.wire_bytes
+        tally_.response_ms += visit.response_ms
+        self._count(visit)
+        visit.body = None
+        if (
+            visit.outcome is Outcome.NOT_MODIFIED
+            and visit.action is Action.TOUCH
+            and page.status in _SETTLED
+            and visit.etag == page.etag
+            and visit.last_modified == page.last_modified
+            and visit.url == page.url
+        ):
+            batch.touched.append(page.no)
+            return
+        batch.visits.append(visit)
+        if visit.document is not None:
+            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+
+    def _count(self, visit: Visit) -> None:
+        progress = self.progress
+        progress.visits += 1
+        progress.conditional += visit.conditional
+        progress.not_modified += visit.http_status == 304 and visit.conditional
+        if visit.verdict is not None:
+            word = visit.verdict.word.word
+            progress.words[word] = progress.words.get(word, 0) + 1
+
+    def submit(self, now: int) -> Future[Written] | None:
+        """Give the open batch to the writer; return the batch before last, if still written."""
+        if self.batch:
+            self._submitted.append(self._writer.submit(self.batch, now))
+            self.batch = Batch()
+        return self._submitted[0] if len(self._submitted) > 1 else None
+
+    def collect(self) -> None:
+        """Take note of batches that are written.
+
+        Raises:
+            RegistryError: one could not be written; nothing of it is in the registry.
+        """
+        while self._submitted and self._submitted[0].done():
+            written = self._submitted.popleft().result()
+            self._book.committed(written.batch.addresses)
+
+    def drain(self) -> None:
+        """Wait until everything submitted is written (see ``collect``)."""
+        while self._submitted:
+            self._submitted[0].exception()
+            self.collect()
+
+    # How it ends
+
+    def finish(self, reason: str, now: int) -> RunResult:
+        """Seal a run that ended by itself, close any other as interrupted; report it.
+
+        ``reason`` is Scrapy's: ``finished``, ``shutdown``, or what closed the spider.
+        """
+        try:
+            if self.failure is None:
+                self.submit(now)
+                self.drain()
+            if self.failure is not None or reason == "shutdown":
+                why = str(self.failure) if self.failure else "interrupted"
+                self.result = self.registry.interrupt(self.opened, (why,), now)
+            else:
+                if reason != "finished" and reason not in self.cut_by:
+                    self.cut_by.append(reason)
+                self.result = self.registry.seal(self.opened, reasons(self._evidence()), now)
+        finally:
+            self.close()
+        return self.result
+
+    def _evidence(self) -> Evidence:
+        connection = self.registry.connection
+        visits, unreachable, pending = tally(connection, self.opened.no)
+        return Evidence(
+            seeds_failed=failed_seeds(connection, self.opened.no),
+            cut_by=tuple(self.cut_by),
+            visits=visits,
+            unreachable=unreachable,
+            pending=pending,
+        )
+
+    def close(self) -> None:
+        """Let go of files and of the lease; what was committed stays."""
+        self._writer.close()
+        self.registry.give_back()
+        self.registry.close()
+        self._lease.release()

@@ -1,0 +1,105 @@
+"""Every setting: its default, its unit, one comment. The manual is docs/settings.md.
+
+Precedence: ``-a`` > ``-s`` > environment variable of the same name > the default here.
+``smartcrawl.options.Options`` reads and validates them once, before the first request.
+"""
+
+import os
+
+from smartcrawl import __version__
+
+
+def _env(name: str, default: object) -> object:
+    return os.environ.get(name, default)
+
+
+BOT_NAME = "smartcrawl"
+SPIDER_MODULES = ["smartcrawl.spiders"]
+NEWSPIDER_MODULE = "smartcrawl.spiders"
+COMMANDS_MODULE = "smartcrawl.commands"
+
+# State
+DATA_DIR = _env("DATA_DIR", ".smartcrawl")  # folder of all state, read by every command
+REGISTRY_URL = _env("REGISTRY_URL", "")  # sqlite:///PATH; empty: registry.db in DATA_DIR
+SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declared
+
+# What is crawled and held
+DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed; 0: none
+CONTENT_HASH_BASIS = _env(
+    "CONTENT_HASH_BASIS", "auto"
+)  # auto, text or bytes: what "modified" means
+ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks that may be asked: 10.0.0.0/8,…
+TRACKING_PARAM_PREFIXES = _env(
+    "TRACKING_PARAM_PREFIXES", "utm_, gclid, fbclid, msclkid"
+)  # not part of an id
+TRACKING_PARAM_NAMES = _env("TRACKING_PARAM_NAMES", "")  # exact names, likewise
+OUT_OF_SCOPE_POLICY = _env("OUT_OF_SCOPE_POLICY", "orphan")  # orphan or remove
+
+# What may be removed, and when
+LOST_THRESHOLD = _env("LOST_THRESHOLD", 3)  # runs that found 404 or 410
+LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first of them
+LOST_PURGE_STATUSES = _env("LOST_PURGE_STATUSES", "404,410")  # statuses that count; *: any
+ORPHAN_THRESHOLD = _env("ORPHAN_THRESHOLD", 3)  # complete runs that did not reach it
+ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first of them
+SWEEP_MAX_RATIO = _env("SWEEP_MAX_RATIO", 0.1)  # share of a source one sweep may remove; 1.0: off
+SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages; fewer are removed whatever their share
+TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0)  # share of known pages asked without validators
+
+# Politeness
+ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)
+ROBOTS_TTL_SECONDS = _env(
+    "ROBOTS_TTL_SECONDS", 86_400
+)  # age of rules within a run; 0: fetched once
+USER_AGENT = _env("USER_AGENT", f"smartcrawl/{__version__} (incremental crawler)")
+CONCURRENT_REQUESTS = _env("CONCURRENT_REQUESTS", 16)  # in flight, all hosts
+CONCURRENT_REQUESTS_PER_DOMAIN = _env("CONCURRENT_REQUESTS_PER_DOMAIN", 3)  # in flight, each host
+DOWNLOAD_DELAY = _env("DOWNLOAD_DELAY", 0)  # seconds between requests to a host, at least
+AUTOTHROTTLE_ENABLED = _env("AUTOTHROTTLE_ENABLED", True)  # adapt the delay to the server's latency
+AUTOTHROTTLE_START_DELAY = _env("AUTOTHROTTLE_START_DELAY", 0.1)  # seconds, before the first answer
+AUTOTHROTTLE_MAX_DELAY = _env("AUTOTHROTTLE_MAX_DELAY", 60)  # seconds
+AUTOTHROTTLE_TARGET_CONCURRENCY = _env("AUTOTHROTTLE_TARGET_CONCURRENCY", 1.0)  # requests at a time
+DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds
+DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
+DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
+RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
+LOG_LEVEL = _env("LOG_LEVEL", "INFO")
+
+# The road (design.md 3): where our parts take their place in Scrapy
+SCHEDULER = "smartcrawl.scheduler.NumberScheduler"
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "smartcrawl.middlewares.RobotsMiddleware": 100,
+    "smartcrawl.middlewares.RevalidationMiddleware": 595,  # outside HttpCompression: wire bytes
+    # Off, because public crawls do not need them; each can be switched on again.
+    "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
+    "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+}
+SPIDER_MIDDLEWARES = {
+    "smartcrawl.middlewares.ScopeMiddleware": 500,
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # depth is the frontier's
+    "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # smartcrawl.urls
+}
+ITEM_PIPELINES = {
+    "smartcrawl.pipelines.ExtractPipeline": 300,
+    "smartcrawl.pipelines.DecidePipeline": 500,
+    "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
+}
+EXTENSIONS = {
+    "smartcrawl.extensions.RunLifecycle": 0,
+    "smartcrawl.extensions.DelayControl": 0,
+    "smartcrawl.extensions.Progress": 0,
+    "scrapy.extensions.throttle.AutoThrottle": None,  # never lowers a delay on a 304
+    "scrapy.extensions.logstats.LogStats": None,
+    "scrapy.extensions.corestats.CoreStats": 0,
+}
+HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means nobody answered
+REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour
+COOKIES_ENABLED = False
+CONCURRENT_ITEMS = 8  # Scrapy starts one task per slot and response, and a page is one item
+SCRAPER_SLOT_MAX_ACTIVE_SIZE = 5_000_000  # bytes
+TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False  # it would run any Python sent to it
+STATS_DUMP = False  # the closing table says what people need
+LOG_FORMATTER = "smartcrawl.extensions.QuietLog"

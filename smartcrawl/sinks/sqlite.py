@@ -1,0 +1,157 @@
+"""The embedded index: FTS5 over chunks, in the registry's file and transaction (design.md 7)."""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from smartcrawl.items import Chunk
+from smartcrawl.rules.model import Status
+
+_PUT = "INSERT INTO chunk (content, position, title, headings, text) VALUES (?, ?, ?, ?, ?)"
+_REMOVE = "DELETE FROM chunk WHERE content = ?"
+#: bm25 weights: title, headings, text. A page is shown once, by its best chunk.
+_SEARCH = """
+WITH hit AS (
+    SELECT w.rowid AS chunk, k.content AS content, bm25(chunk_words, 8.0, 4.0, 1.0) AS rank
+      FROM chunk_words w
+      JOIN chunk k ON k.no = w.rowid
+      JOIN content c ON c.no = k.content
+     WHERE chunk_words MATCH :query
+       AND (:sources = '[]' OR c.source IN (SELECT s.no FROM source s, json_each(:sources) j
+                                             WHERE s.name = j.value))
+     ORDER BY rank LIMIT :pool
+)
+SELECT hit.chunk, min(hit.rank) AS rank, r.url, o.name, c.title, c.language, c.description,
+       s.status, s.lost_count, s.last_checked, r.last_changed
+  FROM hit
+  JOIN content c ON c.no = hit.content
+  JOIN record r ON r.content = c.no AND r.duplicate_of IS NULL
+  JOIN state s ON s.no = r.no
+  JOIN source o ON o.no = r.source
+ GROUP BY r.no ORDER BY rank, length(r.url), r.url LIMIT :limit
+"""
+_SNIPPETS = """
+SELECT rowid, highlight(chunk_words, 1, :open, :close),
+       snippet(chunk_words, 2, :open, :close, ' … ', 32)
+  FROM chunk_words WHERE chunk_words MATCH :query AND rowid IN carray(:chunks)
+"""
+_POOL = 40  #: chunks looked at for each page asked for
+_WORD = re.compile(r'"([^"]+)"|(\S+)')
+
+
+class EmbeddedIndex:
+    """Writes chunks over the registry's connection; triggers keep FTS5 in step."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+        """Write the chunks of a content row that was not there before."""
+        rows = [
+            (content, position, title, " > ".join(chunk.headings), chunk.text)
+            for position, chunk in enumerate(chunks or [Chunk((), "")])
+        ]
+        self._connection.executemany(_PUT, rows)
+
+    def remove(self, content: int) -> None:
+        """Remove the chunks of a content row that nothing points to any more."""
+        self._connection.execute(_REMOVE, (content,))
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One page that answers a query."""
+
+    url: str
+    source: str
+    title: str
+    headings: str  #: heading path of the best chunk
+    snippet: str
+    score: float  #: greater is better
+    language: str
+    description: str
+    lost: bool  #: its last visit found an error; the content is what was held before
+    last_checked: int | None  #: Unix seconds
+    last_changed: int | None
+
+
+def expression(query: str, *, every: bool) -> str:
+    """Return the FTS5 expression of what a person typed; empty when it holds no word.
+
+    Words must all occur in a chunk (``every``) or any of them; "quoted words" stay together.
+
+    >>> expression('don"t  "error code" 42', every=True)
+    '"don" "t" "error code" "42"'
+    >>> expression('a OR *', every=False)
+    '"a" OR "OR"'
+    """
+    phrases = []
+    for quoted, word in _WORD.findall(query):
+        parts = [quoted] if quoted else word.split('"')
+        phrases += [f'"{part}"' for part in parts if any(c.isalnum() for c in part)]
+    return (" " if every else " OR ").join(phrases)
+
+
+def search(
+    connection: apsw.Connection,
+    query: str,
+    *,
+    sources: Sequence[str] = (),
+    limit: int = 10,
+    marks: tuple[str, str] = ("[", "]"),
+) -> list[Hit]:
+    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+
+    All words in one chunk come first; where no chunk has them all, any of them counts.
+    ``marks`` are put around the words found.
+    """
+    for every in (True, False):
+        match = expression(query, every=every)
+        if not match:
+            return []
+        names = {
+            "query": match,
+            "sources": json.dumps(list(sources)),
+            "limit": limit,
+            "pool": max(200, limit * _POOL),
+        }
+        rows = connection.execute(_SEARCH, names).fetchall()
+        if rows:
+            return _hits(connection, match, rows, marks)
+    return []
+
+
+def _hits(
+    connection: apsw.Connection, match: str, rows: list[tuple[Any, ...]], marks: tuple[str, str]
+) -> list[Hit]:
+    names = {
+        "query": match,
+        "chunks": apsw.carray(array("q", [row[0] for row in rows])),
+        "open": marks[0],
+        "close": marks[1],
+    }
+    shown = {chunk: words for chunk, *words in connection.execute(_SNIPPETS, names)}
+    return [
+        Hit(
+            url=url,
+            source=source,
+            title=title,
+            headings=shown[chunk][0],
+            snippet=" ".join(shown[chunk][1].split()),
+            score=round(-rank, 4),
+            language=language,
+            description=description,
+            lost=status == Status.ERROR or lost_count > 0,
+            last_checked=last_checked,
+            last_changed=last_changed,
+        )
+        for chunk, rank, url, source, title, language, description, status, lost_count,
+            last_checked, last_changed in rows
+    ]  # fmt: skip

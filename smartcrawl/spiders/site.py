@@ -1,0 +1,161 @@
+"""Web sites: seeds, links, and what each address answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+import can_ada
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from smartcrawl.exceptions import SourceError
+from smartcrawl.items import Visit
+from smartcrawl.middlewares import Attempt
+from smartcrawl.options import Options
+from smartcrawl.rules.http import MAX_REDIRECTS, outcome_of
+from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run import Orders, Run
+from smartcrawl.sources import Source, ad_hoc, load, select
+from smartcrawl.spiders.base import VisitSpider
+from smartcrawl.urls import join, normalize
+
+ARGUMENTS = ("url", "source", "force", "resume", "max_pages")
+_FROM_SCRAPYD = ("_job", "_version")
+
+
+class SiteSpider(VisitSpider):
+    """One request, one Visit: from parse() if anybody answered, else from errback()."""
+
+    name = "site"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Open the run that this spider crawls for.
+
+        Arguments, all strings: ``url`` or ``source``, ``force=1``, ``resume=1``,
+        ``max_pages=N``.
+
+        Raises:
+            SmartcrawlError: the run cannot be opened; the message names the remedy.
+        """
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        options = Options.of(crawler.settings)
+        source = chosen_source(options, kwargs)
+        spider.run = Run.open(source, options, orders(kwargs), int(time.time()))
+        return spider
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
+        """Turn an answer into the page's one Visit, or ask on where its address moved."""
+        assert response.request is not None
+        attempt: Attempt = response.meta["attempt"]
+        visit = attempt.visit(response.url)
+        visit.http_status = response.status
+        visit.outcome = outcome_of(response.status, conditional=attempt.conditional)
+        visit.response_ms = int(1000 * response.meta.get("download_latency", 0))
+        visit.etag = _header(response, "ETag")
+        visit.last_modified = _header(response, "Last-Modified")
+        visit.robots_tag = ", ".join(
+            value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")
+        )
+        match visit.outcome:
+            case Outcome.NOT_MODIFIED:
+                # A 304 may renew validators; those it does not repeat stay (RFC 9111 3.2).
+                visit.etag = visit.etag or visit.page.etag
+                visit.last_modified = visit.last_modified or visit.page.last_modified
+            case Outcome.BAD_HEADER:
+                _fail(visit, Fault.UNSOLICITED_304, "304 to a request that was not conditional")
+            case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
+                visit.body = response.body
+                visit.content_type = _header(response, "Content-Type") or ""
+                visit.content_encoding = attempt.content_encoding
+            case Outcome.REDIRECT:
+                again = self._redirected(response, visit, attempt)
+                if again is not None:
+                    yield again
+                    return
+            case Outcome.HTTP_ERROR:
+                visit.error = f"HTTP status {response.status}"
+        yield visit
+
+    def _redirected(self, response: Response, visit: Visit, attempt: Attempt) -> Request | None:
+        """Return the next request of this visit, or None when the redirect is its outcome."""
+        location = _header(response, "Location")
+        target = join(can_ada.parse(response.url), location) if location else None
+        if target is None:
+            _fail(visit, Fault.NO_LOCATION, f"status {response.status} without a usable Location")
+            return None
+        assert self.run is not None
+        trackers = self.run.options.trackers
+        if normalize(target, trackers) != normalize(response.url, trackers):
+            visit.location = target
+            return None
+        if target in attempt.trail or len(attempt.trail) > MAX_REDIRECTS:
+            _fail(visit, Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
+            return None
+        assert response.request is not None
+        kept = ("attempt", "handle_httpstatus_all", "download_slot")
+        meta = {name: response.meta[name] for name in kept}
+        return response.request.replace(url=target, meta=meta, dont_filter=True)
+
+
+def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
+    """Return the source that ``url``, ``source`` or sources.toml names.
+
+    Raises:
+        SourceError: none or several fit, or an argument is unknown.
+    """
+    unknown = [name for name in arguments if name not in (*ARGUMENTS, *_FROM_SCRAPYD)]
+    if unknown:
+        raise SourceError(
+            f"unknown argument {unknown[0]!r}: the spider site takes {', '.join(ARGUMENTS)}"
+        )
+    url, name = arguments.get("url"), arguments.get("source")
+    declared = load(options.sources_file)
+    if url is not None and name is not None:
+        raise SourceError("give either -a url=… or -a source=…, not both")
+    if url is not None:
+        return ad_hoc(url, declared)
+    if name is not None:
+        return select(name, declared)
+    if len(declared) == 1:
+        return next(iter(declared.values()))
+    if not declared:
+        raise SourceError(
+            f"nothing to crawl: give -a url=https://…, or declare sources in {options.sources_file}"
+        )
+    raise SourceError(f"several sources are declared: give -a source= one of {', '.join(declared)}")
+
+
+def orders(arguments: dict[str, Any]) -> Orders:
+    """Return the orders in the spider's arguments.
+
+    Raises:
+        SourceError: ``max_pages`` is no whole number, or a switch is neither on nor off.
+    """
+    pages = str(arguments.get("max_pages", "0"))
+    if not pages.isdecimal():
+        raise SourceError(f"max_pages is {pages!r}: it takes a whole number, 0 for no limit")
+    return Orders(
+        force=_switch(arguments, "force"),
+        resume=_switch(arguments, "resume"),
+        max_pages=int(pages),
+    )
+
+
+def _switch(arguments: dict[str, Any], name: str) -> bool:
+    value = str(arguments.get(name, "0")).lower()
+    if value not in ("1", "true", "yes", "0", "false", "no", ""):
+        raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
+    return value in ("1", "true", "yes")
+
+
+def _fail(visit: Visit, fault: Fault, message: str) -> None:
+    visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message
+
+
+def _header(response: Response, name: str) -> str | None:
+    value = response.headers.get(name)
+    return value.decode("latin-1") if value else None

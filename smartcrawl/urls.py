@@ -1,0 +1,408 @@
+"""Addresses: how they are requested, under which one spelling they are known, what is in scope.
+
+Two spellings of every address. The **request URL** is what a browser would ask for. The
+**normalized source** is the identity behind it: trackers, a trailing slash or the order of
+parameters do not make another page, but what is requested never changes because of that
+(design.md 12). Nothing here reads or writes anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b32encode
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Final, Self
+from urllib.parse import quote, unquote
+
+import can_ada
+
+MAX_URL_LENGTH: Final = 2083  #: characters of a request URL
+SHORT_HASH_LENGTH: Final = 26  #: characters of a row key, 130 bits (M-17, G-20)
+
+#: What holds no text, or none that this version can extract. Endings that are also names of
+#: pages (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser) are not here.
+SKIPPED_EXTENSIONS: Final = frozenset(
+    # images
+    "apng avif bmp cur dxf emf eps gif heic heif icns ico jfif jp2 jpe jpeg jpg jxl mng pcx png"
+    " psd raw svg svgz tga tif tiff webp wmf xcf"
+    # audio
+    " aac aif aiff amr ape flac m3u m3u8 m4a m4b mid midi mka mp2 mp3 oga ogg opus ra wav weba wma"
+    # video
+    " 3g2 3gp asf asx avi divx f4v flv m2ts m4v mkv mov mp4 mpe mpeg mpg ogv qt rm rmvb swf ts vob"
+    " webm wmv"
+    # archives and disk images
+    " 7z bz2 cab crate deb dmg egg gem gz img iso jar lz lz4 lzma pst qcow2 rar rpm snap sit tar"
+    " tbz tbz2 tgz torrent txz vdi vhd vhdx vmdk war whl xpi xz zip zst"
+    # executables
+    " apk appimage bat bin cpl crx dll dylib elf exe hta ipa msi msix msp o pyc pyd scr so wasm"
+    # fonts
+    " eot otf ttc ttf woff woff2"
+    # style sheets and scripts
+    " css js less mjs sass scss"
+    # office and print formats
+    " djvu doc docb docm docx dotm dotx epub mobi odg odp ods odt pdf potm potx pps ppsm ppsx ppt"
+    " pptm pptx ps rtf vsd vsdx xls xlsb xlsm xlsx xltm xltx xps".split()  # noqa: SIM905  # a list of 200 quoted words hides what is missing
+)
+
+_WEB: Final = ("http://", "https://")
+
+# Characters that RFC 3986 lets stand in a path, and escapes that are already as they should be:
+# upper case, and not of an unreserved character.
+_PLAIN: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@/"
+_ESCAPE: Final = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF])"
+_IS_NORMAL: Final = re.compile(
+    rf"https?://[^/?#@]+/(?:[{_PLAIN}]*(?:{_ESCAPE}[{_PLAIN}]*)*(?<!/))?"
+).fullmatch
+_ODD: Final = re.compile(rf"(?!{_ESCAPE})%(?:[0-9A-Fa-f]{{2}})?|[^{_PLAIN}?%]")
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+_WINDOWS_PATH: Final = re.compile(r"[A-Za-z]:[\\/]")
+_DRIVE: Final = re.compile(r"/[A-Za-z]:(?:/|\Z)")
+
+_STORAGE_DOMAIN: Final = ".core.windows.net"
+_SIGNATURE: Final = "sig"
+#: Parameters of a shared access signature (service, account and user delegation).
+_SIGNED: Final = frozenset(
+    "sv ss srt sr sp st se sip spr sig si sdd ses saoid suoid scid skoid sktid skt ske sks skv"
+    " skdutid sduoid srh srq rscc rscd rsce rscl rsct tn spk srk epk erk".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trackers:
+    """Query parameters that tell where a reader came from, not what the page is.
+
+    ``prefixes`` are beginnings of names, ``names`` whole names; case does not matter.
+
+    Source: R0-15, R2-66, M-19; ``ref`` and ``source`` are kept unless named (design.md 12).
+    """
+
+    prefixes: tuple[str, ...] = ("utm_", "gclid", "fbclid", "msclkid")
+    names: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefixes", tuple(prefix.lower() for prefix in self.prefixes))
+        object.__setattr__(self, "names", frozenset(name.lower() for name in self.names))
+
+
+DEFAULT_TRACKERS: Final = Trackers()
+
+
+def request_url(text: str) -> str | None:
+    """Return the URL to request: WHATWG's spelling, without fragment and credentials.
+
+    None when ``text`` is no http(s) URL with a host, or longer than ``MAX_URL_LENGTH``.
+
+    >>> request_url("HTTP://me:secret@Example.COM:80/a/../b/?utm_source=x#top")
+    'http://example.com/b/?utm_source=x'
+    >>> request_url("mailto:me@example.com") is None
+    True
+
+    Source: RD-15, RD-20, R0-13; URL Standard, section 4.
+    """
+    try:
+        return _requestable(can_ada.parse(text))
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot say
+        return None
+
+
+def join(base: can_ada.URL, href: str) -> str | None:
+    """Return ``href``, found on the page ``base``, as a URL to request (see ``request_url``).
+
+    >>> join(can_ada.parse("https://example.com/a/b"), "../c?d#e")
+    'https://example.com/c?d'
+    >>> join(can_ada.parse("https://example.com/a/b"), "javascript:void(0)") is None
+    True
+
+    Source: R0-17, RD-15.
+    """
+    try:
+        return _requestable(base + href)
+    except (ValueError, TypeError):
+        return None
+
+
+def _requestable(parsed: can_ada.URL) -> str | None:
+    url = str(parsed)
+    if not url.startswith(_WEB):
+        return None
+    if "@" in url and parsed.has_credentials():
+        parsed.username = parsed.password = ""
+        url = str(parsed)
+    if "#" in url:
+        url = url[: url.index("#")]
+    return url if len(url) <= MAX_URL_LENGTH else None
+
+
+def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
+    """Return the one spelling under which an address is known (``normalizedSource``).
+
+    http(s) and ``file:`` URLs and Windows paths are normalized; anything else is returned as it
+    is. Never raises, and a second call changes nothing.
+
+    >>> normalize("HTTP://Example.COM:80/a/?b=2&a=1&utm_source=x#top")
+    'http://example.com/a?a=1&b=2'
+    >>> normalize("https://bücher.example/straße")
+    'https://xn--bcher-kva.example/stra%C3%9Fe'
+    >>> normalize(r"C:\\Docs\\Sub\\\\Report.PDF")
+    'file:///c:/docs/sub/report.pdf'
+    >>> normalize("not a URL")
+    'not a URL'
+
+    Source: R0-12 to R0-23, R2-61 to R2-69, M-18, M-19, M-54.
+    """
+    try:
+        text = str(can_ada.parse(url))
+        if _IS_NORMAL(text):
+            return text
+        if text.startswith(_WEB):
+            return _normal_web(text, trackers)
+        if _WINDOWS_PATH.match(url):
+            # In a Windows path "%", "?" and "#" are characters of a name.
+            text = str(can_ada.parse("file:///" + quote(url.replace("\\", "/"), safe="/:")))
+        if text.startswith("file:"):
+            return _normal_file(text)
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot say
+        pass
+    return url
+
+
+def _normal_web(url: str, trackers: Trackers) -> str:
+    """Normalize a serialized http(s) URL."""
+    head, _, query = url.partition("#")[0].partition("?")
+    scheme, _, rest = head.partition("://")
+    authority, _, path = rest.partition("/")
+    host = authority.rpartition("@")[2]
+    path = _escaped(path).rstrip("/")
+    return f"{scheme}://{host}/{path}{_normal_query(query, trackers, host)}"
+
+
+def _normal_file(url: str) -> str:
+    """Normalize a serialized ``file:`` URL; behind a drive letter case does not matter."""
+    head, _, query = url.partition("#")[0].partition("?")
+    host, _, path = head.removeprefix("file://").partition("/")
+    path = re.sub("/{2,}", "/", _escaped("/" + path))
+    on_drive = _DRIVE.match(path)
+    if on_drive:
+        path = "/".join(_folded(segment) for segment in path.split("/"))
+    path = path.rstrip("/")
+    if on_drive and len(path) == len("/c:"):
+        path += "/"
+    return f"file://{host}{path or '/'}{'?' + _escaped(query) if query else ''}"
+
+
+def _folded(segment: str) -> str:
+    """Return a segment of a Windows path in lower case; bytes that are no UTF-8 stay."""
+    text = unquote(segment, errors="surrogateescape").lower()
+    return quote(text, safe="!$&'()*+,;=:@", errors="surrogateescape")
+
+
+def _escaped(text: str) -> str:
+    """Return ``text`` with percent-encoding as RFC 3986, section 6.2.2, wants it.
+
+    >>> _escaped("%7efoo%2fbar|100%")
+    '~foo%2Fbar%7C100%25'
+    """
+    return _ODD.sub(_respelled, text)
+
+
+def _respelled(match: re.Match[str]) -> str:
+    found = match[0]
+    if len(found) == 1:
+        return quote(found, safe="")
+    char = chr(int(found[1:], 16))
+    return char if char in _UNRESERVED else found.upper()
+
+
+def _normal_query(query: str, trackers: Trackers, host: str) -> str:
+    """Return the query with its question mark, or nothing when no parameter is left."""
+    if not query:
+        return ""
+    prefixes, names = trackers.prefixes, trackers.names
+    pairs = []
+    for part in _escaped(query).split("&"):
+        if part:
+            name, _, value = part.partition("=")
+            lower = name.lower()
+            if not lower.startswith(prefixes) and lower not in names:
+                pairs.append((name, value))
+    if _STORAGE_DOMAIN in host:
+        pairs = _unsigned(pairs, host)
+    pairs.sort()
+    return "?" + "&".join([f"{name}={value}" for name, value in pairs]) if pairs else ""
+
+
+def _unsigned(pairs: list[tuple[str, str]], host: str) -> list[tuple[str, str]]:
+    """Drop a shared access signature: it is a secret, and not part of the address (R0-22)."""
+    stored = host.partition(":")[0].rstrip(".").endswith(_STORAGE_DOMAIN)
+    if not stored or all(name.lower() != _SIGNATURE for name, _ in pairs):
+        return pairs
+    return [pair for pair in pairs if pair[0].lower() not in _SIGNED]
+
+
+def digest(normalized: str) -> bytes:
+    """Return the SHA-256 (32 bytes) of a normalized source; every id is made of it (M-17).
+
+    >>> digest("https://example.com/").hex()[:16]
+    '0f115db062b7c0dd'
+    """
+    return sha256(normalized.encode("utf-8", "surrogatepass")).digest()
+
+
+def url_hash(normalized: str) -> str:
+    """Return the digest of a normalized source as 64 hexadecimal digits.
+
+    >>> url_hash("https://example.com/")[:16]
+    '0f115db062b7c0dd'
+    """
+    return digest(normalized).hex()
+
+
+def row_key(d: bytes) -> str:
+    """Return the short form of a digest: 26 characters of lower-case base32 (R0-10, G-20).
+
+    >>> row_key(digest("https://example.com/"))
+    'b4iv3mdcw7an2aylc2dyzgo6ux'
+    """
+    return b32encode(d).decode("ascii").lower()[:SHORT_HASH_LENGTH]
+
+
+def item_id(kind: str, d: bytes) -> str:
+    """Return the id of a page (``kind`` is ``url``) or of a file (R0-24, R0-25).
+
+    >>> item_id("url", digest("https://example.com/"))
+    'url_b4iv3mdcw7an2aylc2dyzgo6ux'
+
+    Raises:
+        ValueError: ``kind`` is neither ``url`` nor ``file``.
+    """
+    if kind not in ("url", "file"):
+        raise ValueError(f"an id is of kind 'url' or 'file', not {kind!r}")
+    return f"{kind}_{row_key(d)}"
+
+
+def host_key(url: str) -> str:
+    """Return the host of a URL, with its port unless that is 80 or 443 (R0-08).
+
+    >>> host_key("https://Example.com:443/a"), host_key("http://[::1]:8801/")
+    ('example.com', '[::1]:8801')
+
+    Raises:
+        ValueError: ``url`` is not absolute.
+    """
+    return can_ada.parse(url).host.removesuffix(":80").removesuffix(":443")
+
+
+def display(url: str) -> str:
+    """Return a URL as people read it: its host in Unicode (``displaySource``, R0-19).
+
+    >>> display("https://xn--bcher-kva.example/stra%C3%9Fe")
+    'https://bücher.example/stra%C3%9Fe'
+    """
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if not separator or "xn--" not in host:
+        return url
+    name, colon, port = host.partition(":")
+    shown = can_ada.idna_decode(name.encode())  # type: ignore[arg-type]  # the stub is wrong: bytes
+    if can_ada.idna_encode(shown) != name.encode():
+        return url  # not what a browser would lead back to this host
+    return f"{scheme}://{shown}{colon}{port}{slash}{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The document set of a source: which addresses belong to it (M-28).
+
+    ``hosts`` are exact (see ``host_key``); ``domains`` include their subdomains, on any port.
+    ``url_patterns`` and ``excluded_patterns`` are searched in the request URL.
+
+    >>> scope = Scope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
+    >>> scope.allows("https://docs.example.com/a"), scope.allows("https://example.com/print/a")
+    (True, False)
+    """
+
+    hosts: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
+    url_patterns: tuple[str, ...] = ()  #: at least one must match, unless there is none
+    excluded_patterns: tuple[str, ...] = ()  #: none may match
+    skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
+    max_depth: int = 0  #: links from a seed, 0: no limit; not asked by ``allows``
+    _wanted: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _excluded: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
+        object.__setattr__(self, "_excluded", _compiled(self.excluded_patterns))
+
+    def allows(self, url: str) -> bool:
+        """Whether ``url`` belongs to the source. Depth is not asked."""
+        return self.refusal(url) is None
+
+    def refusal(self, url: str) -> str | None:
+        """Return why ``url`` does not belong to the source, or None when it does."""
+        known = request_url(url)
+        if known is None:
+            return f"it is no http(s) URL of at most {MAX_URL_LENGTH} characters"
+        authority, _, rest = known[known.index("/") + 2 :].partition("/")
+        if not self._holds(authority):
+            return "its host is not in allowed_domains"
+        name = rest.partition("?")[0].rpartition("/")[2]
+        _, dot, extension = name.rpartition(".")
+        if dot and extension.lower() in self.skipped_extensions:
+            return f"files of type .{extension.lower()} are skipped"
+        if self._wanted and not any(pattern.search(known) for pattern in self._wanted):
+            return "none of url_patterns matches it"
+        if any(pattern.search(known) for pattern in self._excluded):
+            return "one of excluded_patterns matches it"
+        return None
+
+    def _holds(self, authority: str) -> bool:
+        if authority.removesuffix(":80").removesuffix(":443") in self.hosts:
+            return True
+        if not self.domains:
+            return False
+        name = authority if authority.endswith("]") else authority.rpartition(":")[0] or authority
+        while name:
+            if name in self.domains:
+                return True
+            name = name.partition(".")[2]
+        return False
+
+    def fingerprint(self) -> bytes:
+        """Return 16 bytes that differ when ``allows`` may answer differently (M-15).
+
+        Stored links that were filtered under one fingerprint need no second look under the same.
+        """
+        parts = [
+            sorted(self.hosts),
+            sorted(self.domains),
+            sorted(set(self.url_patterns)),
+            sorted(set(self.excluded_patterns)),
+            sorted(self.skipped_extensions),
+        ]
+        return sha256(json.dumps(parts).encode()).digest()[:16]
+
+    def moved_to(self, url: str) -> Self | None:
+        """Return the scope with ``url``'s host in place of the one that it is with or without www.
+
+        None when ``url`` is elsewhere, or in scope anyway.
+
+        >>> Scope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
+        frozenset({'www.example.com'})
+        """
+        known = request_url(url)
+        if known is None:
+            return None
+        new = host_key(known)
+        old = new.removeprefix("www.") if new.startswith("www.") else f"www.{new}"
+        if old not in self.hosts or new in self.hosts:
+            return None
+        return replace(self, hosts=self.hosts - {old} | {new})
+
+
+def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(pattern) for pattern in patterns)
