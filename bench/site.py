@@ -19,7 +19,7 @@ from pathlib import Path
 _MARKER = ".smartcrawl-site.json"
 _PER_DIRECTORY = 100
 _CHILDREN = 10  # tree links of a page: every page is reached in log10(pages) steps
-_NEAR = 12  # pages to both sides that are linked from the text
+_NEAR = 30  # pages to both sides that are linked from the text
 _SECTIONS = 25
 _PARAGRAPHS = 4  # a section
 _WORDS = 31  # a paragraph
@@ -57,7 +57,7 @@ class Parameters:
     pages: int
     links: int
     seed: int
-    format: int = 1
+    format: int = 2
 
 
 def build(root: Path, pages: int, links: int = 60, seed: int = 1) -> None:

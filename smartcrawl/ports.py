@@ -12,7 +12,10 @@ class Sink(Protocol):
     """Where content is written to be searched, inside the registry's transaction."""
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Write the chunks of a content row that was not there before."""
+        """Write the chunks of a content row that has none."""
 
     def remove(self, content: int) -> None:
-        """Remove the chunks of a content row that nothing points to any more."""
+        """Remove the chunks of a content row, before anything that is put."""
+
+    def flush(self) -> None:
+        """Write what was put and removed since the last call; the last step of a batch."""

@@ -1,32 +1,352 @@
-"""SHIM"""
+"""Sources: what is crawled, as declared in sources.toml or given as one address.
+
+A source is the document set: scope, runs, records and deletion are per source (design.md 2).
+"""
 
 from __future__ import annotations
-from dataclasses import dataclass
-from smartcrawl.urls import Scope, host_key
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+import can_ada
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+
 from smartcrawl.exceptions import SourceError
+from smartcrawl.urls import MAX_URL_LENGTH, Scope, host_key, request_url
+
+KIND: Final = "site"  #: the only kind that this version crawls
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME_RULE: Final = "letters, digits, '_', '.' and '-'"
+_HOST_FIRST: Final = re.compile(
+    r"(?://)?(?:localhost|\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\]+\.[^\s/?#@:\\]+)(?::\d+)?(?:[/?#]|\Z)"
+)
+_THIS_MACHINE: Final = ("localhost", "127.", "[::1]")
+_CREDENTIALS: Final = re.compile(r"(?://|(?<=\A['\"]))[^/?#]*@")
 
 
-@dataclass(frozen=True)
-class Source:
-    name: str
-    seeds: tuple
-    kind: str = "site"
-    max_depth: int = 0
-    max_pages: int = 0
-    ad_hoc: bool = True
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _web_address(text: str) -> str:
+    """Return the request URL of what a person wrote.
+
+    Raises:
+        ValueError: it is none; with what was meant, if that can be guessed.
+    """
+    url = request_url(text)
+    if url is not None:
+        return url
+    shown, text = _shown(text), text.strip()
+    if len(text) > MAX_URL_LENGTH:
+        raise ValueError(f"is longer than {MAX_URL_LENGTH} characters: shorten it")
+    if _HOST_FIRST.match(text):
+        rest = text.removeprefix("//")
+        scheme = "http" if rest.startswith(_THIS_MACHINE) else "https"
+        meant = request_url(f"{scheme}://{rest}")
+        if meant is not None:
+            raise ValueError(f"is {shown}, without its scheme: write {meant}")
+    raise ValueError(
+        f"is {shown}: it takes an http or https address, as in https://docs.example.com/"
+    )
+
+
+def _domain(entry: str) -> str:
+    """Return an entry of ``allowed_domains`` in ASCII and lower case, with its port as written.
+
+    Raises:
+        ValueError: it is neither a domain nor a host with its port.
+    """
+    bare = entry.strip().removeprefix("*").removeprefix(".")
+    if "://" in bare:
+        url = request_url(bare)
+        bare = host_key(url) if url else ""
+    bare = bare.rstrip("/")
+    scheme = "https" if bare.endswith(":80") else "http"  # so that the port is not dropped
+    try:
+        host = can_ada.parse(f"{scheme}://{bare}/").host
+    except (ValueError, TypeError):
+        host = ""
+    if not host or re.search(r"[\s/\\?#@*%]", bare):
+        raise ValueError(
+            f"is {_shown(entry)}: it takes a domain such as docs.example.com,"
+            " or a host with its port such as 127.0.0.1:8801"
+        )
+    if bare != entry.strip():
+        covers = "" if _has_port(bare) else ", which includes its subdomains"
+        raise ValueError(f"is {_shown(entry)}: write {bare}{covers}")
+    return host
+
+
+def _has_port(entry: str) -> bool:
+    return re.search(r":\d+\Z", entry) is not None
+
+
+def _regular_expression(pattern: str) -> str:
+    """Return ``pattern`` as it is.
+
+    Raises:
+        ValueError: it is no regular expression.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(
+            f"is {pattern!r}, no regular expression ({error}):"
+            " put a backslash before a character that stands for itself"
+        ) from error
+    return pattern
+
+
+def _label(text: str) -> str:
+    """Return the label of a release as it is.
+
+    Raises:
+        ValueError: it holds other characters than a name.
+    """
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"is {text!r}: it takes {_NAME_RULE}, as in 2.1")
+    return text
+
+
+_List = BeforeValidator(_as_tuple)
+_Addresses = Annotated[tuple[Annotated[str, AfterValidator(_web_address)], ...], _List]
+_Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], _List]
+_Patterns = Annotated[tuple[Annotated[str, AfterValidator(_regular_expression)], ...], _List]
+_Limit = Annotated[int, Field(ge=0)]
+
+
+class Source(BaseModel):
+    """One declared or ad-hoc source.
+
+    Source: design.md 2; M-28.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    name: str  #: with its release, as in docs@2.1
+    kind: Literal["site"] = KIND
+    seeds: _Addresses  #: request URLs, at least one
+    allowed_domains: _Domains = ()  #: a domain and its subdomains, or one host with its port
+    url_patterns: _Patterns = ()
+    excluded_patterns: _Patterns = ()
+    max_depth: _Limit = 0  #: links from a seed, 0: no limit
+    max_pages: _Limit = 0  #: visits of one run, 0: no limit
+    release: Annotated[str, AfterValidator(_label)] | None = None
+    ad_hoc: bool = False  #: named by an address, not declared
+
+    @field_validator("seeds")
+    @classmethod
+    def _at_least_one(cls, seeds: tuple[str, ...]) -> tuple[str, ...]:
+        if not seeds:
+            raise ValueError("is empty: give at least one address to start from")
+        return tuple(dict.fromkeys(seeds))
+
+    @model_validator(mode="after")
+    def _holds_its_seeds(self) -> Self:
+        """Refuse seeds that would never be asked, because the source itself leaves them out."""
+        scope = self.scope
+        outside = [
+            f"{seed} ({refusal})"
+            for seed, refusal in ((seed, scope.refusal(seed)) for seed in self.seeds)
+            if refusal is not None
+        ]
+        if outside:
+            raise ValueError(
+                f"outside of the source: {', '.join(outside)};"
+                " change the seed or what leaves it out, else it is never asked"
+            )
+        return self
 
     @property
-    def scope(self):
-        return Scope(frozenset(host_key(s) for s in self.seeds))
+    def scope(self) -> Scope:
+        """What belongs to the source; without ``allowed_domains`` the hosts of its seeds."""
+        entries = self.allowed_domains
+        hosts = [
+            entry.removesuffix(":80").removesuffix(":443") for entry in entries if _has_port(entry)
+        ]
+        return Scope(
+            hosts=frozenset(hosts if entries else map(host_key, self.seeds)),
+            domains=frozenset(entry for entry in entries if not _has_port(entry)),
+            url_patterns=self.url_patterns,
+            excluded_patterns=self.excluded_patterns,
+            max_depth=self.max_depth,
+        )
 
 
-def load(path):
-    return {}
+#: What may stand in a table of sources.toml.
+KEYS: Final = tuple(key for key in Source.model_fields if key not in ("name", "ad_hoc"))
 
 
-def ad_hoc(url, declared):
-    return Source(host_key(url), (url,))
+def load(path: Path) -> dict[str, Source]:
+    """Return the declared sources by name, in their order; none when there is no such file.
+
+    Raises:
+        SourceError: with all problems of the file: where, what, and what to write instead.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        end = f"at line {len(text.splitlines())}, the end of the file"
+        reason = str(error).replace("at end of document", end)
+        raise SourceError(
+            f"{path} is no TOML: {reason};"
+            " a text stands in quotes, a pattern with backslashes in single quotes"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error
+    except OSError as error:
+        raise SourceError(
+            f"{path} cannot be read ({error.strerror}): give this user the right to read it,"
+            " or name another file with -s SOURCES_FILE="
+        ) from error
+    problems = [
+        f"{key}: unknown key{_meant(key, ['sources'])}; a source is a table [sources.NAME]"
+        for key in content
+        if key != "sources"
+    ]
+    tables = content.get("sources", {})
+    if not isinstance(tables, dict):
+        problems.append("sources: it takes tables, each headed [sources.NAME]")
+        tables = {}
+    sources: dict[str, Source] = {}
+    for name, table in tables.items():
+        try:
+            source = _declared(name, table)
+        except SourceError as error:
+            problems += str(error).splitlines()
+        else:
+            sources[source.name] = source
+    if problems:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise SourceError("\n  ".join([f"{path} has {count}:", *problems]))
+    return sources
 
 
-def select(name, d):
-    raise SourceError(name)
+def ad_hoc(url: str, declared: Mapping[str, Source]) -> Source:
+    """Return the source that is named by the host of ``url`` and holds all of that host.
+
+    Raises:
+        SourceError: ``url`` cannot be crawled, or sources.toml has a source of that name.
+    """
+    if url in declared:
+        raise SourceError(f"-a url={url}: this is the name of a source; write -a source={url}")
+    try:
+        seed = _web_address(url)
+    except ValueError as error:
+        raise SourceError(f"-a url {error}") from error
+    name = host_key(seed)
+    if name in declared:
+        raise SourceError(
+            f"-a url={seed}: {name} is declared in sources.toml; write -a source={name}"
+        )
+    try:
+        return Source(name=name, seeds=(seed,), ad_hoc=True)
+    except ValidationError as error:
+        raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
+
+
+def select(name: str, sources: Mapping[str, Source]) -> Source:
+    """Return the source called ``name``.
+
+    Raises:
+        SourceError: there is none; the message lists those that there are.
+    """
+    if name in sources:
+        return sources[name]
+    if not sources:
+        raise SourceError(
+            f"there is no source {name!r}, and none is declared: add a table [sources.{name}] to"
+            " sources.toml (see sources.example.toml), or crawl an address with -a url="
+        )
+    raise SourceError(
+        f"there is no source {name!r}{_meant(name, sources)};"
+        f" declared in sources.toml: {', '.join(sources)}"
+    )
+
+
+def _declared(name: str, table: object) -> Source:
+    """Return the source of one table.
+
+    Raises:
+        SourceError: one line for each problem.
+    """
+    where = f"[sources.{name}]"
+    if not _NAME.fullmatch(name):
+        raise SourceError(f"[sources.{name!r}]: a name takes {_NAME_RULE}; rename it")
+    if not isinstance(table, dict):
+        raise SourceError(f"{where}: it takes a table; write its keys below a line {where}")
+    kind = table.get("kind", KIND)
+    if kind != KIND:  # then its other keys are not for us to judge
+        raise SourceError(f'{where} kind is {kind!r}: this version crawls kind = "{KIND}" only')
+    problems = [
+        f"{where} {key}: unknown key{_meant(key, KEYS)}; known are {', '.join(KEYS)}"
+        for key in table
+        if key not in KEYS
+    ]
+    values = {key: value for key, value in table.items() if key in KEYS}
+    release = values.get("release")
+    try:
+        source = Source(name=name if release is None else f"{name}@{release}", **values)
+    except ValidationError as error:
+        problems += _told(where, error)
+    if problems:
+        raise SourceError("\n".join(problems))
+    return source
+
+
+def _told(where: str, error: ValidationError) -> list[str]:
+    """Return pydantic's findings as sentences, one for each key."""
+    lines = []
+    for found in error.errors():
+        key, *places = found["loc"] or ("seeds",)  # a check of the whole is about the seeds
+        place = "".join(f"[{number}]" for number in places)
+        lines.append(f"{where} {key}{place} {_reason(found)}")
+    return lines
+
+
+def _reason(found: ErrorDetails) -> str:
+    value = found["input"]
+    match found["type"]:
+        case "value_error":
+            return str(found["ctx"]["error"])
+        case "missing":
+            return 'is missing: give addresses to start from, as in ["https://docs.example.com/"]'
+        case "string_type":
+            takes = "a text in quotes"
+        case "tuple_type":
+            takes = 'a list of texts, as in ["a", "b"]'
+        case "int_type" | "greater_than_equal":
+            takes = "a whole number, 0 for no limit"
+        case _:
+            return f"is {value!r}: {found['msg']}"
+    return f"is {_shown(value)}: it takes {takes}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as a message shows it, without credentials (RD-20)."""
+    return _CREDENTIALS.sub("…@", repr(value))
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """Return the question after a misspelt word, or nothing."""
+    close = get_close_matches(word, list(known), n=1)
+    return f", did you mean {close[0]}?" if close else ""

@@ -22,30 +22,39 @@ import can_ada
 MAX_URL_LENGTH: Final = 2083  #: characters of a request URL
 SHORT_HASH_LENGTH: Final = 26  #: characters of a row key, 130 bits (M-17, G-20)
 
+# fmt: off
 #: What holds no text, or none that this version can extract. Endings that are also names of
 #: pages (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser) are not here.
 SKIPPED_EXTENSIONS: Final = frozenset(
-    # images
-    "apng avif bmp cur dxf emf eps gif heic heif icns ico jfif jp2 jpe jpeg jpg jxl mng pcx png"
-    " psd raw svg svgz tga tif tiff webp wmf xcf"
-    # audio
-    " aac aif aiff amr ape flac m3u m3u8 m4a m4b mid midi mka mp2 mp3 oga ogg opus ra wav weba wma"
-    # video
-    " 3g2 3gp asf asx avi divx f4v flv m2ts m4v mkv mov mp4 mpe mpeg mpg ogv qt rm rmvb swf ts vob"
-    " webm wmv"
-    # archives and disk images
-    " 7z bz2 cab crate deb dmg egg gem gz img iso jar lz lz4 lzma pst qcow2 rar rpm snap sit tar"
-    " tbz tbz2 tgz torrent txz vdi vhd vhdx vmdk war whl xpi xz zip zst"
-    # executables
-    " apk appimage bat bin cpl crx dll dylib elf exe hta ipa msi msix msp o pyc pyd scr so wasm"
-    # fonts
-    " eot otf ttc ttf woff woff2"
-    # style sheets and scripts
-    " css js less mjs sass scss"
-    # office and print formats
-    " djvu doc docb docm docx dotm dotx epub mobi odg odp ods odt pdf potm potx pps ppsm ppsx ppt"
-    " pptm pptx ps rtf vsd vsdx xls xlsb xlsm xlsx xltm xltx xps".split()  # noqa: SIM905  # a list of 200 quoted words hides what is missing
+    {
+        # images
+        "apng", "avif", "bmp", "cur", "dxf", "emf", "eps", "gif", "heic", "heif", "icns", "ico",
+        "jfif", "jp2", "jpe", "jpeg", "jpg", "jxl", "mng", "pcx", "png", "psd", "svg",
+        "svgz", "tga", "tif", "tiff", "webp", "wmf", "xcf",
+        # audio
+        "aac", "aif", "aiff", "amr", "ape", "flac", "m3u", "m3u8", "m4a", "m4b", "mid", "midi",
+        "mka", "mp2", "mp3", "oga", "ogg", "opus", "ra", "wav", "weba", "wma",
+        # video
+        "3g2", "3gp", "asf", "asx", "avi", "divx", "f4v", "flv", "m2ts", "m4v", "mkv", "mov", "mp4",
+        "mpe", "mpeg", "mpg", "ogv", "qt", "rm", "rmvb", "swf", "vob", "webm", "wmv",
+        # archives and disk images
+        "7z", "bz2", "cab", "crate", "deb", "dmg", "egg", "gem", "gz", "img", "iso", "jar", "lz",
+        "lz4", "lzma", "pst", "qcow2", "rar", "rpm", "snap", "sit", "tar", "tbz", "tbz2", "tgz",
+        "torrent", "txz", "vdi", "vhd", "vhdx", "vmdk", "war", "whl", "xpi", "xz", "zip", "zst",
+        # executables
+        "apk", "appimage", "bat", "bin", "cpl", "crx", "dll", "dylib", "elf", "exe", "hta", "ipa",
+        "msi", "msix", "msp", "pyc", "pyd", "scr", "so", "wasm",
+        # fonts
+        "eot", "otf", "ttc", "ttf", "woff", "woff2",
+        # style sheets and scripts
+        "css", "js", "less", "mjs", "sass", "scss",
+        # office and print formats
+        "djvu", "doc", "docb", "docm", "docx", "dotm", "dotx", "epub", "mobi", "odg", "odp", "ods",
+        "odt", "pdf", "potm", "potx", "pps", "ppsm", "ppsx", "ppt", "pptm", "pptx", "ps", "rtf",
+        "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx", "xltm", "xltx", "xps",
+    }
 )
+# fmt: on
 
 _WEB: Final = ("http://", "https://")
 
@@ -53,8 +62,9 @@ _WEB: Final = ("http://", "https://")
 # upper case, and not of an unreserved character.
 _PLAIN: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@/"
 _ESCAPE: Final = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF])"
-_IS_NORMAL: Final = re.compile(
-    rf"https?://[^/?#@]+/(?:[{_PLAIN}]*(?:{_ESCAPE}[{_PLAIN}]*)*(?<!/))?"
+_PARTS: Final = re.compile(
+    rf"(https?://[^/?#@]+/)([{_PLAIN}]*(?:{_ESCAPE}[{_PLAIN}]*)*)"
+    rf"(?:\?([{_PLAIN}?]*(?:{_ESCAPE}[{_PLAIN}?]*)*))?"
 ).fullmatch
 _ODD: Final = re.compile(rf"(?!{_ESCAPE})%(?:[0-9A-Fa-f]{{2}})?|[^{_PLAIN}?%]")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -64,11 +74,16 @@ _DRIVE: Final = re.compile(r"/[A-Za-z]:(?:/|\Z)")
 
 _STORAGE_DOMAIN: Final = ".core.windows.net"
 _SIGNATURE: Final = "sig"
+# fmt: off
 #: Parameters of a shared access signature (service, account and user delegation).
 _SIGNED: Final = frozenset(
-    "sv ss srt sr sp st se sip spr sig si sdd ses saoid suoid scid skoid sktid skt ske sks skv"
-    " skdutid sduoid srh srq rscc rscd rsce rscl rsct tn spk srk epk erk".split()  # noqa: SIM905
+    {
+        "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "sig", "si", "sdd", "ses", "saoid",
+        "suoid", "scid", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid", "srh",
+        "srq", "rscc", "rscd", "rsce", "rscl", "rsct", "tn", "spk", "srk", "epk", "erk",
+    }
 )
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +171,6 @@ def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     """
     try:
         text = str(can_ada.parse(url))
-        if _IS_NORMAL(text):
-            return text
         if text.startswith(_WEB):
             return _normal_web(text, trackers)
         if _WINDOWS_PATH.match(url):
@@ -172,12 +185,18 @@ def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
 
 def _normal_web(url: str, trackers: Trackers) -> str:
     """Normalize a serialized http(s) URL."""
-    head, _, query = url.partition("#")[0].partition("?")
-    scheme, _, rest = head.partition("://")
-    authority, _, path = rest.partition("/")
-    host = authority.rpartition("@")[2]
-    path = _escaped(path).rstrip("/")
-    return f"{scheme}://{host}/{path}{_normal_query(query, trackers, host)}"
+    parts = _PARTS(url)
+    if parts is None:  # rare: something must be escaped, or left out
+        head, _, query = url.partition("#")[0].partition("?")
+        scheme, _, rest = head.partition("://")
+        authority, _, path = rest.partition("/")
+        origin = f"{scheme}://{authority.rpartition('@')[2]}/"
+        path, query = _escaped(path), _escaped(query)
+    else:
+        origin, path, query = parts.groups()
+    if path.endswith("/"):
+        path = path.rstrip("/")
+    return origin + path + _normal_query(query, trackers, origin) if query else origin + path
 
 
 def _normal_file(url: str) -> str:
@@ -217,30 +236,28 @@ def _respelled(match: re.Match[str]) -> str:
     return char if char in _UNRESERVED else found.upper()
 
 
-def _normal_query(query: str, trackers: Trackers, host: str) -> str:
+def _normal_query(query: str, trackers: Trackers, origin: str) -> str:
     """Return the query with its question mark, or nothing when no parameter is left."""
-    if not query:
-        return ""
     prefixes, names = trackers.prefixes, trackers.names
-    pairs = []
-    for part in _escaped(query).split("&"):
-        if part:
-            name, _, value = part.partition("=")
-            lower = name.lower()
-            if not lower.startswith(prefixes) and lower not in names:
-                pairs.append((name, value))
-    if _STORAGE_DOMAIN in host:
-        pairs = _unsigned(pairs, host)
-    pairs.sort()
-    return "?" + "&".join([f"{name}={value}" for name, value in pairs]) if pairs else ""
+    parts = []
+    for part in query.split("&"):
+        name, _, value = part.partition("=")
+        lower = name.lower()
+        if part and not lower.startswith(prefixes) and lower not in names:
+            parts.append((name, value))
+    if _STORAGE_DOMAIN in origin:
+        parts = _unsigned(parts, origin)
+    if len(parts) > 1:
+        parts.sort()
+    return "?" + "&".join([f"{name}={value}" for name, value in parts]) if parts else ""
 
 
-def _unsigned(pairs: list[tuple[str, str]], host: str) -> list[tuple[str, str]]:
+def _unsigned(parts: list[tuple[str, str]], origin: str) -> list[tuple[str, str]]:
     """Drop a shared access signature: it is a secret, and not part of the address (R0-22)."""
-    stored = host.partition(":")[0].rstrip(".").endswith(_STORAGE_DOMAIN)
-    if not stored or all(name.lower() != _SIGNATURE for name, _ in pairs):
-        return pairs
-    return [pair for pair in pairs if pair[0].lower() not in _SIGNED]
+    stored = host_key(origin).partition(":")[0].rstrip(".").endswith(_STORAGE_DOMAIN)
+    if not stored or all(name.lower() != _SIGNATURE for name, _ in parts):
+        return parts
+    return [part for part in parts if part[0].lower() not in _SIGNED]
 
 
 def digest(normalized: str) -> bytes:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from site_server import Page, Site, html
+from tests.site_server import Page, Site, html
 
 DAY = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 DAY_SENT = "Fri, 02 Jan 2026 03:04:05 GMT"
@@ -236,8 +236,9 @@ def test_redirects(site, client):
 def test_reset_sends_no_byte(site, client):
     site.pages["/"] = Page("body", fault="reset")
 
-    with pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError) as caught:
         client.get("/")
+    assert caught.type is ConnectionResetError  # and not the orderly end, RemoteDisconnected
     assert [request.status for request in site.log] == [0]
 
 

@@ -26,7 +26,7 @@ _CODECS: Final = frozenset({
 # fmt: on
 _SAMPLE: Final = 32_768  #: bytes shown to charset-normalizer
 _BEFORE: Final = 1_024  #: of these, bytes before the first that is not UTF-8
-_RESCUED: Final = 4  #: good characters that outweigh one broken one
+_RESCUED: Final = 2  #: good characters that outweigh one broken one
 
 
 def decode(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:

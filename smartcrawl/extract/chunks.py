@@ -11,7 +11,7 @@ from semantic_text_splitter import TextSplitter
 from smartcrawl.items import Chunk, Document
 
 MAX_CHARACTERS: Final = 1_500
-_PART: Final = 30_000  #: characters given to the splitter at once
+_PART: Final = 15_000  #: characters given to the splitter at once
 
 
 def chunks(document: Document) -> list[Chunk]:

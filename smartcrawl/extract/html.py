@@ -9,7 +9,7 @@ from typing import Final
 from smartcrawl.extract.charset import decode
 from smartcrawl.extract.language import SAMPLE, language
 from smartcrawl.extract.links import MAX_LINKS, base_url, join, resolve
-from smartcrawl.extract.reader import Reader, read
+from smartcrawl.extract.reader import Seen, read
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
 from smartcrawl.items import Document, Section
@@ -74,7 +74,7 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
         or seen.descriptions.get("og:description", ""),
         language=language(_sample(text), seen.language),
         sections=text,
-        images=seen.images,
+        images=tuple(seen.images.values()),
         links=resolve(seen.references.values(), base=base, page=page),
         canonical=join(base, seen.canonical) if seen.canonical else None,
         noindex=seen.noindex,
@@ -117,7 +117,9 @@ def media_type(content_type: str, body: bytes) -> str:
     """
     match = _TYPE.match(content_type)
     named = match[1].lower() if match else ""
-    if named and named not in _UNKNOWN and named != "text/plain":
+    if named in _UNKNOWN:
+        named = ""
+    if named and named != "text/plain":
         return named
     start = body[:_SNIFFED]
     wide = _WIDE_BOMS.get(start[:2])
@@ -139,7 +141,7 @@ def _sniff(start: bytes) -> str:
     return "text/plain" if start.strip() else "application/octet-stream"
 
 
-def _title(seen: Reader) -> str:
+def _title(seen: Seen) -> str:
     title = seen.titles.get("title") or seen.titles.get("og:title", "")
     if title:
         return title
@@ -149,7 +151,7 @@ def _title(seen: Reader) -> str:
     return next(filter(None, first), "")
 
 
-def _main_text(seen: Reader) -> tuple[Section, ...]:
+def _main_text(seen: Seen) -> tuple[Section, ...]:
     """Return the text of the main region, else all without boilerplate, else all."""
     tokens, headings, boilerplate = seen.tokens, seen.headings, seen.boilerplate
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])

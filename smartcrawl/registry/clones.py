@@ -28,6 +28,10 @@ UPDATE record SET duplicate_of = CASE WHEN m.original = record.no THEN NULL ELSE
  WHERE m.no = record.no
    AND record.duplicate_of IS NOT CASE WHEN m.original = record.no THEN NULL ELSE m.original END
 """
+#: Whoever joins a content that is held starts as a clone; a content without clones is settled.
+_WITH_CLONES = """
+SELECT DISTINCT content FROM record WHERE content IN carray(?) AND duplicate_of IS NOT NULL
+"""
 _GROUPS_OF_RUN = """
 SELECT content FROM record WHERE content IS NOT NULL GROUP BY content
 HAVING count(*) > 1 AND max(changed_run) = :run AND max(source) = :source
@@ -40,10 +44,11 @@ def elect(connection: apsw.Connection, run: int, contents: list[int], *, midway:
     ``midway``, while a run goes on, whoever is the original stays it, so that search never
     sees two; at the end of the run newcomers are ranked anew, whatever order they came in.
     """
-    if contents:
+    held = connection.execute(_WITH_CLONES, (apsw.carray(array("q", contents)),)).fetchall()
+    if held:
         names = {
             "run": run,
-            "contents": apsw.carray(array("q", contents)),
+            "contents": apsw.carray(array("q", [content for (content,) in held])),
             "least": MIN_CLONE_TEXT,
             "midway": midway,
         }
@@ -54,4 +59,5 @@ def settle_run(connection: apsw.Connection, run: int, source: int) -> None:
     """Elect the originals of every group that a page joined in this run."""
     names = {"run": run, "source": source}
     groups = [content for (content,) in connection.execute(_GROUPS_OF_RUN, names)]
-    elect(connection, run, groups, midway=False)
+    if groups:
+        elect(connection, run, groups, midway=False)

@@ -59,9 +59,9 @@ UPDATE state
 """
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
 _CONTENT = """
-INSERT INTO content (source, content_hash, text_hash, text_length, words, terms, title,
-                     description, language, charset, document)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
+INSERT INTO content (source, content_hash, text_hash, text_length, title, description,
+                     language, charset, document)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
 _AGAIN = "UPDATE content SET document = ? WHERE no = ?"
 _CONTENT_NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
@@ -186,6 +186,7 @@ class Commit:
                 stale += 1
         if changed:
             elect(self._connection, self._run, sorted(changed), midway=True)
+        self._sink.flush()
         return stale
 
     def _write_hosts(self, batch: Batch, now: int) -> None:
@@ -333,15 +334,11 @@ class Commit:
         """Return the number of the content row, written now if its hash is new."""
         document = visit.document
         assert document is not None, "INDEX needs a document"
-        text = document.text
-        words = text.split()
         row = (
             self._source,
             visit.content_hash,
             visit.text_hash,
-            len(text),
-            len(words),
-            len(set(words)),
+            len(document.text),
             document.title,
             document.description,
             document.language,

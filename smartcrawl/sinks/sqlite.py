@@ -14,7 +14,15 @@ import apsw
 from smartcrawl.items import Chunk
 from smartcrawl.rules.model import Status
 
-_PUT = "INSERT INTO chunk (content, position, title, headings, text) VALUES (?, ?, ?, ?, ?)"
+_NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
+_PUT = """
+INSERT INTO chunk (no, content, position, title, headings, text) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_PUT_WORDS = "INSERT INTO chunk_words (rowid, title, headings, text) VALUES (?, ?, ?, ?)"
+_REMOVE_WORDS = """
+INSERT INTO chunk_words (chunk_words, rowid, title, headings, text)
+SELECT 'delete', no, title, headings, text FROM chunk WHERE content = ?
+"""
 _REMOVE = "DELETE FROM chunk WHERE content = ?"
 #: bm25 weights: title, headings, text. A page is shown once, by its best chunk.
 _SEARCH = """
@@ -47,22 +55,45 @@ _WORD = re.compile(r'"([^"]+)"|(\S+)')
 
 
 class EmbeddedIndex:
-    """Writes chunks over the registry's connection; triggers keep FTS5 in step."""
+    """Writes chunks and their words over the registry's connection, in its transaction.
+
+    What is put and removed is kept until ``flush``, the last thing that a batch does: FTS5
+    writes out its buffer whenever another table's statement may have to be rolled back, and
+    doing so once a batch instead of once a page halves the cost of indexing.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        self._removed: list[int] = []
+        self._added: list[tuple[int, str, list[Chunk]]] = []
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Write the chunks of a content row that was not there before."""
-        rows = [
-            (content, position, title, " > ".join(chunk.headings), chunk.text)
-            for position, chunk in enumerate(chunks or [Chunk((), "")])
-        ]
-        self._connection.executemany(_PUT, rows)
+        """Write the chunks of a content row that has none."""
+        self._added.append((content, title, list(chunks) or [Chunk((), "")]))
 
     def remove(self, content: int) -> None:
-        """Remove the chunks of a content row that nothing points to any more."""
-        self._connection.execute(_REMOVE, (content,))
+        """Remove the chunks of a content row, before anything that is put."""
+        self._removed.append(content)
+
+    def flush(self) -> None:
+        """Write what was put and removed since the last call."""
+        removed, self._removed = self._removed, []
+        added, self._added = self._added, []
+        for content in removed:
+            self._connection.execute(_REMOVE_WORDS, (content,))
+            self._connection.execute(_REMOVE, (content,))
+        if not added:
+            return
+        number = int(self._connection.execute(_NEXT).get)
+        rows, words = [], []
+        for content, title, chunks in added:
+            for position, chunk in enumerate(chunks):
+                headings = " > ".join(chunk.headings)
+                rows.append((number, content, position, title, headings, chunk.text))
+                words.append((number, title, headings, chunk.text))
+                number += 1
+        self._connection.executemany(_PUT, rows)
+        self._connection.executemany(_PUT_WORDS, words)
 
 
 @dataclass(frozen=True, slots=True)

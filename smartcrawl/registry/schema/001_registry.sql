@@ -138,8 +138,6 @@ CREATE TABLE content (
     content_hash BLOB NOT NULL,
     text_hash    BLOB NOT NULL,
     text_length  INTEGER NOT NULL,                   -- characters
-    words        INTEGER NOT NULL,                   -- all words
-    terms        INTEGER NOT NULL,                   -- distinct words
     title        TEXT NOT NULL,
     description  TEXT NOT NULL,
     language     TEXT NOT NULL,

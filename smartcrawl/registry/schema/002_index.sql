@@ -1,4 +1,5 @@
--- The embedded index (design.md 7): FTS5 over chunks as external content, kept by triggers.
+-- The embedded index (design.md 7): FTS5 over chunks as external content. sinks/sqlite.py writes both
+-- tables: a trigger would make FTS5 flush its buffer for every row, three times the cost of a page.
 
 CREATE TABLE chunk (
     no       INTEGER PRIMARY KEY,
@@ -15,13 +16,3 @@ CREATE VIRTUAL TABLE chunk_words USING fts5 (
     title, headings, text,
     content = 'chunk', content_rowid = 'no', tokenize = 'porter unicode61 remove_diacritics 2'
 )
---;
-CREATE TRIGGER chunk_added AFTER INSERT ON chunk BEGIN
-    INSERT INTO chunk_words (rowid, title, headings, text)
-    VALUES (new.no, new.title, new.headings, new.text);
-END
---;
-CREATE TRIGGER chunk_removed AFTER DELETE ON chunk BEGIN
-    INSERT INTO chunk_words (chunk_words, rowid, title, headings, text)
-    VALUES ('delete', old.no, old.title, old.headings, old.text);
-END

@@ -181,14 +181,25 @@ SELECT r.url AS url,
   JOIN host h ON h.no = r.host
   LEFT JOIN content c ON c.no = r.content
 --;
+CREATE VIEW content_text (content, txt) AS
+SELECT c.no, (SELECT group_concat(text, char(10)) FROM
+                 (SELECT k.text FROM chunk k WHERE k.content = c.no ORDER BY k.position))
+  FROM content c
+--;
+CREATE VIEW content_word (content, word) AS
+SELECT t.content, w.value
+  FROM content_text t,
+       json_each('[' || replace(json_quote(replace(replace(t.txt, char(10), ' '), char(9), ' ')),
+                                ' ', '","') || ']') w
+ WHERE w.value <> ''
+--;
 CREATE VIEW urlwords AS
-SELECT c.terms AS wordcount,
-       c.words AS totalcount,
+SELECT (SELECT count(DISTINCT w.word) FROM content_word w WHERE w.content = c.no) AS wordcount,
+       (SELECT count(*) FROM content_word w WHERE w.content = c.no) AS totalcount,
        r.content_type AS content_type,
        c.charset AS charset,
        c.title AS title,
-       (SELECT group_concat(text, char(10)) FROM
-           (SELECT k.text FROM chunk k WHERE k.content = c.no ORDER BY k.position)) AS txt,
+       (SELECT t.txt FROM content_text t WHERE t.content = c.no) AS txt,
        r.content_length AS docsize,
        NULL AS keywords,
        c.description AS description,

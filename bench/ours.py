@@ -1,0 +1,77 @@
+"""smartcrawl doing the work of a benchmark, measured as bench/peers.py measures bare Scrapy.
+
+    python bench/ours.py URL DATA_DIR [NAME=VALUE …]
+
+Prints one line of JSON: pages visited, CPU seconds of this process (all threads) and wall seconds
+from spider_opened until the run is sealed and everything written, the peak of resident memory in
+MiB, and the count of each outcome. Further arguments are Scrapy settings.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ["SCRAPY_SETTINGS_MODULE"] = "smartcrawl.settings"
+
+from scrapy import signals
+from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.utils.project import get_project_settings
+
+from smartcrawl.spiders.site import SiteSpider
+
+SETTINGS = {
+    "CONCURRENT_REQUESTS": 64,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 64,
+    "DOWNLOAD_DELAY": 0,
+    "AUTOTHROTTLE_ENABLED": False,
+    "LOG_LEVEL": "WARNING",
+}
+
+
+def main() -> None:
+    """Crawl once and print the measurement."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("url")
+    parser.add_argument("data_dir")
+    parser.add_argument("settings", nargs="*", metavar="NAME=VALUE")
+    parser.add_argument("--polite", action="store_true", help="the default politeness settings")
+    args = parser.parse_args()
+    settings = get_project_settings()
+    if not args.polite:
+        settings.setdict(SETTINGS, priority="cmdline")
+    settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
+    settings.set("DATA_DIR", args.data_dir, priority="cmdline")
+    settings.setdict(dict(pair.split("=", 1) for pair in args.settings), priority="cmdline")
+    process = AsyncCrawlerProcess(settings)
+    crawler = process.create_crawler(SiteSpider)
+    clock: dict[str, float] = {}
+
+    def opened() -> None:
+        clock.update(cpu=time.process_time(), wall=time.perf_counter())
+
+    crawler.signals.connect(opened, signal=signals.spider_opened, weak=False)
+    process.crawl(crawler, url=args.url)
+    process.start()
+    result = crawler.spider.run.result
+    print(
+        json.dumps(
+            {
+                "pages": result.visits,
+                "cpu": round(time.process_time() - clock["cpu"], 3),
+                "wall": round(time.perf_counter() - clock["wall"], 3),
+                "rss": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+                "statuses": result.counts,
+                "complete": result.complete,
+                "not_modified": result.not_modified,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What moves a hash and what does not."""
+
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.extract.html import parse
+from smartcrawl.items import Document, Image, Link, Section
+
+DOCUMENT = Document(
+    title="T",
+    description="D",
+    language="en",
+    sections=(Section(1, "H", "x"), Section(2, "I", "y")),
+    images=(Image("a.png", "A"),),
+    links=(Link("http://h/", "x", "hyperlink", False),),
+    canonical="http://h/c",
+    charset="utf-8",
+    content_type="text/html",
+)
+
+
+@pytest.mark.covers("RD-19", "R0-46")
+def test_hashes_are_sha256_of_body_and_text():
+    assert body_hash(b"body") == sha256(b"body").digest()
+    assert text_hash(replace(DOCUMENT, title="ü")) == sha256(b"H\nx\nI\ny").digest()
+    assert len(content_hash(DOCUMENT)) == 32
+
+
+@pytest.mark.covers("R0-32", "G-21")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": "U"},
+        {"description": "E"},
+        {"language": "de"},
+        {"sections": (Section(1, "H", "x"), Section(2, "I", "z"))},
+        {"sections": (Section(1, "H", "x"), Section(3, "I", "y"))},
+        {"sections": (Section(1, "H", "x"), Section(2, "J", "y"))},
+        {"sections": (Section(2, "I", "y"), Section(1, "H", "x"))},
+        {"sections": (Section(1, "H", "x\nI\ny"),)},
+        {"sections": DOCUMENT.sections[:1]},
+        {"images": ()},
+        {"images": (Image("b.png", "A"),)},
+        {"images": (Image("a.png", "B"),)},
+    ],
+    ids=str,
+)
+def test_every_indexed_field_moves_the_content_hash(change):
+    assert content_hash(replace(DOCUMENT, **change)) != content_hash(DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"links": ()},
+        {"canonical": None},
+        {"charset": "cp1252"},
+        {"content_type": "application/xhtml+xml"},
+        {"noindex": True},
+        {"nofollow": True},
+    ],
+    ids=str,
+)
+def test_what_is_not_indexed_moves_no_hash(change):
+    other = replace(DOCUMENT, **change)
+
+    assert content_hash(other) == content_hash(DOCUMENT)
+    assert text_hash(other) == text_hash(DOCUMENT)
+
+
+def test_content_hash_is_the_same_in_every_release():
+    """A new value would make every known page "modified"."""
+    assert content_hash(Document()).hex() == (
+        "cca2ea2af0667c0584997bec26046b85dc8277fb608cac42e178d04c77609a20"
+    )
+    assert content_hash(DOCUMENT).hex() == (
+        "f65ff4e383a4bdba01bab934367797d6ad4ff2c2c8d4511f3b8a3607c3c057ea"
+    )
+
+
+def test_markup_without_meaning_moves_no_hash_of_the_content():
+    one = parse(b"<p>a  b</p><a href=1>c</a>", content_type="text/html", url="http://h/")
+    other = parse(
+        b"<body class=x><p id=1>a\nb</p>\n<a href=2>c</a>", content_type="", url="http://h/2"
+    )
+
+    assert content_hash(one) == content_hash(other)
+    assert text_hash(one) == text_hash(other)
+
+
+TEXT = st.text(st.sampled_from("a1\0\n\x01"), max_size=3)
+DOCUMENTS = st.builds(
+    Document,
+    title=TEXT,
+    description=TEXT,
+    language=TEXT,
+    sections=st.lists(st.builds(Section, st.integers(0, 6), TEXT, TEXT), max_size=2).map(tuple),
+    images=st.lists(st.builds(Image, TEXT, TEXT), max_size=2).map(tuple),
+)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_no_two_documents_share_a_content_hash(one, other):
+    """No text can pass for another field, whatever marks it holds."""
+    assert (content_hash(one) == content_hash(other)) == (one == other)
+
+
+def test_lone_surrogates_can_be_hashed():
+    assert len(content_hash(Document(title="\ud800"))) == 32

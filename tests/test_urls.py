@@ -1,0 +1,716 @@
+"""Spellings, ids and scope of addresses (requirements.md R0.3 to R0.5, R2.15, "Test vectors")."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import can_ada
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from smartcrawl.urls import (
+    MAX_URL_LENGTH,
+    SKIPPED_EXTENSIONS,
+    Scope,
+    Trackers,
+    digest,
+    display,
+    host_key,
+    item_id,
+    join,
+    normalize,
+    request_url,
+    row_key,
+    url_hash,
+)
+
+DATA = Path(__file__).parent / "data"
+WPT = [
+    case
+    for case in json.loads((DATA / "wpt-urltestdata.json").read_text(encoding="utf-8"))
+    if isinstance(case, dict)
+]
+
+covers = pytest.mark.covers
+
+VECTORS = [
+    ("HTTP://Example.COM:80/a/b/", "http://example.com/a/b"),
+    ("https://example.com", "https://example.com/"),
+    ("https://example.com/%7Efoo#x", "https://example.com/~foo"),
+    ("https://example.com/a%2fb", "https://example.com/a%2Fb"),
+    ("https://example.com/a b+c", "https://example.com/a%20b+c"),
+    (
+        "https://example.com/?b=2&a=1&utm_source=x&GCLID=y&a=0",
+        "https://example.com/?a=0&a=1&b=2",
+    ),
+    (  # design.md 12: ref and source are kept
+        "https://example.com/p?ref=n&source=m&sourceId=7",
+        "https://example.com/p?ref=n&source=m&sourceId=7",
+    ),
+    ("https://example.com/p?utm_campaign=z", "https://example.com/p"),
+    ("https://user:pw@example.com:443/x", "https://example.com/x"),
+    ("https://example.com:8443/x", "https://example.com:8443/x"),
+    ("https://bücher.example/straße", "https://xn--bcher-kva.example/stra%C3%9Fe"),
+    ("https://example.com/a/../b", "https://example.com/b"),
+    (r"C:\Docs\Sub\\Report.PDF", "file:///c:/docs/sub/report.pdf"),
+    (
+        "https://acct.blob.core.windows.net/container/path/file.pdf?sv=1&sig=2",
+        "https://acct.blob.core.windows.net/container/path/file.pdf",
+    ),
+]
+
+
+@covers("R0-12", "R0-13", "R0-14", "R0-15", "R0-16", "R0-19", "R0-20", "R0-21", "R0-22", "R0-23")
+@covers("R2-61", "R2-62", "R2-63", "R2-64", "R2-65", "R2-66", "R2-67", "R2-68", "M-18", "R0-85")
+@pytest.mark.parametrize(("url", "normal"), VECTORS, ids=[url for url, _ in VECTORS])
+def test_vector_has_its_normalized_source(url, normal):
+    assert normalize(url) == normal
+    assert normalize(normal) == normal
+
+
+@covers("R2-62", "R2-63", "R2-64", "R2-67", "R2-68", "M-18")
+@pytest.mark.parametrize(
+    ("url", "normal"),
+    [
+        ("https://example.com:80/", "https://example.com:80/"),
+        ("http://example.com:443/", "http://example.com:443/"),
+        ("http://[0:0::1]:80/a/", "http://[::1]/a"),
+        ("https://faß.de/", "https://xn--fa-hia.de/"),  # another site than fass.de
+        ("https://example.com/?", "https://example.com/"),
+        ("https://example.com/?&&", "https://example.com/"),
+        ("https://example.com/a/?", "https://example.com/a"),
+        ("https://example.com/a//", "https://example.com/a"),
+        ("https://example.com//", "https://example.com/"),
+        ("https://example.com/a//b", "https://example.com/a//b"),
+        ("https://example.com/a/%2E%2e/b", "https://example.com/b"),
+        ("https://example.com/100%", "https://example.com/100%25"),
+        ("https://example.com/%4%31", "https://example.com/%2541"),
+        ("https://example.com/a|b", "https://example.com/a%7Cb"),
+        ("https://example.com/a%7cb", "https://example.com/a%7Cb"),
+        ("https://example.com/a;v=1,2", "https://example.com/a;v=1,2"),
+        ("https://example.com/?b&a", "https://example.com/?a=&b="),
+        ("https://example.com/?a=1=2", "https://example.com/?a=1=2"),
+        ("https://example.com/?a=%3d%26", "https://example.com/?a=%3D%26"),
+        ("https://example.com/?a=%7e&a=b c&a=b+c", "https://example.com/?a=b%20c&a=b+c&a=~"),
+        ("https://example.com/?a[]=1", "https://example.com/?a%5B%5D=1"),
+        ("https://example.com/?a/b?c=/", "https://example.com/?a/b?c=/"),
+        ("https://example.com/a/?b=/", "https://example.com/a?b=/"),
+    ],
+)
+def test_percent_encoding_and_structure_follow_rfc_3986(url, normal):
+    assert normalize(url) == normal
+
+
+@covers("R0-20", "R0-21", "R0-23")
+@pytest.mark.parametrize(
+    ("path", "normal"),
+    [
+        ("c:/docs/a.txt", "file:///c:/docs/a.txt"),
+        ("C:\\", "file:///c:/"),
+        (r"D:\a\..\B\\", "file:///d:/b"),
+        (r"C:\100%\a#b.pdf", "file:///c:/100%25/a%23b.pdf"),
+        (r"C:\Ä b.PDF", "file:///c:/%C3%A4%20b.pdf"),
+        ("file:///C:/%c3%84%20B.pdf", "file:///c:/%C3%A4%20b.pdf"),
+        ("file:///C:/A%2FB%ff", "file:///c:/a%2Fb%FF"),
+        ("file:////C:/x", "file:///c:/x"),
+        ("file:///home/Me//Docs/", "file:///home/Me/Docs"),
+        ("file://localhost/x#f", "file:///x"),
+        ("file:///", "file:///"),
+    ],
+)
+def test_file_path_has_one_canonical_uri(path, normal):
+    assert normalize(path) == normal
+    assert normalize(normal) == normal
+
+
+@covers("R0-22", "RD-20")
+@pytest.mark.parametrize(
+    ("url", "normal"),
+    [
+        (
+            "https://a.blob.core.windows.net/c/f?SIG=s&snapshot=2&sp=r&versionid=3",
+            "https://a.blob.core.windows.net/c/f?snapshot=2&versionid=3",
+        ),
+        (
+            "https://a.file.core.windows.net:8443/c/f?sv=1&s%69g=secret&se=2&skoid=k&sr=b",
+            "https://a.file.core.windows.net:8443/c/f",
+        ),
+        (  # without a signature these are names like any other
+            "https://a.blob.core.windows.net/c/f?sp=1&sv=2",
+            "https://a.blob.core.windows.net/c/f?sp=1&sv=2",
+        ),
+        ("https://example.com/f?sig=1&sv=2", "https://example.com/f?sig=1&sv=2"),
+        (
+            "https://a.core.windows.net.example.com/f?sig=1",
+            "https://a.core.windows.net.example.com/f?sig=1",
+        ),
+    ],
+)
+def test_signature_of_a_blob_is_not_in_its_source(url, normal):
+    assert normalize(url) == normal
+
+
+@covers("R2-69", "M-54")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "not a URL",
+        "//example.com/",
+        "http://",
+        "http://[::1",
+        "http://a b/",
+        "http://a:99999/",
+        "http://\ud800/",
+        "mailto:Me@Example.com",
+        "\x00",
+        "ä" * 5000,
+    ],
+)
+def test_text_that_is_no_web_address_is_returned_unchanged(text):
+    assert normalize(text) == text
+    assert request_url(text) is None
+
+
+@covers("M-19", "R0-15", "R2-66", "R0-85")
+def test_trackers_are_a_setting_and_ignore_case():
+    url = "https://example.com/?Ref=1&refer=2&UTM_x=3&XY_z=4&%72ef=5"
+
+    assert normalize(url) == "https://example.com/?Ref=1&XY_z=4&ref=5&refer=2"
+    chosen = Trackers(prefixes=("xy_",), names=frozenset({"REF"}))
+    assert normalize(url, chosen) == "https://example.com/?UTM_x=3&refer=2"
+    assert normalize(url, Trackers(prefixes=())).count("=") == 5
+
+
+@covers("R0-85")
+def test_default_trackers_are_those_of_the_specification():
+    assert Trackers().prefixes == ("utm_", "gclid", "fbclid", "msclkid")
+    assert Trackers().names == frozenset()
+
+
+@covers("R0-16", "R2-63")
+def test_request_keeps_what_only_the_id_drops():
+    """Trailing slash and trackers change the id, never the URL requested (design.md 12)."""
+    assert request_url("https://example.com/a/?utm_id=1&b") == "https://example.com/a/?utm_id=1&b"
+
+
+@covers("RD-15", "RD-20", "R0-13", "R0-17")
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("HTTPS://Me:secret@Example.COM:443/a/../b c#f", "https://example.com/b%20c"),
+        ("https://example.com/x #f", "https://example.com/x%20"),
+        ("https://example.com/@me", "https://example.com/@me"),
+        ("https://:@example.com/", "https://example.com/"),
+        ("http:\\\\example.com\\a", "http://example.com/a"),
+        ("http://127.1/", "http://127.0.0.1/"),
+        ("javascript:alert(1)", None),
+        ("tel:+431", None),
+        ("data:text/html,x", None),
+        ("ftp://example.com/", None),
+        ("file:///etc/passwd", None),
+        ("/a", None),
+    ],
+)
+def test_request_url_is_absolute_http_without_fragment_and_credentials(text, url):
+    assert request_url(text) == url
+
+
+@covers("RD-15", "R0-17")
+@pytest.mark.parametrize(
+    ("href", "url"),
+    [
+        ("c", "https://example.com/a/c"),
+        ("../c/", "https://example.com/c/"),
+        ("//other.example/c", "https://other.example/c"),
+        ("?q", "https://example.com/a/b?q"),
+        ("#f", "https://example.com/a/b"),
+        ("", "https://example.com/a/b"),
+        ("http://me:pw@c.example/", "http://c.example/"),
+        ("mailto:me@example.com", None),
+        ("javascript:void(0)", None),
+        ("http://[", None),
+        ("\ud800", None),
+    ],
+)
+def test_join_resolves_a_reference(href, url):
+    assert join(can_ada.parse("https://u:p@example.com/a/b#top"), href) == url
+
+
+@covers("RD-15")
+def test_url_over_the_length_limit_is_not_requested():
+    start = "https://example.com/"
+    longest = start + "a" * (MAX_URL_LENGTH - len(start))
+
+    assert request_url(longest) == longest
+    assert request_url(longest + "a") is None
+    assert request_url(longest[:-1] + "ä") is None
+    assert request_url(longest + "#fragments-do-not-count") == longest
+    assert join(can_ada.parse(start), longest + "a") is None
+
+
+IDS = [
+    (
+        "https://contoso.com/blog/post-1",
+        "262d41e646dd2485a1cc80851323c5f2951a12bbd7cf96f2ae65195ee0660fd9",
+        "eywudzsg3usiliomqccrgi6f6k",
+    ),
+    (
+        "https://example.com/",
+        "0f115db062b7c0dd030b16878c99dea5c354b49dc37b38eb8846179c7783e9d7",
+        "b4iv3mdcw7an2aylc2dyzgo6ux",
+    ),
+]
+
+
+@covers("R0-10", "R0-24", "R0-25", "R0-27", "M-17", "G-20")
+@pytest.mark.parametrize(("normal", "hexadecimal", "short"), IDS)
+def test_every_id_is_made_of_one_digest(normal, hexadecimal, short):
+    d = digest(normal)
+
+    assert d.hex() == url_hash(normal) == hexadecimal
+    assert row_key(d) == short
+    assert item_id("url", d) == f"url_{short}"
+    assert item_id("file", d) == f"file_{short}"
+
+
+@covers("R0-25")
+def test_id_has_no_third_type():
+    with pytest.raises(ValueError, match="'page'"):
+        item_id("page", digest("x"))
+
+
+@covers("R0-08", "R0-27")
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://Contoso.com/x", "contoso.com"),
+        ("http://contoso.com:80/", "contoso.com"),
+        ("http://contoso.com:443/", "contoso.com"),
+        ("https://contoso.com:80/", "contoso.com"),
+        ("https://contoso.com:8443/", "contoso.com:8443"),
+        ("http://contoso.com:8080/", "contoso.com:8080"),
+        ("http://[::1]/", "[::1]"),
+        ("http://[::80]/", "[::80]"),
+        ("http://[::1]:8801/", "[::1]:8801"),
+        ("https://me:80@bücher.example/", "xn--bcher-kva.example"),
+    ],
+)
+def test_host_key_has_the_port_beside_80_and_443(url, key):
+    assert host_key(url) == key
+
+
+@covers("R0-19")
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://xn--bcher-kva.example:8443/a?b", "https://bücher.example:8443/a?b"),
+        ("https://xn--fa-hia.de/", "https://faß.de/"),
+        ("https://example.com/xn--bcher-kva", "https://example.com/xn--bcher-kva"),
+        ("http://xn--/", "http://xn--/"),
+        ("http://[::1]:81/", "http://[::1]:81/"),
+        ("no URL", "no URL"),
+    ],
+)
+def test_display_decodes_the_host_for_people(url, shown):
+    assert display(url) == shown
+
+
+# Generated addresses
+
+HOSTS = st.sampled_from(
+    [
+        "example.com",
+        "a.b.example.co.uk",
+        "bücher.example",
+        "例え.jp",
+        "xn--bcher-kva.example",
+        "faß.de",
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+        "[2001:db8::ff]",
+        "acct.blob.core.windows.net",
+        "a_b.example",
+    ]
+)
+# fmt: off
+ODD = st.sampled_from([
+    "%", "%%", "%4", "%zz", "%41", "%2f", "%2F", "%7e", "%25", "%2e%2E", "%C3%a4", "%ff", "+", " ",
+    "ä", "日", "/", "//", "..", ".", "a", "B", "0", "~", "'", '"', "|", "[", "\\", "&", "=", ";",
+    "?", ":", "@", "\t", "\n", "^", "{", "\x7f", "sig=1", "sv=1", "utm_x=1", "&a=1", "&a",
+])
+# fmt: on
+TAIL = st.lists(ODD, max_size=8).map("".join)
+#: Addresses with odd parts, most of them valid.
+ADDRESSES = st.builds(
+    lambda scheme, user, host, port, path, query: f"{scheme}://{user}{host}{port}/{path}{query}",
+    st.sampled_from(["http", "https", "HTTP", "file", "ftp"]),
+    st.sampled_from(["", "", "", "me@", "me:p%40w@", ":@"]),
+    HOSTS | st.just(""),
+    st.sampled_from(["", "", ":80", ":443", ":8443", ":0", ":x"]),
+    TAIL,
+    st.just("") | TAIL.map("?{}".format) | TAIL.map("#{}".format),
+)
+PATHS = st.builds("{}:{}{}".format, st.sampled_from("cZ"), st.sampled_from("\\/"), TAIL)
+TEXTS = ADDRESSES | PATHS | st.text(st.characters(codec=None), max_size=30)
+
+
+@covers("M-17", "M-18", "R2-69", "R0-23")
+@settings(max_examples=1000, deadline=None)
+@given(TEXTS)
+@example("http://h/%4%31")
+@example("file:////C:/..")
+@example("C:\\\u0130")
+def test_normalize_never_raises_and_is_idempotent(text):
+    normal = normalize(text)
+
+    assert normalize(normal) == normal
+
+
+@covers("M-54", "RD-20")
+@settings(max_examples=1000, deadline=None)
+@given(TEXTS)
+def test_request_url_never_raises_and_is_idempotent(text):
+    url = request_url(text)
+
+    if url is not None:
+        assert request_url(url) == url
+        assert url.startswith(("http://", "https://"))
+        assert "#" not in url
+        assert "@" not in url.split("/")[2]
+        assert normalize(url) == normalize(text)
+        assert display(url)
+
+
+@covers("R0-19")
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(codec="utf-8", categories=["L", "N"]), min_size=1, max_size=12))
+@example("xn--zzzzz")
+@example("xn--bcher-kva")
+def test_what_is_displayed_leads_back(label):
+    url = request_url(f"https://{label}.example/")
+
+    if url is not None:
+        assert request_url(display(url)) == url
+
+
+@st.composite
+def two_spellings(draw):
+    """One URL spelled twice: case, port, credentials, fragment, order, trackers, escapes."""
+    host = draw(HOSTS)
+    path = draw(
+        st.lists(st.sampled_from(["a", "B~c", "ä ö", "x%2Fy", "1+1", "", "日"]), max_size=4)
+    )
+    params = draw(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("01~")), max_size=4))
+    secure = draw(st.booleans())
+
+    def spelling():
+        scheme = draw(st.sampled_from(["https", "HTTPS", "hTTps"]))
+        port = draw(st.sampled_from(["", ":443", ":0443"]))
+        if not secure:
+            scheme, port = scheme[:-1].replace("hTTp", "Http"), port.replace("443", "80")
+        user = draw(st.sampled_from(["", "me@", "me:pw@"]))
+        name = (
+            host
+            if host.startswith("xn")
+            else "".join(draw(st.sampled_from([c, c.upper() if c.isascii() else c])) for c in host)
+        )
+        segments = "/".join(_escaped_anyhow(draw, segment) for segment in path)
+        slash = draw(st.sampled_from(["", "/", "/./", "/x/../"]))
+        parts = [
+            f"{_escaped_anyhow(draw, key)}={_escaped_anyhow(draw, value)}" for key, value in params
+        ]
+        noise = draw(st.lists(st.sampled_from(["", "utm_a=1", "GCLID=x", "fbclid", "Msclkid="])))
+        query = "&".join(draw(st.permutations(parts + noise)))
+        question = draw(st.sampled_from(["", "?"])) if not query else "?"
+        fragment = draw(st.sampled_from(["", "#", "#a?b&utm_c=1"]))
+        return f"{scheme}://{user}{name}{port}/{segments}{slash}{question}{query}{fragment}"
+
+    return spelling(), spelling()
+
+
+def _escaped_anyhow(draw, text):
+    """Spell each character plainly or as an escape, in either case of hexadecimal digits."""
+    shown, rest = "", text
+    while rest:
+        if rest.startswith("%"):
+            shown, rest = shown + draw(st.sampled_from([rest[:3], rest[:3].lower()])), rest[3:]
+            continue
+        escape = "".join(f"%{byte:02X}" for byte in rest[0].encode())
+        plain = [rest[0], escape, escape.lower()] if rest[0] != "+" else ["+"]
+        shown, rest = shown + draw(st.sampled_from(plain)), rest[1:]
+    return shown
+
+
+@covers("R0-02", "R0-12", "R0-13", "R0-14", "R0-15", "R0-16", "M-17", "M-18")
+@settings(max_examples=500, deadline=None)
+@given(two_spellings())
+def test_spellings_of_one_url_have_one_id(spellings):
+    one, other = (item_id("url", digest(normalize(url))) for url in spellings)
+
+    assert one == other
+
+
+@covers("M-17", "M-18")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("https://example.com/a", "http://example.com/a"),
+        ("https://example.com/a", "https://example.com/A"),
+        ("https://example.com/a/b", "https://example.com/a%2Fb"),
+        ("https://example.com/a+b", "https://example.com/a%20b"),
+        ("https://example.com/a", "https://example.com:8443/a"),
+        ("https://example.com/a", "https://www.example.com/a"),
+        ("https://example.com/?a=1", "https://example.com/?a=2"),
+        ("https://example.com/?a=1&a=2", "https://example.com/?a=1"),
+        ("https://example.com/?a=1%262", "https://example.com/?a=1&2"),
+        ("https://faß.de/", "https://fass.de/"),
+    ],
+)
+def test_different_resources_have_different_ids(one, other):
+    assert url_hash(normalize(one)) != url_hash(normalize(other))
+
+
+# Web platform tests
+
+#: Punycode that cannot be decoded: the newest standard lets it stand, can_ada refuses it.
+_BROKEN_PUNYCODE = ("xn--pokxncvks", "//xn--/")
+
+
+def _expected(case):
+    """Return the URL to request that the standard's own result gives."""
+    href = case.get("href", "").partition("#")[0]
+    if not href.startswith(("http://", "https://")):
+        return None
+    if any(broken in href for broken in _BROKEN_PUNYCODE):
+        return None
+    scheme, _, host, *rest = href.split("/")
+    return "/".join([scheme, "", host.rpartition("@")[2], *rest])
+
+
+@covers("R0-17", "RD-15")
+def test_web_platform_tests_agree():
+    """All 888 cases of the URL Standard's own data, seen through what a crawler may request."""
+    wrong = []
+    for case in WPT:
+        base = case["base"]
+        try:
+            found = (
+                request_url(case["input"])
+                if base is None
+                else join(can_ada.parse(base), case["input"])
+            )
+        except ValueError:
+            found = None  # the base itself is none
+        if found != _expected(case):
+            wrong.append((case["input"], base, found))
+
+    assert len(WPT) == 888
+    assert wrong == []
+
+
+@covers("R2-69", "M-54")
+def test_web_platform_tests_break_nothing():
+    """Every input, also the failing ones, has one normal form, and reaches no error."""
+    base = can_ada.parse("https://user:pw@example.com/a/b?c#d")
+    changed = []
+    for text in {case[key] for case in WPT for key in ("input", "base") if case[key]}:
+        for form in (text, request_url(text), join(base, text)):
+            if form is not None:
+                normal = normalize(form)
+                if normalize(normal) != normal or len(url_hash(normal)) != 64:
+                    changed.append(form)
+
+    assert changed == []
+
+
+# Scope
+
+SITE = Scope(hosts=frozenset({"docs.example.com", "127.0.0.1:8801"}))
+
+
+@covers("M-28")
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://docs.example.com/a", True),
+        ("http://DOCS.example.com:80/", True),
+        ("https://docs.example.com:80/", True),
+        ("https://docs.example.com:8443/", False),
+        ("https://example.com/", False),
+        ("https://a.docs.example.com/", False),
+        ("http://127.0.0.1:8801/", True),
+        ("http://127.0.0.1:8802/", False),
+        ("http://127.0.0.1/", False),
+        ("https://docs.example.com@evil.example/", False),
+        ("ftp://docs.example.com/", False),
+        ("/relative", False),
+    ],
+)
+def test_hosts_are_exact_with_their_port(url, allowed):
+    assert SITE.allows(url) is allowed
+
+
+@covers("M-28")
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://example.com/", True),
+        ("https://example.com:8443/", True),
+        ("https://a.b.example.com/", True),
+        ("https://notexample.com/", False),
+        ("https://example.com.evil.example/", False),
+        ("https://com/", False),
+        ("http://[::1]:8801/", True),
+        ("http://[::2]/", False),
+    ],
+)
+def test_domains_hold_their_subdomains_on_any_port(url, allowed):
+    assert Scope(domains=frozenset({"example.com", "[::1]"})).allows(url) is allowed
+
+
+@covers("M-28")
+def test_patterns_choose_and_exclude_on_the_request_url():
+    scope = replace(
+        SITE, url_patterns=("/guide/", r"\?id=\d"), excluded_patterns=(r"print=", "/old/")
+    )
+
+    assert scope.allows("https://docs.example.com/guide/a")
+    assert scope.allows("https://docs.example.com/b?id=7")
+    assert scope.allows("https://DOCS.example.com/x/../guide/")
+    assert not scope.allows("https://docs.example.com/b")
+    assert not scope.allows("https://docs.example.com/guide/a?print=1")
+    assert not scope.allows("https://docs.example.com/guide/old/a")
+    assert not scope.allows("https://docs.example.com/b#/guide/")
+
+
+@covers("M-28")
+def test_scope_says_why_an_address_is_outside():
+    scope = replace(SITE, url_patterns=("/guide",), excluded_patterns=("print",))
+
+    assert scope.refusal("https://docs.example.com/guide") is None
+    assert "allowed_domains" in scope.refusal("https://example.com/guide")
+    assert ".zip" in scope.refusal("https://docs.example.com/guide.ZIP")
+    assert "url_patterns" in scope.refusal("https://docs.example.com/")
+    assert "excluded_patterns" in scope.refusal("https://docs.example.com/guide?print")
+    assert "http(s)" in scope.refusal("mailto:me@example.com")
+
+
+@covers("M-28")
+def test_extension_that_cannot_hold_a_page_is_skipped():
+    for name in ("a.PNG", "a.tar.gz", "a.pdf?x=1", "b/style.css", "a.docx", "a.woff2", "x.exe"):
+        assert not SITE.allows(f"https://docs.example.com/{name}"), name
+    for name in (
+        "a.html",
+        "a.htm",
+        "a.php",
+        "a.xml",
+        "a.txt",
+        "",
+        "png",
+        "a.png/b",
+        "v2.0",
+        "?f=a.pdf",
+    ):
+        assert SITE.allows(f"https://docs.example.com/{name}"), name
+    assert replace(SITE, skipped_extensions=frozenset()).allows("https://docs.example.com/a.pdf")
+    assert Scope(domains=frozenset({"zip"})).allows("https://example.zip")
+
+
+def test_skipped_extensions_are_words_in_lower_case():
+    assert all(word.isalnum() and word == word.lower() for word in SKIPPED_EXTENSIONS)
+    assert not SKIPPED_EXTENSIONS & {
+        "html",
+        "htm",
+        "xhtml",
+        "txt",
+        "php",
+        "xml",
+        "md",
+        "asp",
+        "json",
+    }
+
+
+@covers("M-28")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hosts": frozenset({"docs.example.com"})},
+        {"domains": frozenset({"docs.example.com", "127.0.0.1:8801"})},
+        {"url_patterns": ("a",)},
+        {"excluded_patterns": ("a",)},
+        {"skipped_extensions": frozenset({"pdf"})},
+    ],
+)
+def test_fingerprint_covers_what_allows_asks(change):
+    assert replace(SITE, **change).fingerprint() != SITE.fingerprint()
+
+
+def test_fingerprint_tells_the_two_kinds_of_patterns_apart():
+    wanted, excluded = replace(SITE, url_patterns=("a",)), replace(SITE, excluded_patterns=("a",))
+
+    assert wanted.fingerprint() != excluded.fingerprint()
+
+
+def test_fingerprint_does_not_cover_depth_and_order():
+    one = replace(SITE, url_patterns=("a", "b"))
+
+    assert replace(one, url_patterns=("b", "a"), max_depth=3).fingerprint() == one.fingerprint()
+    assert len(one.fingerprint()) == 16
+
+
+def test_fingerprint_is_the_same_in_every_process():
+    program = (
+        "from smartcrawl.urls import Scope;"
+        "print(Scope(hosts=frozenset('abc'), domains=frozenset('de')).fingerprint().hex())"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[1],
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert told == {Scope(frozenset("abc"), frozenset("de")).fingerprint().hex() + "\n"}
+
+
+@pytest.mark.parametrize(
+    ("before", "url", "after"),
+    [
+        ("example.com", "https://www.example.com/", "www.example.com"),
+        ("www.example.com", "http://example.com/x", "example.com"),
+        ("example.com:8801", "http://www.example.com:8801/", "www.example.com:8801"),
+        ("example.com:8801", "http://www.example.com/", None),
+        ("example.com", "http://www.example.com:8801/", None),
+        ("example.com", "https://example.com/", None),
+        ("example.com", "https://docs.example.com/", None),
+        ("example.com", "https://wwwexample.com/", None),
+        ("example.com", "https://www.www.example.com/", None),
+        ("example.com", "mailto:me@www.example.com", None),
+    ],
+)
+def test_scope_moves_only_to_the_same_host_with_or_without_www(before, url, after):
+    scope = Scope(hosts=frozenset({before}), excluded_patterns=("/x",), max_depth=2)
+
+    moved = scope.moved_to(url)
+
+    expected = replace(scope, hosts=frozenset({after})) if after else None
+    assert moved == expected
+
+
+def test_scope_that_holds_both_hosts_does_not_move():
+    scope = Scope(hosts=frozenset({"example.com", "www.example.com"}))
+
+    assert scope.moved_to("https://www.example.com/") is None
