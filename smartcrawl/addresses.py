@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from smartcrawl.items import Address, Page
 from smartcrawl.registry.pages import PageReader
@@ -11,7 +12,18 @@ from smartcrawl.urls import Scope, Trackers, digest, host_key, normalize
 _CACHE = 40_000  #: addresses in each of two generations
 _OUTSIDE = 0  #: number of what lies out of scope
 
-Register = Callable[[int, bytes, str, str, str], None]
+
+class Found(NamedTuple):
+    """An address that was met for the first time."""
+
+    no: int
+    id: bytes
+    url: str
+    identity: str | None  #: the normalized source when it differs from ``url``
+    host: str
+
+
+Register = Callable[[Found], None]
 
 
 class AddressBook:
@@ -35,7 +47,7 @@ class AddressBook:
     def numbers(self, urls: Iterable[str], scope: Scope, register: Register) -> list[int]:
         """Return the distinct numbers of those ``urls`` that are in scope, in their order.
 
-        ``register(number, digest, url, identity, host)`` is called for each new address.
+        ``register`` is called for each new address.
         """
         young, old = self._young, self._old
         found: list[int] = []
@@ -73,23 +85,13 @@ class AddressBook:
             number = ids.get(key) or stored.get(key)
             if number is None:
                 number = ids[key] = self._new_number()
-                register(number, key, url, identity, host_key(url))
+                told = None if identity == url else identity
+                register(Found(number, key, url, told, host_key(url)))
             found[place] = self._young[url] = number
 
-    def address(
-        self,
-        number: int,
-        key: bytes,
-        url: str,
-        identity: str,
-        host: str,
-        depth: int,
-        origin: int | None,
-    ) -> Address:
-        """Return a new address, remembered until it is committed."""
-        told = None if identity == url else identity
-        address = self._uncommitted[number] = Address(number, key, url, told, host, depth, origin)
-        return address
+    def remember(self, address: Address) -> None:
+        """Serve a new address from memory until it is committed."""
+        self._uncommitted[address.no] = address
 
     def is_new(self, number: int) -> bool:
         """Whether a number's address is not in the registry yet."""

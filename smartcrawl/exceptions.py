@@ -50,7 +50,3 @@ class RobotsDisallowedError(SmartcrawlError):
 
 class RobotsUnknownError(SmartcrawlError):
     """The rules of a host could not be had: its pages are unreachable, not excluded."""
-
-
-class AddressRefusedError(SmartcrawlError):
-    """A host name leads into a network that this crawler may not ask (ALLOW_NETWORKS)."""

@@ -20,8 +20,8 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.exceptions import RegistryError
-from smartcrawl.middlewares import run_of
-from smartcrawl.run import Run
+from smartcrawl.network import installed_resolver
+from smartcrawl.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,10 @@ class RunLifecycle:
                 run.opened.interrupted,
                 run.source.name,
             )
+        resolver = installed_resolver()
+        if resolver is not None:
+            for host, port in run.endpoints():
+                resolver.guard.permit(host, port)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 

@@ -131,6 +131,33 @@ class Visit:
         return self.verdict.action
 
 
+@dataclass(slots=True)
+class Attempt:
+    """What one visit has cost so far: its requests, retries and hops (``meta["attempt"]``)."""
+
+    page: Page
+    trail: list[str] = field(default_factory=list)  #: addresses asked, without retries
+    requests: int = 0
+    conditional_requests: int = 0
+    conditional: bool = False  #: whether the last request was
+    wire_bytes: int = 0  #: of all bodies
+    content_length: int = 0  #: of the last body, on the wire
+    content_encoding: str | None = None
+
+    def visit(self, url: str) -> Visit:
+        """Return the Visit of this attempt, which ended at ``url``."""
+        return Visit(
+            page=self.page,
+            outcome=Outcome.UNREACHABLE,
+            url=url,
+            conditional=self.conditional,
+            requests=self.requests,
+            conditional_requests=self.conditional_requests,
+            wire_bytes=self.wire_bytes,
+            content_length=self.content_length,
+        )
+
+
 class Address(NamedTuple):
     """An address that a run met for the first time."""
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -14,49 +14,17 @@ import can_ada
 from protego import Protego
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.exceptions import RobotsDisallowedError, RobotsUnknownError
-from smartcrawl.items import Page, Visit
+from smartcrawl.items import Attempt
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, conditional_headers
-from smartcrawl.rules.model import Outcome
-from smartcrawl.run import Run
+from smartcrawl.run import Run, run_of
 from smartcrawl.urls import join
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Attempt:
-    """What one visit has cost so far: its requests, retries and hops (``meta["attempt"]``)."""
-
-    page: Page
-    trail: list[str] = field(default_factory=list)  #: addresses asked, without retries
-    requests: int = 0
-    conditional_requests: int = 0
-    conditional: bool = False  #: whether the last request was
-    wire_bytes: int = 0  #: of all bodies
-    content_length: int = 0  #: of the last body, on the wire
-    content_encoding: str | None = None
-
-    def visit(self, url: str) -> Visit:
-        """Return the Visit of this attempt, which ended at ``url``."""
-        return Visit(
-            page=self.page,
-            outcome=Outcome.UNREACHABLE,
-            url=url,
-            conditional=self.conditional,
-            requests=self.requests,
-            conditional_requests=self.conditional_requests,
-            wire_bytes=self.wire_bytes,
-            content_length=self.content_length,
-        )
-
-
-def run_of(crawler: Crawler) -> Run | None:
-    """Return the run of the crawler's spider; None for a spider that has none."""
-    return getattr(crawler.spider, "run", None)
 
 
 class RevalidationMiddleware:
@@ -134,8 +102,6 @@ class RobotsMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self | None:
         """Read the settings, once."""
-        from scrapy.exceptions import NotConfigured  # noqa: PLC0415
-
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
         agent = crawler.settings["ROBOTSTXT_USER_AGENT"] or crawler.settings["USER_AGENT"]
@@ -178,7 +144,7 @@ class RobotsMiddleware:
                     url, meta={"dont_obey_robotstxt": True}, callback=NO_CALLBACK, priority=1000
                 )
                 response = await self._crawler.engine.download_async(request)
-                location = response.headers.get("Location", b"").decode("latin-1")
+                location = (response.headers.get("Location") or b"").decode("latin-1")
                 target = join(can_ada.parse(url), location) if location else None
                 if response.status not in REDIRECTS or target is None:
                     break

@@ -14,10 +14,9 @@ from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Document, Visit
-from smartcrawl.middlewares import run_of
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run import Run
+from smartcrawl.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 

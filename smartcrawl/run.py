@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
+from urllib.parse import urlsplit
 
-from smartcrawl.addresses import AddressBook
+from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.frontier import Frontier
-from smartcrawl.items import Batch, HostTally, Link, Page, Visit
+from smartcrawl.items import Address, Batch, HostTally, Link, Page, Visit
 from smartcrawl.options import Options
 from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
@@ -204,14 +205,12 @@ class Run:
         self._offer(numbers, depth)
         return numbers
 
-    def _register(
-        self, origin: int | None, depth: int
-    ) -> Callable[[int, bytes, str, str, str], None]:
-        def register(number: int, digest: bytes, url: str, identity: str, host: str) -> None:
-            self.frontier.grow(number)
-            self.batch.addresses.append(
-                self._book.address(number, digest, url, identity, host, depth, origin)
-            )
+    def _register(self, origin: int | None, depth: int) -> Register:
+        def register(found: Found) -> None:
+            address = Address(*found, depth, origin)
+            self.frontier.grow(found.no)
+            self.batch.addresses.append(address)
+            self._book.remember(address)
 
         return register
 
@@ -235,6 +234,12 @@ class Run:
             else:
                 raw = self._reader.raw_links([number])[number]
                 self._targets(unpack_links(raw), number, depth)
+
+    def endpoints(self) -> list[tuple[str, int]]:
+        """Return the (host, port) pairs that were given by hand as seeds."""
+        parts = [urlsplit(url) for url in self.source.seeds]
+        default = {"http": 80, "https": 443}
+        return [(part.hostname or "", part.port or default[part.scheme]) for part in parts]
 
     def is_seed(self, number: int) -> bool:
         """Whether a page is a seed of this run, or what a seed redirected to."""
@@ -359,12 +364,17 @@ class Run:
         connection = self.registry.connection
         visits, unreachable, pending = tally(connection, self.opened.no)
         return Evidence(
-            seeds_failed=failed_seeds(connection, self.opened.no),
+            seeds_failed=(*self._outside(), *failed_seeds(connection, self.opened.no)),
             cut_by=tuple(self.cut_by),
             visits=visits,
             unreachable=unreachable,
             pending=pending,
         )
+
+    def _outside(self) -> tuple[str, ...]:
+        """Return the seeds that the source's own scope leaves out."""
+        scope = self.source.scope
+        return tuple(f"{url} (out of scope)" for url in self.source.seeds if not scope.allows(url))
 
     def close(self) -> None:
         """Let go of files and of the lease; what was committed stays."""
@@ -372,3 +382,8 @@ class Run:
         self.registry.give_back()
         self.registry.close()
         self._lease.release()
+
+
+def run_of(crawler: Any) -> Run | None:
+    """Return the run of a Scrapy crawler's spider; None for a spider that has none."""
+    return getattr(crawler.spider, "run", None)

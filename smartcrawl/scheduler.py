@@ -11,9 +11,8 @@ from scrapy.core.downloader import Downloader
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 
-from smartcrawl.items import Page
-from smartcrawl.middlewares import Attempt, run_of
-from smartcrawl.run import Run
+from smartcrawl.items import Attempt, Page
+from smartcrawl.run import Run, run_of
 
 
 class NumberScheduler(BaseScheduler):
@@ -89,8 +88,8 @@ class NumberScheduler(BaseScheduler):
         if len(active) < self._per_host:
             return True
         slot = slot_of(host)
-        flying = sum(request.meta.get(Downloader.DOWNLOAD_SLOT) == slot for request in active)
-        return flying < self._per_host
+        flying = [r for r in active if r.meta.get(Downloader.DOWNLOAD_SLOT) == slot]
+        return len(flying) < self._per_host
 
 
 def slot_of(host: str) -> str:

@@ -60,6 +60,7 @@ AUTOTHROTTLE_MAX_DELAY = _env("AUTOTHROTTLE_MAX_DELAY", 60)  # seconds
 AUTOTHROTTLE_TARGET_CONCURRENCY = _env("AUTOTHROTTLE_TARGET_CONCURRENCY", 1.0)  # requests at a time
 DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds
 DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
+TWISTED_DNS_RESOLVER = "smartcrawl.network.GuardedResolver"  # see ALLOW_NETWORKS
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")

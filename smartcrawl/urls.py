@@ -319,9 +319,9 @@ def display(url: str) -> str:
     >>> display("https://xn--bcher-kva.example/stra%C3%9Fe")
     'https://bücher.example/stra%C3%9Fe'
     """
-    scheme, separator, rest = url.partition("://")
+    scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
-    if not separator or "xn--" not in host:
+    if "xn--" not in host:
         return url
     name, colon, port = host.partition(":")
     shown = can_ada.idna_decode(name.encode())  # type: ignore[arg-type]  # the stub is wrong: bytes
@@ -367,8 +367,7 @@ class Scope:
         authority, _, rest = known[known.index("/") + 2 :].partition("/")
         if not self._holds(authority):
             return "its host is not in allowed_domains"
-        name = rest.partition("?")[0].rpartition("/")[2]
-        _, dot, extension = name.rpartition(".")
+        _, dot, extension = rest.partition("?")[0].rpartition(".")
         if dot and extension.lower() in self.skipped_extensions:
             return f"files of type .{extension.lower()} are skipped"
         if self._wanted and not any(pattern.search(known) for pattern in self._wanted):

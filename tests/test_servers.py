@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from tests import servers
 from tests.servers import Answered, debian_docs, nginx
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+
 from tests.site_server import Page, Site, html
 
 DAY = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

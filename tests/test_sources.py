@@ -32,7 +32,9 @@ def test_declared_source_has_all_its_keys(declare):
         [sources.docs]
         kind = "site"
         seeds = ["HTTPS://Docs.Example.com/a/../#x", "https://docs.example.com/"]
-        allowed_domains = ["Docs.Example.com", "Bücher.example", "127.0.0.1:8801", "h.example:443"]
+        allowed_domains = [
+            "Docs.Example.com", "Bücher.example", "127.0.0.1:8801", "h.example:443", "i.example:80"
+        ]
         url_patterns = ['/$']
         excluded_patterns = ['/genindex', '\\?print=']
         max_depth = 3
@@ -47,7 +49,7 @@ def test_declared_source_has_all_its_keys(declare):
     assert docs.kind == other.kind == "site"
     assert docs.seeds == ("https://docs.example.com/",)
     assert docs.scope.domains == {"docs.example.com", "xn--bcher-kva.example"}
-    assert docs.scope.hosts == {"127.0.0.1:8801", "h.example"}
+    assert docs.scope.hosts == {"127.0.0.1:8801", "h.example", "i.example"}
     assert docs.scope.url_patterns == ("/$",)
     assert docs.scope.excluded_patterns == ("/genindex", r"\?print=")
     assert (docs.max_depth, docs.scope.max_depth, docs.max_pages) == (3, 3, 10)
@@ -314,6 +316,7 @@ def test_ad_hoc_source_holds_its_host_and_port_only():
         ("//example.com/docs", "write https://example.com/docs"),
         ("example.com:8443/x?y", "write https://example.com:8443/x?y"),
         ("localhost:8000", "write http://localhost:8000/"),
+        ("//localhost/", "write http://localhost/"),
         ("127.0.0.1:8801/x", "write http://127.0.0.1:8801/x"),
         ("ftp://example.com/", "it takes an http or https address"),
         ("/etc/passwd.d", "it takes an http or https address"),

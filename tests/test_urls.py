@@ -105,6 +105,17 @@ def test_percent_encoding_and_structure_follow_rfc_3986(url, normal):
     assert normalize(url) == normal
 
 
+@covers("M-18")
+@pytest.mark.parametrize("byte", range(256))
+def test_only_unreserved_characters_are_unescaped(byte):
+    """RFC 3986, sections 2.3 and 6.2.2."""
+    char = chr(byte)
+    spelled = char if char.isascii() and (char.isalnum() or char in "-._~") else f"%{byte:02X}"
+
+    assert normalize(f"https://example.com/x%{byte:02x}y") == f"https://example.com/x{spelled}y"
+    assert normalize(f"https://example.com/?q=%{byte:02X}") == f"https://example.com/?q={spelled}"
+
+
 @covers("R0-20", "R0-21", "R0-23")
 @pytest.mark.parametrize(
     ("path", "normal"),
@@ -113,6 +124,7 @@ def test_percent_encoding_and_structure_follow_rfc_3986(url, normal):
         ("C:\\", "file:///c:/"),
         (r"D:\a\..\B\\", "file:///d:/b"),
         (r"C:\100%\a#b.pdf", "file:///c:/100%25/a%23b.pdf"),
+        (r"C:\a%41.pdf", "file:///c:/a%2541.pdf"),
         (r"C:\Ä b.PDF", "file:///c:/%C3%A4%20b.pdf"),
         ("file:///C:/%c3%84%20B.pdf", "file:///c:/%C3%A4%20b.pdf"),
         ("file:///C:/A%2FB%ff", "file:///c:/a%2Fb%FF"),
@@ -139,6 +151,7 @@ def test_file_path_has_one_canonical_uri(path, normal):
             "https://a.file.core.windows.net:8443/c/f?sv=1&s%69g=secret&se=2&skoid=k&sr=b",
             "https://a.file.core.windows.net:8443/c/f",
         ),
+        ("https://a.blob.core.windows.net./c?sig=1", "https://a.blob.core.windows.net./c"),
         (  # without a signature these are names like any other
             "https://a.blob.core.windows.net/c/f?sp=1&sv=2",
             "https://a.blob.core.windows.net/c/f?sp=1&sv=2",
@@ -568,6 +581,7 @@ def test_hosts_are_exact_with_their_port(url, allowed):
         ("https://example.com.evil.example/", False),
         ("https://com/", False),
         ("http://[::1]:8801/", True),
+        ("http://[::1]/", True),
         ("http://[::2]/", False),
     ],
 )

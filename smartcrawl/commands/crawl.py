@@ -52,6 +52,7 @@ class Command(ScrapyCrawl):
         if len(args) != 1:
             raise UsageError("name one spider, such as: scrapy crawl site -a url=https://…")
         process = self.crawler_process
+        assert isinstance(process, AsyncCrawlerProcess)
         if args[0] not in process.spider_loader.list():
             raise UsageError(
                 f"there is no spider {args[0]!r}; there is"
@@ -62,7 +63,6 @@ class Command(ScrapyCrawl):
         if not issubclass(spider, SiteSpider):
             super().run(args, opts)
             return
-        assert isinstance(process, AsyncCrawlerProcess)
         try:
             runs = self._arguments(opts.spargs)
         except SmartcrawlError as error:

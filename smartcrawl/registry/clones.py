@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import apsw
 
@@ -17,7 +18,8 @@ WITH member AS (
                PARTITION BY r.content,
                             CASE WHEN c.text_length >= :least THEN NULL ELSE r.body_hash END
                ORDER BY r.changed_run >= :run,
-                        CASE WHEN r.changed_run < :run OR :midway THEN r.duplicate_of IS NOT NULL END,
+                        CASE WHEN r.changed_run < :run OR :midway
+                             THEN r.duplicate_of IS NOT NULL END,
                         s.depth, length(r.url), r.first_run, r.id
            ) AS original
       FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
@@ -44,7 +46,7 @@ def elect(connection: apsw.Connection, run: int, contents: list[int], *, midway:
     ``midway``, while a run goes on, whoever is the original stays it, so that search never
     sees two; at the end of the run newcomers are ranked anew, whatever order they came in.
     """
-    held = connection.execute(_WITH_CLONES, (apsw.carray(array("q", contents)),)).fetchall()
+    held: Any = connection.execute(_WITH_CLONES, (apsw.carray(array("q", contents)),)).fetchall()
     if held:
         names = {
             "run": run,
@@ -58,6 +60,6 @@ def elect(connection: apsw.Connection, run: int, contents: list[int], *, midway:
 def settle_run(connection: apsw.Connection, run: int, source: int) -> None:
     """Elect the originals of every group that a page joined in this run."""
     names = {"run": run, "source": source}
-    groups = [content for (content,) in connection.execute(_GROUPS_OF_RUN, names)]
+    groups: Any = connection.execute(_GROUPS_OF_RUN, names).fetchall()
     if groups:
-        elect(connection, run, groups, midway=False)
+        elect(connection, run, [content for (content,) in groups], midway=False)

@@ -106,7 +106,8 @@ UPDATE record SET error_message = ?, redirect_target = ?, redirect_no = ? WHERE 
 _LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
-   SET scope = excluded.scope, count = excluded.count, targets = excluded.targets, raw = excluded.raw
+   SET scope = excluded.scope, count = excluded.count, targets = excluded.targets,
+       raw = excluded.raw
 """
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
 _DROP_CONTENT = "DELETE FROM content WHERE no = ?"

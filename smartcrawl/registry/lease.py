@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from smartcrawl.exceptions import RunHeldError
 
@@ -65,7 +65,7 @@ class Lease:
         self.release()
 
 
-def _holder(descriptor: int) -> dict[str, object]:
+def _holder(descriptor: int) -> dict[str, Any]:
     """Return what the holder wrote; it may be writing just now."""
     with suppress(json.JSONDecodeError, UnicodeDecodeError):
         told = json.loads(os.pread(descriptor, 4096, 0))

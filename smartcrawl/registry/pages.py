@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import apsw
 
@@ -45,6 +46,7 @@ class PageReader:
         else ``depth`` is 0xFFFF and the depth at which it was offered decides (M-24).
         """
         found: dict[int, Page] = {}
+        row: Any  # apsw gives each column as any of SQLite's types
         for row in self._connection.execute(_PAGES, (apsw.carray(array("q", numbers)),)):
             found[row[0]] = Page(
                 no=row[0],
@@ -69,7 +71,8 @@ class PageReader:
         """Return the numbers of those ids (32 bytes each) that are known."""
         if not ids:
             return {}
-        rows = self._connection.execute(_NUMBERS, (self._source, apsw.carray(tuple(ids))))
+        values = (self._source, apsw.carray(tuple(ids)))
+        rows: Any = self._connection.execute(_NUMBERS, values)
         return dict(rows.fetchall())
 
     def content_hash(self, no: int) -> bytes | None:
@@ -79,21 +82,23 @@ class PageReader:
 
     def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the packed raw links of pages that have some."""
-        rows = self._connection.execute(_LINKS, (apsw.carray(array("q", numbers)),))
+        rows: Any = self._connection.execute(_LINKS, (apsw.carray(array("q", numbers)),))
         return dict(rows.fetchall())
 
     def targets(self, no: int) -> tuple[int, bytes] | None:
         """Return (scope, packed targets) of a page, or None without stored links."""
-        row: tuple[int, bytes] | None = self._connection.execute(_TARGETS, (no,)).fetchone()
-        return row
+        row: Any = self._connection.execute(_TARGETS, (no,)).fetchone()
+        return None if row is None else (row[0], row[1])
 
     def pending(self, run: int) -> list[tuple[int, int]]:
         """Return (number, depth) of what was reached and not visited, breadth first."""
-        return self._connection.execute(_PENDING, {"run": run}).fetchall()
+        rows: Any = self._connection.execute(_PENDING, {"run": run}).fetchall()
+        return [(number, depth) for number, depth in rows]
 
     def reached(self, run: int) -> list[tuple[int, int]]:
         """Return (number, depth) of everything that a run reached so far."""
-        return self._connection.execute(_REACHED, (run,)).fetchall()
+        rows: Any = self._connection.execute(_REACHED, (run,)).fetchall()
+        return [(number, depth) for number, depth in rows]
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""

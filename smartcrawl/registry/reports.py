@@ -60,7 +60,7 @@ RUN_KEYS = (
 )  # fmt: skip
 
 
-def iso(seconds: int | None) -> str | None:
+def iso(seconds: float | None) -> str | None:
     """Return a time as ISO 8601 in UTC with Z (M-44).
 
     >>> iso(1705744800)
@@ -90,8 +90,9 @@ def records(
 ) -> Iterator[dict[str, Any]]:
     """Yield every record, in order of discovery, under the keys of R0-35 in camelCase."""
     complete: defaultdict[int, list[int]] = defaultdict(list)
-    for source, run in connection.execute(_COMPLETE):
-        complete[source].append(run)
+    row: Any  # apsw gives each column as any of SQLite's types
+    for row in connection.execute(_COMPLETE):
+        complete[row[0]].append(row[1])
     names = {"sources": json.dumps(list(sources)), "status": status}
     for row in connection.execute(_RECORDS, names):
         runs = complete[row[26]]
@@ -131,6 +132,7 @@ def records(
 
 def runs(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield every run, newest first, with one count for each ``lastOutcome`` word."""
+    row: Any  # apsw gives each column as any of SQLite's types
     for row in connection.execute(_RUNS, {"sources": json.dumps(list(sources))}).fetchall():
         counts = json.loads(row[12])
         if not counts:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import apsw
 
 from smartcrawl.registry.clones import settle_run
 from smartcrawl.registry.database import transaction
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
-from smartcrawl.rules.model import RunState, Standing, Word
+from smartcrawl.rules.model import RunState, Word
 
 _NEXT = "UPDATE sequence SET value = value + ? WHERE name = ? RETURNING value"
 _SOURCE = (
@@ -143,15 +144,16 @@ def add_seeds(connection: apsw.Connection, run: int, numbers: list[int]) -> None
 
 def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
     """Return the seeds that did not end, through redirects, in 200 or 304 in scope."""
-    seeds = connection.execute(_SEEDS, (run,)).fetchall()
-    return tuple(url for no, url in seeds if not _answered(connection, run, no))
+    seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
+    return tuple(str(url) for no, url in seeds if not _answered(connection, run, no))
 
 
 def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
     for _ in range(MAX_REDIRECTS + 1):
         if no is None:
             return False
-        http_status, visited_run, redirect_no = connection.execute(_ANSWER, (no,)).fetchone()
+        row: Any = connection.execute(_ANSWER, (no,)).fetchone()
+        http_status, visited_run, redirect_no = row
         if visited_run != run or http_status not in {200, 304, *REDIRECTS}:
             return False
         if http_status not in REDIRECTS:
@@ -162,8 +164,8 @@ def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
 
 def tally(connection: apsw.Connection, run: int) -> tuple[int, int, int]:
     """Return (visits, unreachable visits, pending addresses) of a run."""
-    visits, unreachable = connection.execute(_TALLY, (run,)).fetchone()
-    return visits, unreachable, int(connection.execute(_PENDING_COUNT, {"run": run}).get)
+    row: Any = connection.execute(_TALLY, (run,)).fetchone()
+    return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
 
 
 def seal(connection: apsw.Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
@@ -191,8 +193,5 @@ def settle(connection: apsw.Connection, run: int, source: int) -> None:
 
 def result(connection: apsw.Connection, run: int) -> RunResult:
     """Return the report of a run."""
-    row = connection.execute(_RESULT, (run,)).fetchone()
+    row: Any = connection.execute(_RESULT, (run,)).fetchone()
     return RunResult(run, bool(row[0]), tuple(json.loads(row[1])), json.loads(row[2]), *row[3:])
-
-
-assert Standing.BARE == 0, "standing > 0 means that something is held"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import apsw.ext
@@ -28,22 +28,14 @@ def report_connection(path: Path) -> apsw.Connection:
     opened.close()
     connection = connect(path, readonly=True)
 
-    def outlinks() -> Iterator[dict[str, Any]]:
-        for no, source, raw, seen in connection.execute(_LINKS):
-            for place, link in enumerate(unpack_links(raw)):
-                yield {
-                    "id": no * _MOST + place,
-                    "source_url_hash": source,
-                    "target_url": link.url,
-                    "target_url_hash": url_hash(normalize(link.url)),
-                    "anchor_text": link.anchor,
-                    "link_type": link.type
-                    if link.type in ("redirect", "canonical")
-                    else "hyperlink",
-                    "discovered_at": iso(seen),
-                }
+    apsw.ext.make_virtual_module(connection, "outlinks", cast(Any, _Outlinks(connection)))
+    return connection
 
-    outlinks.columns = (  # type: ignore[attr-defined]  # read by apsw
+
+class _Outlinks:
+    """The rows of the virtual table ``outlinks``, in the way that apsw asks for them."""
+
+    columns = (
         "id",
         "source_url_hash",
         "target_url",
@@ -52,6 +44,21 @@ def report_connection(path: Path) -> apsw.Connection:
         "link_type",
         "discovered_at",
     )
-    outlinks.column_access = apsw.ext.VTColumnAccess.By_Name  # type: ignore[attr-defined]  # likewise
-    apsw.ext.make_virtual_module(connection, "outlinks", outlinks)
-    return connection
+    column_access = apsw.ext.VTColumnAccess.By_Index
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def __call__(self, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
+        row: Any  # apsw gives each column as any of SQLite's types
+        for row in self._connection.execute(_LINKS):
+            for place, link in enumerate(unpack_links(row[2])):
+                yield (
+                    row[0] * _MOST + place,
+                    row[1],
+                    link.url,
+                    url_hash(normalize(link.url)),
+                    link.anchor,
+                    link.type if link.type in ("redirect", "canonical") else "hyperlink",
+                    iso(row[3]),
+                )

@@ -12,8 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from smartcrawl.exceptions import SourceError
-from smartcrawl.items import Visit
-from smartcrawl.middlewares import Attempt
+from smartcrawl.items import Attempt, Visit
 from smartcrawl.options import Options
 from smartcrawl.rules.http import MAX_REDIRECTS, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
