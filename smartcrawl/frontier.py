@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from smartcrawl.items import Page
 
@@ -73,6 +73,15 @@ class Frontier:
             self.reached.extend(
                 bytes([UNREACHED]) * (missing + 1024 if missing < 1024 else missing)
             )
+
+    def mark_all(self, reached: Iterable[tuple[int, int]]) -> None:
+        """Mark many (number, depth) pairs at once (see ``mark``); there is room for them."""
+        depths = self.reached
+        for number, depth in reached:
+            if depth < DEEPEST:
+                depths[number] = depth
+            else:
+                self.mark(number, depth)
 
     def depth(self, number: int) -> int:
         """Return the smallest depth at which ``number`` was offered in this run."""

@@ -125,13 +125,8 @@ class Run:
     def _begin(self, now: int) -> None:
         """Offer the seeds, and on resume whatever was reached and not visited."""
         if self.opened.resumed:
-            pending = self._reader.pending(self.opened.no)
-            waiting = {number for number, _ in pending}
-            for number, depth in self._reader.reached(self.opened.no):
-                if number not in waiting:
-                    self.frontier.mark(number, depth)
-            for number, depth in pending:
-                self.frontier.grow(number)
+            self.frontier.mark_all(self._reader.visited(self.opened.no))
+            for number, depth in self._reader.pending(self.opened.no):
                 self.frontier.offer([number], depth)
         seeds = self._book.numbers(self.source.seeds, self.scope, self._register(None, 0))
         self._offer(seeds, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -28,7 +28,7 @@ _TARGETS = "SELECT scope, targets FROM links WHERE no = ?"
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
 """
-_REACHED = "SELECT no, depth FROM state WHERE reached_run = ?"
+_VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
 
@@ -95,10 +95,10 @@ class PageReader:
         rows: Any = self._connection.execute(_PENDING, {"run": run}).fetchall()
         return [(number, depth) for number, depth in rows]
 
-    def reached(self, run: int) -> list[tuple[int, int]]:
-        """Return (number, depth) of everything that a run reached so far."""
-        rows: Any = self._connection.execute(_REACHED, (run,)).fetchall()
-        return [(number, depth) for number, depth in rows]
+    def visited(self, run: int) -> Iterator[tuple[int, int]]:
+        """Return (number, depth) of everything that a run visited so far."""
+        rows: Any = self._connection.execute(_VISITED, (run,))
+        return iter(rows)
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""

@@ -1,0 +1,33 @@
+"""What whole-run tests share: a site to crawl, and the real command to crawl it with."""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Site
+
+
+def pytest_configure() -> None:
+    """Draw the seed of tests/crawls/test_kill.py once, for all workers."""
+    os.environ.setdefault("KILL_SEED", str(random.randrange(1_000_000)))
+
+
+def pytest_report_header() -> str:
+    return f"kill places: KILL_SEED={os.environ['KILL_SEED']}"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A web site on loopback, without pages."""
+    with Site() as running:
+        yield running
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Crawl:
+    """The real command, with an empty registry of its own."""
+    return Crawl(tmp_path)

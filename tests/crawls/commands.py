@@ -1,0 +1,230 @@
+"""The real `scrapy` commands over a registry of their own, as a person would type them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import apsw
+
+ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 90  # a command that takes longer hangs
+_WAIT_SECONDS = 20
+#: Words of `lastOutcome`, as `scrapy runs` counts them.
+WORDS = (
+    "new", "modified", "unchanged", "clone", "redirected", "skipped", "failed", "lost", "gone",
+    "excluded", "orphaned", "deleted",
+)  # fmt: skip
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"exit status {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+class Crawl:
+    """`crawl(url)` runs `scrapy crawl site -a url=…`; the other methods ask what came of it.
+
+    Every command runs in the checkout with DATA_DIR and SOURCES_FILE of this object. None of
+    them may ever show a traceback.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data_dir = folder / "data"
+        self.registry = self.data_dir / "registry.db"
+        self.sources_file = folder / "sources.toml"
+        self.environment: dict[str, str] = {"AUTOTHROTTLE_ENABLED": "0"}
+        self._told: dict[tuple[str, ...], str] = {}
+
+    def __call__(
+        self,
+        url: str | None = None,
+        *,
+        expect: int | None = 0,
+        settings: Mapping[str, object] | None = None,
+        spider: str = "site",
+        **arguments: object,
+    ) -> Result:
+        """Crawl; `expect` is the exit status that it must have (None: any)."""
+        args = self._crawl_arguments(url, spider, settings, arguments)
+        return self.run(*args, expect=expect)
+
+    def start(
+        self,
+        url: str | None = None,
+        *,
+        settings: Mapping[str, object] | None = None,
+        spider: str = "site",
+        **arguments: object,
+    ) -> "Running":
+        """Start a crawl and return at once."""
+        args = self._crawl_arguments(url, spider, settings, arguments)
+        return Running(self._popen([sys.executable, "-m", "scrapy", *args]))
+
+    def _crawl_arguments(
+        self,
+        url: str | None,
+        spider: str,
+        settings: Mapping[str, object] | None,
+        arguments: Mapping[str, object],
+    ) -> list[str]:
+        self._told.clear()
+        given = ({} if url is None else {"url": url}) | arguments
+        args = ["crawl", spider]
+        for name, value in given.items():
+            args += ["-a", f"{name}={value}"]
+        for name, value in (settings or {}).items():
+            args += ["-s", f"{name}={value}"]
+        return args
+
+    def run(self, *args: str, expect: int | None = 0) -> Result:
+        """Run any command of scrapy."""
+        return self.python("-m", "scrapy", *args, expect=expect)
+
+    def python(self, *args: str, expect: int | None = 0) -> Result:
+        """Run Python with this object's environment."""
+        began = time.monotonic()
+        process = self._popen([sys.executable, *args])
+        try:
+            out, err = process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"{args} did not end\n{out}\n{err}") from None
+        result = Result(process.returncode, out, err, time.monotonic() - began)
+        assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
+        assert "Traceback" not in result.err, f"{args}: {result}"
+        return result
+
+    def _popen(self, args: list[str]) -> "subprocess.Popen[str]":
+        own = {"DATA_DIR": str(self.data_dir), "SOURCES_FILE": str(self.sources_file)}
+        return subprocess.Popen(
+            args,
+            cwd=ROOT,
+            env={**os.environ, **own, **self.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def declare(self, text: str) -> None:
+        """Write sources.toml."""
+        self.sources_file.write_text(text, encoding="utf-8")
+
+    def _ask(self, *args: str) -> Any:
+        """Ask once; the answer stays true until the next crawl."""
+        if args not in self._told:
+            self._told[args] = self.run(*args).out
+        return self._told[args]
+
+    def records(self, *, source: str | None = None, status: str | None = None) -> list[Record]:
+        """What `scrapy registry --format jsonl` prints."""
+        args = ["registry", "--format", "jsonl"]
+        args += [] if source is None else ["--source", source]
+        args += [] if status is None else ["--status", status]
+        return [json.loads(line) for line in self._ask(*args).splitlines()]
+
+    def pages(self, *, source: str | None = None) -> dict[str, Record]:
+        """The records by path and query of their URL; only for sources of one host."""
+        found = self.records(source=source)
+        pages = {path_of(record["url"]): record for record in found}
+        assert len(pages) == len(found), "two records have the same path"
+        return pages
+
+    def outcomes(self) -> dict[str, str]:
+        """`lastOutcome` by path."""
+        return {path: record["lastOutcome"] for path, record in self.pages().items()}
+
+    def runs(self, *, source: str | None = None) -> list[Record]:
+        """What `scrapy runs --format json` prints, newest first."""
+        args = ["runs", "--format", "json", *([] if source is None else ["--source", source])]
+        found: list[Record] = json.loads(self._ask(*args))
+        return found
+
+    def search(self, query: str, *options: str) -> list[Record]:
+        """What `scrapy search --format json` prints."""
+        found: list[Record] = json.loads(self._ask("search", "--format", "json", *options, query))
+        return found
+
+    def hits(self, query: str) -> list[str]:
+        """The paths that a search shows, in no order."""
+        return sorted(path_of(hit["url"]) for hit in self.search(query, "--limit", "1000"))
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Read from the registry's file."""
+        connection = apsw.Connection(str(self.registry), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.set_busy_timeout(10_000)
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def stored(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of content, index and links: what a refresh without changes leaves alone."""
+        return {
+            table: self.rows(f"SELECT * FROM {table} ORDER BY no")
+            for table in ("content", "chunk", "links")
+        }
+
+    def counts_add_up(self) -> bool:
+        """Whether the newest run's words, summed up, are the records of its source."""
+        run = self.runs()[0]
+        return sum(run[word] for word in WORDS) == len(self.records(source=run["source"]))
+
+
+class Running:
+    """A crawl that goes on in the background."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.pid = process.pid
+
+    def end(self) -> Result:
+        """Wait until it ends."""
+        try:
+            out, err = self.process.communicate(timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise AssertionError(f"the crawl did not end\n{out}\n{err}") from None
+        return Result(self.process.returncode, out, err)
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+def path_of(url: str) -> str:
+    """Return path and query of a URL."""
+    parts = urlsplit(url)
+    return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def wait_until(fact: Callable[[], object], what: str) -> None:
+    """Wait until `fact()` is true."""
+    end = time.monotonic() + _WAIT_SECONDS
+    while not fact():
+        assert time.monotonic() < end, f"waited {_WAIT_SECONDS} s until {what}"
+        time.sleep(0.02)
