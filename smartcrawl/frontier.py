@@ -5,6 +5,8 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from itertools import count
 
 from smartcrawl.items import Page
 
@@ -12,6 +14,7 @@ UNREACHED = 255  #: in ``Frontier.reached``
 DEEPEST = 254  #: in ``Frontier.reached``; deeper pages keep their exact depth aside
 
 _REFILL = 100  #: numbers looked up with one statement
+_REFILL_RANKED = 8  #: the same, where what is found meanwhile may be more urgent
 _READY = 200  #: pages of one host that are kept built; further ones wait as numbers
 _LOOK_AHEAD = 1_000  #: built pages of full hosts beyond which no further host is looked for
 
@@ -30,9 +33,9 @@ class Queue:
         """Add a number at the end."""
         self._numbers.append(number)
 
-    def take(self, count: int) -> array[int]:
-        """Take up to ``count`` numbers from the front."""
-        taken = self._numbers[self._head : self._head + count]
+    def take(self, most: int) -> array[int]:
+        """Take up to ``most`` numbers from the front."""
+        taken = self._numbers[self._head : self._head + most]
         self._head += len(taken)
         if self._head > 4096 and self._head * 2 > len(self._numbers):
             del self._numbers[: self._head]
@@ -40,23 +43,54 @@ class Queue:
         return taken
 
 
+class RankedQueue:
+    """Numbers by rank, smallest first; equal ranks in the order in which they came."""
+
+    def __init__(self, rank: Callable[[Sequence[int]], dict[int, int]]) -> None:
+        self._rank = rank
+        self._heap: list[tuple[int, int, int]] = []
+        self._new: list[int] = []
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._heap) + len(self._new)
+
+    def put(self, number: int) -> None:
+        """Add a number; its rank is looked up when something is taken next."""
+        self._new.append(number)
+
+    def take(self, most: int) -> array[int]:
+        """Take up to ``most`` numbers of the smallest rank."""
+        ranks = self._rank(self._new) if self._new else {}
+        for number in self._new:
+            heappush(self._heap, (ranks.get(number, 0), next(self._order), number))
+        self._new.clear()
+        return array("I", [heappop(self._heap)[2] for _ in range(min(most, len(self._heap)))])
+
+
 class Frontier:
     """Every address is offered as a number and leaves it once per run, as a Page.
 
     ``reached`` holds one byte a number: its depth, or UNREACHED. ``load`` turns numbers
     into pages with one statement; ``single_host`` says that looking for other hosts behind
-    a full one is pointless.
+    a full one is pointless. With ``rank`` (numbers to last visits) the oldest visit comes
+    first: what a limited run did not reach is the next one's beginning.
     """
 
     def __init__(
-        self, load: Callable[[Sequence[int]], list[Page]], *, single_host: bool = False
+        self,
+        load: Callable[[Sequence[int]], list[Page]],
+        *,
+        single_host: bool = False,
+        rank: Callable[[Sequence[int]], dict[int, int]] | None = None,
     ) -> None:
         self.reached = bytearray()
         self.lowered: set[int] = set()  #: reached before, and now from a shallower page
         self._deep: dict[int, int] = {}
         self._load = load
         self._look_ahead = 1 if single_host else _LOOK_AHEAD
-        self._inbox = Queue()
+        self._inbox = RankedQueue(rank) if rank is not None else Queue()
+        self._refill_size = _REFILL_RANKED if rank is not None else _REFILL
         self._ready: dict[str, deque[Page]] = {}
         self._waiting: dict[str, Queue] = {}
         self._built = 0
@@ -142,7 +176,7 @@ class Frontier:
                 return True
         if not len(self._inbox) or self._built >= self._look_ahead:
             return False
-        numbers = self._inbox.take(_REFILL)
+        numbers = self._inbox.take(self._refill_size)
         pages = self._load(numbers)
         self._pending -= len(numbers) - len(pages)
         for page in pages:

@@ -176,8 +176,9 @@ class HostTally:
 
     crawled: int = 0
     failed: int = 0
-    bytes: int = 0
+    downloaded: int = 0  #: bytes
     response_ms: int = 0
+    robots: bytes | None = None  #: SHA-256 of its robots.txt, when it was read
 
 
 @dataclass(slots=True)

@@ -154,6 +154,8 @@ class RobotsMiddleware:
         else:
             if 200 <= response.status < 300:
                 parser = Protego.parse(response.body.decode("utf-8-sig", "replace"))
+                if (run := run_of(self._crawler)) is not None:
+                    run.robots_read(origin, response.body)
             elif not 400 <= response.status < 500 or response.status == 429:
                 unknown = f"status {response.status}"
         if unknown is not None:

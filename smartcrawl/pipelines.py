@@ -116,7 +116,9 @@ def _vouches(visit: Visit) -> bool:
         return False
     if visit.outcome is Outcome.HTTP_ERROR and visit.page.standing is Standing.BARE:
         return False
-    return visit.links is None or visit.outcome is Outcome.REDIRECT
+    held = visit.page.standing is Standing.HELD  # and stays so, whatever the answer is
+    answers = {Outcome.REDIRECT: True, Outcome.NOT_ACCEPTABLE: held}
+    return visit.links is None or answers.get(visit.outcome, False)
 
 
 def _document(visit: Visit, body: bytes) -> tuple[Document, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -24,7 +25,7 @@ from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.sources import Source
-from smartcrawl.urls import Scope
+from smartcrawl.urls import Scope, host_key
 
 _SETTLED = (Status.INDEXED, Status.CRAWLED)
 
@@ -83,11 +84,12 @@ class Run:
         )
         self._submitted: deque[Future[Written]] = deque()
         single = len(self.scope.hosts) == 1 and not self.scope.domains
-        self.frontier = Frontier(self._load, single_host=single)
+        self._left = orders.max_pages or source.max_pages or -1
+        rank = self._reader.last_visits if self._left > 0 else None
+        self.frontier = Frontier(self._load, single_host=single, rank=rank)
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
         self._seeds: set[int] = set()
-        self._left = orders.max_pages or source.max_pages or -1
 
     @classmethod
     def open(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
@@ -145,8 +147,6 @@ class Run:
         page = self.frontier.next(free)
         if page is not None and self._left > 0:
             self._left -= 1
-            if self._left == 0 and len(self.frontier):
-                self.cut_by.append("max_pages")
         return page
 
     @property
@@ -261,6 +261,11 @@ class Run:
         if visit.targets and self.is_seed(visit.page.no):
             self._seeds.update(unpack_numbers(visit.targets))
 
+    def robots_read(self, origin: str, body: bytes) -> None:
+        """Note when the robots.txt of a host was read, and what it was."""
+        tally_ = self.batch.hosts.setdefault(host_key(origin), HostTally())
+        tally_.robots = hashlib.sha256(body).digest()
+
     # What is written
 
     def stored_hash(self, page: Page) -> bytes | None:
@@ -283,7 +288,7 @@ class Run:
         tally_ = batch.hosts.setdefault(page.host, HostTally())
         tally_.crawled += not unreachable
         tally_.failed += unreachable
-        tally_.bytes += visit.wire_bytes
+        tally_.downloaded += visit.wire_bytes
         tally_.response_ms += visit.response_ms
         self._count(visit)
         visit.body = None
@@ -358,6 +363,8 @@ class Run:
     def _evidence(self) -> Evidence:
         connection = self.registry.connection
         visits, unreachable, pending = tally(connection, self.opened.no)
+        if pending and self._left == 0:
+            self.cut_by.append("max_pages")
         return Evidence(
             seeds_failed=(*self._outside(), *failed_seeds(connection, self.opened.no)),
             cut_by=tuple(self.cut_by),

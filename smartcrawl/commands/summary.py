@@ -73,7 +73,7 @@ def _size(count: int) -> str:
 def _command(name: str, data_dir: str, source: str) -> str:
     program = Path(sys.argv[0])
     shown = os.path.relpath(program) if program.is_absolute() else str(program)
-    if shown.startswith(".."):
-        shown = program.name
+    if shown.startswith("..") or program.name == "__main__.py":
+        shown = "scrapy"
     told = "" if data_dir == ".smartcrawl" else f" -s DATA_DIR={shlex.quote(data_dir)}"
     return f"{shown} {name}{told} --source {shlex.quote(source)} 'your words'"

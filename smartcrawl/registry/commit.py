@@ -19,7 +19,11 @@ _HOST = "INSERT INTO host (name) VALUES (?) ON CONFLICT (name) DO NOTHING"
 _HOST_TALLY = """
 UPDATE host SET pages_crawled = pages_crawled + :crawled, pages_failed = pages_failed + :failed,
        bytes_downloaded = bytes_downloaded + :bytes, response_ms = response_ms + :response_ms,
-       first_crawled_at = coalesce(first_crawled_at, :now), last_crawled_at = :now
+       first_crawled_at = CASE WHEN :crawled + :failed > 0
+                               THEN coalesce(first_crawled_at, :now) ELSE first_crawled_at END,
+       last_crawled_at = CASE WHEN :crawled + :failed > 0 THEN :now ELSE last_crawled_at END,
+       robots_fetched_at = CASE WHEN :robots IS NULL THEN robots_fetched_at ELSE :now END,
+       robots_hash = coalesce(:robots, robots_hash)
  WHERE name = :name
 """
 _RECORD = """
@@ -199,8 +203,9 @@ class Commit:
                 "now": now,
                 "crawled": tally.crawled,
                 "failed": tally.failed,
-                "bytes": tally.bytes,
+                "bytes": tally.downloaded,
                 "response_ms": tally.response_ms,
+                "robots": tally.robots,
             }
             self._connection.execute(_HOST_TALLY, values)
 

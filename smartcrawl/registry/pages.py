@@ -29,6 +29,7 @@ _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
 """
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
+_LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
 
@@ -99,6 +100,11 @@ class PageReader:
         """Return (number, depth) of everything that a run visited so far."""
         rows: Any = self._connection.execute(_VISITED, (run,))
         return iter(rows)
+
+    def last_visits(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return when (Unix seconds) those of ``numbers`` were visited last that ever were."""
+        rows: Any = self._connection.execute(_LAST_VISITS, (apsw.carray(array("q", numbers)),))
+        return dict(rows.fetchall())
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""

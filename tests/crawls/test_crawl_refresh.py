@@ -1,0 +1,205 @@
+"""A refresh asks "has it changed?", and an unchanged site costs no body and no write."""
+
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+CONDITIONS = ("if-none-match", "if-modified-since")
+
+
+def conditions(site: Site) -> dict[str, tuple[str | None, ...]]:
+    """The conditional headers of each request, robots.txt left out."""
+    return {
+        request.path: tuple(request.headers.get(name) for name in CONDITIONS)
+        for request in site.log
+        if request.path != "/robots.txt"
+    }
+
+
+@pytest.mark.covers(
+    "R0-38", "R0-39", "R0-97", "R1-03", "R1-05", "R1-06", "R1-19", "R1-32", "R1-44", "RD-04",
+    "RP-04", "RP-05", "R4-35", "U-02",
+)  # fmt: skip
+def test_an_unchanged_site_answers_304_everywhere_and_no_content_row_changes(
+    site: Site, crawl: Crawl
+):
+    validators: dict[str, tuple[str | None, str | None]] = {
+        "/": ('"home"', None),
+        "/weak": ('W/"a, b;-gzip"', "Mon, 05 Jan 2026 10:00:00 GMT"),
+        "/unquoted": ("abc", None),
+        "/long": ('"' + "x" * 700 + '"', None),
+        "/modified": (None, "Tue, 06 Jan 2026 10:00:00 GMT"),
+        "/odd": (None, "2026-01-06 10:00:00"),
+        "/hub": ('"hub"', None),
+        "/leaf": ('"leaf"', None),
+        "/both/": ('"both"', "Wed, 07 Jan 2026 10:00:00 GMT"),
+    }
+    for path, (etag, modified) in validators.items():
+        site.pages[path] = Page(
+            html(path, text=f"text of {path}"), etag=etag, last_modified=modified
+        )
+    linked = [path for path in validators if path not in ("/", "/leaf", "/hub")]
+    site.pages["/"] = replace(site.pages["/"], body=html("Home", "/hub", *linked))
+    site.pages["/hub"] = replace(site.pages["/hub"], body=html("Hub", "/leaf"), gzip=True)
+    crawl(site.url("/"))
+    before, stored = crawl.pages(), crawl.stored()
+    assert set(before) == set(validators)
+    site.clear()
+
+    result = crawl(site.url("/"))
+
+    assert conditions(site) == validators
+    answers = {r.path: r.status for r in site.log if r.path != "/robots.txt"}
+    assert answers == dict.fromkeys(validators, 304)
+    assert len(site.log) == len(validators) + 1
+    assert crawl.stored() == stored
+    assert "Nothing changed" in result.out
+    assert "304" in result.out
+    after = crawl.pages()
+    assert {page["lastOutcome"] for page in after.values()} == {"unchanged"}
+    assert {page["status"] for page in after.values()} == {"Indexed"}
+    assert {page["httpStatusCode"] for page in after.values()} == {304}
+    assert {page["effectiveStatus"] for page in after.values()} == {200}
+    assert {page["reachedRun"] for page in after.values()} == {2}
+    moving = {"lastOutcome", "httpStatusCode", "reachedRun", "visitedRun", "lastChecked"}
+    for path, page in after.items():
+        still = {key: value for key, value in page.items() if key not in moving}
+        assert still == {key: before[path][key] for key in still}
+    run = crawl.runs()[0]
+    count = len(validators)
+    assert (run["unchanged"], run["notModified"], run["conditionalRequests"]) == (count,) * 3
+    assert run["bytesDownloaded"] == 0
+    assert run["bytesSaved"] == crawl.runs()[1]["bytesDownloaded"]
+    assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("R1-15", "RD-04")
+def test_a_304_may_renew_validators_and_those_it_does_not_repeat_stay(site: Site, crawl: Crawl):
+    modified = "Mon, 05 Jan 2026 10:00:00 GMT"
+    body = html("Page", text="steady")
+    site.pages["/"] = Page(body, etag='"one"', last_modified=modified)
+    crawl(site.url("/"))
+    stored = crawl.stored()
+    site.pages["/"] = Page("", status=304, etag='"two"')
+    crawl(site.url("/"))
+    assert crawl.stored() == stored
+    assert crawl.pages()["/"]["httpEtag"] == '"two"'
+    assert crawl.pages()["/"]["httpLastModified"] == modified
+    assert crawl.outcomes() == {"/": "unchanged"}
+    site.pages["/"] = Page(body, etag='"two"', last_modified=modified)
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert conditions(site) == {"/": ('"two"', modified)}
+    assert site.log[-1].status == 304
+
+
+@pytest.mark.covers("R0-46", "R0-47", "R1-07", "U-03", "M-12")
+def test_a_200_with_equal_content_is_unchanged_and_its_validators_and_body_hash_are_renewed(
+    site: Site, crawl: Crawl
+):
+    body = html("Bare", text="no validators at all")
+    site.pages["/"] = Page(html("Home", "/bare", "/noise"), etag=None)
+    site.pages["/bare"] = Page(body, etag=None)
+    site.pages["/noise"] = Page(html("Noise", "/old", text="hum"), etag='"1"')
+    site.pages["/old"] = html("Old")
+    site.pages["/new"] = html("New")
+    crawl(site.url("/"))
+    before, stored = crawl.pages(), crawl.stored()
+    noisy = html("Noise", "/old", text="hum").replace("<ul>", "<!-- 12:00 --><ul>")
+    site.pages["/noise"] = Page(noisy, etag='"2"')
+    site.clear()
+
+    crawl(site.url("/"))
+
+    after, kept = crawl.pages(), crawl.stored()
+    assert {crawl.outcomes()[path] for path in after} == {"unchanged"}
+    assert conditions(site)["/bare"] == (None, None)
+    assert after["/bare"]["httpStatusCode"] == 200
+    assert (kept["content"], kept["chunk"]) == (stored["content"], stored["chunk"])
+    for key in ("contentHash", "textHash", "lastChanged", "lastIndexed"):
+        assert after["/noise"][key] == before["/noise"][key]
+    assert after["/noise"]["bodyHash"] == f"sha256:{hashlib.sha256(noisy.encode()).hexdigest()}"
+    assert after["/noise"]["httpEtag"] == '"2"'
+    run = crawl.runs()[0]
+    assert (run["unchanged"], run["notModified"]) == (4, 1)  # only /old answers 304
+
+
+@pytest.mark.covers("RD-06", "R4-39", "U-12")
+def test_a_304_that_nobody_asked_for_is_an_error_and_what_is_held_stays(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/known")
+    site.pages["/known"] = html("Known", text="kept words")
+    crawl(site.url("/"))
+    held = crawl.pages()["/known"]
+    site.pages["/"] = html("Home", "/known", "/new")
+    site.pages["/known"] = Page("", status=304, etag='"x"')
+    site.pages["/new"] = Page("", status=304, etag='"y"')
+
+    crawl(site.url("/"), force=1)
+
+    pages = crawl.pages()
+    assert [pages[path]["lastOutcome"] for path in ("/known", "/new")] == ["failed", "failed"]
+    assert [pages[path]["status"] for path in ("/known", "/new")] == ["Error", "Error"]
+    assert 1000 <= pages["/known"]["httpStatusCode"] < 1100
+    assert pages["/known"]["effectiveStatus"] == 200
+    assert pages["/known"]["contentHash"] == held["contentHash"]
+    assert pages["/known"]["httpEtag"] == held["httpEtag"]
+    assert pages["/new"]["contentHash"] is None
+    assert crawl.hits("kept words") == ["/known"]
+
+
+@pytest.mark.covers("R4-20", "M-15", "R1-15")
+def test_a_changed_configuration_asks_every_page_without_validators_once(site: Site, crawl: Crawl):
+    """Nothing of the answer to "has it changed?" helps when it would be read in another way."""
+    site.pages["/"] = html("Home", "/a", "/noindex")
+    site.pages["/a"] = html("A", text="alpha")
+    site.pages["/noindex"] = html("No", head='<meta name="robots" content="noindex">')
+    crawl(site.url("/"))
+    site.clear()
+    other = {"CONTENT_HASH_BASIS": "bytes"}
+
+    crawl(site.url("/"), settings=other)
+
+    assert set(conditions(site).values()) == {(None, None)}
+    pages = crawl.pages()
+    assert pages["/a"]["contentHash"] == pages["/a"]["bodyHash"] == pages["/a"]["textHash"]
+    assert crawl.hits("alpha") == ["/a"]
+    assert pages["/noindex"]["lastOutcome"] == "excluded"
+    site.clear()
+
+    crawl(site.url("/"), settings=other)
+
+    assert {r.status for r in site.log if r.path != "/robots.txt"} == {304}
+    assert crawl.outcomes() == {"/": "unchanged", "/a": "unchanged", "/noindex": "excluded"}
+    assert crawl.counts_add_up()
+
+
+def test_validators_go_only_to_the_spelling_that_gave_them(site: Site, crawl: Crawl):
+    """design.md 3; RD-03: a page that moved within its id is asked there, and only there."""
+    site.pages["/"] = html("Home", "/a?utm_source=x")
+    site.pages["/a"] = Page(html("A", text="alpha"), last_modified=datetime(2026, 1, 1, tzinfo=UTC))
+    site.pages["/a?utm_source=x"] = Page(redirect="/a")
+    crawl(site.url("/"))
+    assert crawl.pages()["/a"]["url"] == site.url("/a")
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert site.count("/a?utm_source=x") == 0
+    assert site.count("/a") == 1
+    assert all(conditions(site)["/a"])
+    site.pages["/a"] = Page(redirect="/a/")
+    site.pages["/a/"] = html("A", text="alpha at its new place")
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert all(conditions(site)["/a"])
+    assert conditions(site)["/a/"] == (None, None)
+    assert crawl.outcomes()["/a/"] == "modified"

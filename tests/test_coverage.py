@@ -1,0 +1,122 @@
+"""docs/coverage.md says which requirement numbers the tests show to hold, and is up to date."""
+
+import re
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT.parent / "shared" / "requirements.md"
+MARKS = ("claim", "accept", "option", "later", "gap", "see")
+
+_NUMBER = re.compile(r"(?:- |\| )\*\*((?:RP|R[0-4]|M|U|RD|S|E|G)-\d+)\b")
+_MARK = re.compile(rf"\*\*\[({'|'.join(MARKS)})\b")
+
+
+def _script():
+    loader = SourceFileLoader("coverage_script", str(ROOT / "script" / "coverage"))
+    module = module_from_spec(spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+script = _script()
+
+
+def test_the_page_is_up_to_date_and_every_marker_names_a_requirement():
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run script/coverage"
+
+
+def test_requirements_have_distinct_numbers_and_known_marks():
+    lines = (ROOT / "tests" / "requirements.tsv").read_text(encoding="utf-8").splitlines()
+    known = script.requirements()
+
+    assert len(lines) == len(known) == 601
+    assert all(set(marks) <= set(MARKS) for marks in known.values())
+
+
+def test_requirements_are_those_of_the_matrix():
+    if not SOURCE.exists():
+        pytest.skip("the requirements matrix does not lie beside the project")
+    wanted, current = {}, None
+    for line in SOURCE.read_text(encoding="utf-8").splitlines():
+        found = _NUMBER.match(line)
+        if found:
+            current = wanted.setdefault(found[1], {})
+        elif not line.startswith("  "):  # what is indented belongs to the number above
+            current = None
+        if current is not None:
+            current |= dict.fromkeys(_MARK.findall(line))
+
+    assert list(script.requirements().items()) == [(n, tuple(m)) for n, m in wanted.items()]
+
+
+MODULE = """\
+import pytest
+
+covers = pytest.mark.covers
+
+
+@pytest.mark.covers("R0-02")
+class TestOne:
+    @covers("R0-100", "M-01")
+    def test_a(self): ...
+
+    def helper(self): ...
+
+
+@pytest.mark.parametrize("x", [pytest.param(1, marks=covers("R0-02"))])
+async def test_b(x): ...
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with three requirements and one module of tests, given as text."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/requirements.tsv").write_text("R0-02\t\nR0-100\tgap,see\nM-01\tsee\n")
+
+    def write(text):
+        (tmp_path / "tests/test_it.py").write_text(text)
+        return tmp_path
+
+    return write
+
+
+def test_markers_of_classes_functions_and_parameters_count(project):
+    root = project(MODULE)
+
+    assert list(script.covered(root).items()) == [
+        ("M-01", ["tests/test_it.py::TestOne::test_a"]),
+        ("R0-02", ["tests/test_it.py::TestOne::test_a", "tests/test_it.py::test_b"]),
+        ("R0-100", ["tests/test_it.py::TestOne::test_a"]),
+    ]
+    assert script.page(root).splitlines()[-3:] == [
+        "| M-01 | tests/test_it.py::TestOne::test_a |",
+        "| R0-02 | tests/test_it.py::TestOne::test_a<br>tests/test_it.py::test_b |",
+        "| R0-100 | tests/test_it.py::TestOne::test_a |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(
+            '@pytest.mark.covers("R9-01")\ndef test_a(): ...\n',
+            "tests/test_it.py:1: 'R9-01' is not in tests/requirements.tsv",
+            id="unknown",
+        ),
+        pytest.param(
+            'CASES = [pytest.param(1, marks=pytest.mark.covers("M-01"))]\n',
+            "tests/test_it.py:1: a covers marker that belongs to no test",
+            id="stray",
+        ),
+    ],
+)
+def test_a_marker_that_cannot_be_used_is_an_error(project, text, problem):
+    with pytest.raises(script.MarkerError) as caught:
+        script.page(project(text))
+
+    assert str(caught.value) == problem
