@@ -143,6 +143,7 @@ class Attempt:
     wire_bytes: int = 0  #: of all bodies
     content_length: int = 0  #: of the last body, on the wire
     content_encoding: str | None = None
+    packed: bytes = b""  #: the last body as it came, when it is compressed
 
     def visit(self, url: str) -> Visit:
         """Return the Visit of this attempt, which ended at ``url``."""

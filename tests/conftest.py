@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawls.commands import Crawl
+from tests.crawls.commands import Crawl, Reader, reader
 from tests.site_server import Site
 
 
@@ -27,7 +27,14 @@ def site() -> Iterator[Site]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Runs the commands that only read."""
+    with reader(tmp_path_factory.mktemp("reader")) as running:
+        yield running
+
+
 @pytest.fixture
-def crawl(tmp_path: Path) -> Crawl:
+def crawl(tmp_path: Path, ask: Reader) -> Crawl:
     """The real command, with an empty registry of its own."""
-    return Crawl(tmp_path)
+    return Crawl(tmp_path, ask)

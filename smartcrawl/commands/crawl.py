@@ -24,6 +24,8 @@ from smartcrawl.spiders.site import SiteSpider
 logger = logging.getLogger(__name__)
 
 COMPLETE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
+#: Loggers that list versions, settings and components at every start.
+_WORDY = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware", "scrapy.utils.log")
 _SEVERITY = (COMPLETE, INCOMPLETE, HELD, FAILED)
 
 
@@ -46,6 +48,9 @@ class Command(ScrapyCrawl):
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
+        if self.settings["LOG_LEVEL"] != "DEBUG":
+            for name in _WORDY:
+                logging.getLogger(name).setLevel(logging.WARNING)
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Crawl, source after source: politeness is per host, not per source."""

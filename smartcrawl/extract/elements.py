@@ -12,7 +12,7 @@ MUTED: Final = frozenset({
     "svg", "template", "title",
 })
 #: Boilerplate, within a line.
-CONTROLS: Final = frozenset({"button", "datalist", "input", "option", "select", "textarea"})
+CONTROLS: Final = frozenset({"button", "datalist", "option", "select", "textarea"})
 #: Boilerplate, as a block.
 ASIDES: Final = frozenset({"aside", "nav", "search"})
 #: Boilerplate unless they belong to ``<main>`` or an ``<article>``.

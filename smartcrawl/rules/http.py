@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 
 from smartcrawl.rules.model import Outcome
@@ -35,6 +36,34 @@ def conditional_headers(
     if last_modified:
         headers["If-Modified-Since"] = last_modified
     return headers
+
+
+def whole_gzip(packed: bytes, size: int) -> bool:
+    """Whether a gzip body is complete, given the ``size`` (bytes) that it was unpacked to.
+
+    A stream that was cut still unpacks, to half a page. Its last four bytes tell the size
+    of the whole; where they differ the stream is read to its end, for it may have several
+    members.
+
+    >>> import gzip
+    >>> page = gzip.compress(b"a page" * 9)
+    >>> whole_gzip(page, 54), whole_gzip(page[:-9], 50), whole_gzip(page + page, 108)
+    (True, False, True)
+
+    Source: RFC 1952 section 2.3.1.
+    """
+    if int.from_bytes(packed[-4:], "little") == size & 0xFFFFFFFF:
+        return True
+    while packed:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            member.decompress(packed)
+        except zlib.error:
+            return False
+        if not member.eof:
+            return False
+        packed = member.unused_data
+    return True
 
 
 def outcome_of(status: int, *, conditional: bool) -> Outcome:

@@ -14,7 +14,7 @@ from scrapy.http import Response
 from smartcrawl.exceptions import SourceError
 from smartcrawl.items import Attempt, Visit
 from smartcrawl.options import Options
-from smartcrawl.rules.http import MAX_REDIRECTS, outcome_of
+from smartcrawl.rules.http import MAX_REDIRECTS, outcome_of, whole_gzip
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Orders, Run
 from smartcrawl.sources import Source, ad_hoc, load, select
@@ -70,6 +70,11 @@ class SiteSpider(VisitSpider):
                 visit.body = response.body
                 visit.content_type = _header(response, "Content-Type") or ""
                 visit.content_encoding = attempt.content_encoding
+                if attempt.content_encoding == "gzip" and not whole_gzip(
+                    attempt.packed, len(response.body)
+                ):
+                    _fail(visit, Fault.TRUNCATED, "the compressed body ends before its end")
+                    visit.body = None
             case Outcome.REDIRECT:
                 again = self._redirected(response, visit, attempt)
                 if again is not None:

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,41 @@ class Result:
         return f"exit status {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
 
 
+class Reader:
+    """Commands that only read, from a process that is ready for them (see zygote.py)."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self._process = process
+        self._files = folder / "out", folder / "err"
+
+    def run(self, args: list[str], environment: Mapping[str, str]) -> Result:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        out, err = self._files
+        print(
+            json.dumps([args, dict(environment), str(out), str(err)]),
+            file=self._process.stdin,
+            flush=True,
+        )
+        status = int(self._process.stdout.readline())
+        return Result(status, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+@contextmanager
+def reader(folder: Path) -> Iterator[Reader]:
+    """Start a Reader that keeps its files in `folder`."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.crawls.zygote"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Reader(process, folder)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
 class Crawl:
     """`crawl(url)` runs `scrapy crawl site -a url=…`; the other methods ask what came of it.
 
@@ -45,12 +81,13 @@ class Crawl:
     them may ever show a traceback.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ask: Reader) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self.registry = self.data_dir / "registry.db"
         self.sources_file = folder / "sources.toml"
         self.environment: dict[str, str] = {"AUTOTHROTTLE_ENABLED": "0"}
+        self._reader = ask
         self._told: dict[tuple[str, ...], str] = {}
 
     def __call__(
@@ -114,16 +151,19 @@ class Crawl:
         return result
 
     def _popen(self, args: list[str]) -> "subprocess.Popen[str]":
-        own = {"DATA_DIR": str(self.data_dir), "SOURCES_FILE": str(self.sources_file)}
         return subprocess.Popen(
             args,
             cwd=ROOT,
-            env={**os.environ, **own, **self.environment},
+            env={**os.environ, **self._own()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def _own(self) -> dict[str, str]:
+        own = {"DATA_DIR": str(self.data_dir), "SOURCES_FILE": str(self.sources_file)}
+        return own | self.environment
 
     def declare(self, text: str) -> None:
         """Write sources.toml."""
@@ -132,7 +172,9 @@ class Crawl:
     def _ask(self, *args: str) -> Any:
         """Ask once; the answer stays true until the next crawl."""
         if args not in self._told:
-            self._told[args] = self.run(*args).out
+            result = self._reader.run(list(args), self._own())
+            assert (result.status, result.err) == (0, ""), f"{args}: {result}"
+            self._told[args] = result.out
         return self._told[args]
 
     def records(self, *, source: str | None = None, status: str | None = None) -> list[Record]:

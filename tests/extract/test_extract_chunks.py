@@ -55,6 +55,16 @@ def test_long_section_is_cut_at_lines_and_each_part_keeps_the_headings():
     assert "\n".join(part.text for part in parts) == lines
 
 
+@pytest.mark.parametrize("unit", ["three words here ", "a line of words\n"])
+def test_no_word_and_no_line_is_torn_in_a_very_long_section(unit):
+    found = chunks(Document(sections=(Section(0, "", unit * 5_000),)))
+
+    words = {word for chunk in found for word in chunk.text.split()}
+    assert words == set(unit.split())
+    if unit.endswith("\n"):
+        assert {line for chunk in found for line in chunk.text.split("\n")} == {unit.strip()}
+
+
 @pytest.mark.parametrize("unit", ["x", "word ", "words of a line\n"])
 def test_time_grows_with_the_size_of_a_section_not_with_its_square(unit):
     document = Document(sections=(Section(0, "", unit * (4_000_000 // len(unit))),))

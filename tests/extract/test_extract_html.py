@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.html import media_type, parse, parse_text, robots_directives
+from smartcrawl.extract.html import (
+    HTML_TYPES,
+    TEXT_TYPES,
+    media_type,
+    parse,
+    parse_text,
+    robots_directives,
+)
 from smartcrawl.items import Document, Image, Section
 
 PAGE = "http://site.example/dir/page.html"
@@ -107,7 +114,8 @@ def test_description_of_open_graph_is_the_second_choice():
 
 @pytest.mark.parametrize(
     "unseen",
-    ["script", "style", "noscript", "template", "svg", "title", "iframe", "noframes"],
+    "script style noscript template svg title iframe noframes noembed annotation annotation-xml"
+    "".split(),
 )
 def test_what_a_reader_does_not_see_is_never_text(unseen):
     assert text(f"<p>a <{unseen}>unseen</{unseen}> b").split() == ["a", "b"]
@@ -123,7 +131,9 @@ def test_what_a_reader_does_not_see_is_never_text(unseen):
         "<footer>x</footer>",
         "<search>x</search>",
         "<button>x</button>",
-        "<select><option>x</select>",
+        "<select>x</select>",
+        "<option>x</option>",
+        "<datalist>x</datalist>",
         "<textarea>x</textarea>",
         "<div role=navigation>x</div>",
         "<div role=Banner>x</div>",
@@ -131,6 +141,13 @@ def test_what_a_reader_does_not_see_is_never_text(unseen):
         "<form role=search>x</form>",
         "<section role=complementary>x</section>",
         "<p hidden>x</p>",
+        "<h2 hidden>x</h2>",
+        "<main hidden>x</main>",
+        "<article hidden>x</article>",
+        "<pre hidden>x</pre>",
+        "<table><tr hidden><td>x</table>",
+        "<table><tr><td hidden>x</table>",
+        "<article><header class=sidebar>x</header></article>",
         "<div aria-hidden=true>x</div>",
         "<div class='a  SphinxSidebar b'>x</div>",
         "<div class=related>x</div>",
@@ -153,6 +170,16 @@ def test_boilerplate_is_no_text_but_its_links_count(boilerplate):
     assert text(f"<p>before</p>{boilerplate}<p>after</p>") == "before\nafter"
     if not boilerplate.startswith(("<textarea", "<select")):
         assert [link.anchor for link in read(linked).links] == ["y"]
+
+
+@pytest.mark.parametrize("tag", ["center", "details", "div", "dl", "form", "ol", "section", "ul"])
+@pytest.mark.parametrize(
+    "word",
+    "breadcrumb breadcrumbs cookie-banner cookie-consent menu nav navbar navfooter navheader"
+    " navigation related sidebar sphinxsidebar toc".split(),
+)
+def test_container_with_a_word_of_boilerplate_is_no_text(tag, word):
+    assert text(f"<p>before</p><{tag} class='a {word}'>x</{tag}>after") == "before\nafter"
 
 
 @pytest.mark.parametrize(
@@ -219,6 +246,33 @@ def test_one_line_for_each_block_and_single_spaces():
     ) == "\n".join(["one two three", "four", "five six", "seven", "eight", "nine", "ten", "tail"])
 
 
+@pytest.mark.parametrize(
+    "tag",
+    "address article blockquote center dd details dialog dir div dl dt fieldset figcaption figure"
+    " form h1 h6 hgroup legend li listing main menu ol optgroup p pre section summary ul"
+    " xmp".split(),
+)
+def test_blocks_stand_on_lines_of_their_own(tag):
+    assert text(f"before<{tag}>x</{tag}>after") == "before\nx\nafter"
+
+
+@pytest.mark.parametrize("tag", ["br", "hr", "br class=x"])
+def test_line_breaks(tag):
+    assert text(f"before<{tag}>after") == "before\nafter"
+
+
+@pytest.mark.parametrize("tag", ["b", "span", "x-y", "a href=x", "sub", "font"])
+def test_everything_else_stays_in_the_line(tag):
+    assert text(f"before<{tag}>x</{tag.split()[0]}>after") == "beforexafter"
+
+
+def test_caption_and_parts_of_a_table_stand_on_lines_of_their_own():
+    assert (
+        text("<table><caption>a</caption><thead>b</thead><tbody>c</tbody><tfoot>d</tfoot></table>e")
+        == "a\nb\nc\nd\ne"
+    )
+
+
 def test_cells_of_a_row_are_joined_by_a_space():
     assert (
         text("<table><tr><th>a<th>b</tr>\n<tr>\n<td><p>c</p></td>\n<td><p>d</p></td></tr></table>e")
@@ -233,12 +287,17 @@ def test_preformatted_text_keeps_its_layout():
     )
 
 
+@pytest.mark.parametrize("tag", ["pre", "listing", "xmp"])
+@pytest.mark.parametrize("layout", ["a  b", "a\tb", "a\nb", "a\n\n  b"])
+def test_each_kind_of_white_space_in_preformatted_text_counts(tag, layout):
+    assert text(f"<{tag}>{layout}</{tag}>") == layout
+
+
 @pytest.mark.parametrize(
     "permalink",
     [
         '<a class="headerlink" href="#x">link</a>',
-        '<a href="#x">¶</a>',
-        '<a href="#x">#</a>',
+        *(f'<a href="#x">{sign}</a>' for sign in ("", "#", "¶", "§", "\u200b", "\uf0c1", "🔗")),
     ],
 )
 def test_permalinks_are_no_text(permalink):
@@ -251,6 +310,14 @@ def test_reference_to_a_fragment_is_text():
     assert text('<p>see <a href="#x">below</a>, or <a href="#y" class=headerlink>¶</a>') == (
         "see below, or"
     )
+
+
+def test_sign_that_leads_elsewhere_is_text():
+    assert text("<a href=x>a</a> <a href=x>#</a> <a href=y class=headerlink>§</a>") == "a # §"
+
+
+def test_heading_in_a_drawing_is_none():
+    assert read("<h1>A<svg><h2>x</h2></svg>B</h1>c").sections == (Section(1, "AB", "c"),)
 
 
 def test_empty_heading_starts_no_section():
@@ -267,12 +334,14 @@ def test_images_are_distinct_with_source_as_written():
         "<img src='../a.png' alt=' A  picture '><img src='../a.png' alt=again>"
         "<img src='data:image/gif;base64,R0' data-src=lazy.png>"
         "<img srcset='small.png 1x, big.png 2x'><img src=DATA:x><img>"
+        "<template><img src=t.png></template><noscript><img src=n.png></noscript>"
     )
 
     assert document.images == (
         Image("../a.png", "A picture"),
         Image("lazy.png", ""),
         Image("small.png", ""),
+        Image("n.png", ""),
     )
 
 
@@ -299,7 +368,9 @@ def test_images_are_limited_to_200():
         ("unavailable_after: Wed, 25 Jun 2025 15:00:00 GMT, noindex", True, False),
         ("unavailable_after: 25-Jun-2025 15:00:00 EST", False, False),
         ("max-snippet: 20, nofollow", False, True),
-        ("max-image-preview:none", False, False),
+        ("max-image-preview: none", False, False),
+        ("max-image-preview: large, nofollow", False, True),
+        ("max-video-preview: -1, nofollow", False, True),
         ("noindexing", False, False),
         ("", False, False),
         (":,:", False, False),
@@ -336,6 +407,9 @@ def test_meta_robots(meta, noindex, nofollow):
         ("", b"<!-- c --><HTML>", "text/html"),
         ("nonsense", b"<html lang=en>", "text/html"),
         ("application/octet-stream", b"<html>", "text/html"),
+        ("application/unknown", b"<html>", "text/html"),
+        ("unknown/unknown", b"<html>", "text/html"),
+        ("binary/octet-stream", b"<html>", "text/html"),
         ("", b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'>", "text/html"),
         ("", b"<?xml version='1.0'?><x:html xmlns:x='http://www.w3.org/1999/xhtml'>", "text/html"),
         ("", b"<?xml version='1.0'?><urlset>", "application/xml"),
@@ -349,10 +423,29 @@ def test_meta_robots(meta, noindex, nofollow):
         ("text/plain", b"", "text/plain"),
         ("", b"", "application/octet-stream"),
         ("image/png", b"<html>", "image/png"),
+        ("image/png", b"\x89PNG\r\n\x1a\n", "image/png"),
     ],
 )
 def test_media_type(content_type, body, expected):
     assert media_type(content_type, body) == expected
+
+
+def test_types_that_are_read():
+    assert {"text/html", "application/xhtml+xml"} == HTML_TYPES
+    assert {"text/plain"} == TEXT_TYPES
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<html lang=fr xml:lang=de><meta http-equiv=content-language content=en>",
+        "<html xml:lang=fr>",
+        "<meta http-equiv=Content-Language content='fr, en'><meta http-equiv=content-language"
+        " content=de>",
+    ],
+)
+def test_language_as_declared_by_the_page(markup):
+    assert read(f"{markup}<p>court").language == "fr"
 
 
 @pytest.mark.covers("R0-46")

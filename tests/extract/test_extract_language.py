@@ -61,7 +61,10 @@ def test_norwegian_keeps_its_declared_form():
     )
 
     assert language(text) == "no"
-    assert language(text, "nb-NO") == "nb"
+    for declared in ("nb-NO", "nn", "no"):
+        assert language(text, declared) == declared[:2]
+    assert language(text, "sv") == "no"
+    assert language(TEXTS["de"], "nb") == "de"
 
 
 def test_only_the_beginning_is_looked_at():

@@ -146,7 +146,7 @@ def test_canonical_is_absolute_and_the_first_counts():
     assert document.canonical == "http://site.example/c"
     assert read("<link rel=canonical href='page.html?q=1'>").canonical == PAGE
     assert read("<link rel=canonical href='mailto:x'>").canonical is None
-    assert read("<p>").canonical is None
+    assert read("<link rel=next href=x><link rel=canonical>").canonical is None
 
 
 def test_links_are_distinct_in_document_order_and_the_first_counts():
@@ -183,7 +183,24 @@ def test_anchor_has_at_most_200_characters():
 
 
 def test_anchor_that_is_not_closed_ends_at_the_next():
-    assert [link.anchor for link in read("<a href=x>one<a href=y>two</a>").links] == ["one", "two"]
+    for between in ("", "<div>"):
+        links = read(f"<a href=x>one{between}<a href=y>two</a>").links
+        assert [link.anchor for link in links] == ["one", "two"]
+
+
+def test_first_text_of_several_images_is_the_anchor():
+    assert (
+        read("<a href=x><img src=1><img src=2 alt=b><img src=3 alt=c></a>").links[0].anchor == "b"
+    )
+
+
+def test_known_links_stay_when_the_page_has_too_many_spellings():
+    """Spellings are limited too, or a page of 20 MB would cost a gigabyte."""
+    document = read(
+        "<a href=a>" + "".join(f"<a href=mailto:{n}>" for n in range(2 * MAX_LINKS)) + "<a href=b>"
+    )
+
+    assert [link.url for link in document.links] == ["http://site.example/dir/a"]
 
 
 def test_links_of_a_page_are_limited():
