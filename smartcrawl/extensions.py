@@ -68,8 +68,8 @@ class RunLifecycle:
         if not run.frontier.lowered or run.failure is not None:
             return
         with suppress(RegistryError):  # the commit that failed has told so itself
-            run.submit(int(time.time()))
-            run.drain()
+            run.ledger.submit(int(time.time()))
+            run.ledger.drain()
             run.relax()
         engine = self._crawler.engine
         scheduler = engine.scheduler
@@ -144,7 +144,7 @@ class Progress:
 
     def line(self, elapsed: float) -> str:
         """Return the line: done/queued, pages/s, share of 304, new and modified, time left."""
-        progress, queued = self._run.progress, len(self._run.frontier)
+        progress, queued = self._run.ledger.progress, len(self._run.frontier)
         rate = progress.visits / elapsed if elapsed > 0 else 0.0
         share = 100 * progress.not_modified / progress.visits if progress.visits else 0
         left = f", about {queued / rate:.0f} s left" if rate else ""

@@ -164,8 +164,8 @@ class CommitPipeline(VisitPipeline):
             return item
         if run.failure is not None:
             return item
-        run.record(item)
-        if run.batch.full:
+        run.ledger.record(item)
+        if run.ledger.batch.full:
             await self._flush(run)
         elif self._timer is None:
             loop = asyncio.get_running_loop()
@@ -183,10 +183,10 @@ class CommitPipeline(VisitPipeline):
             self._timer.cancel()
             self._timer = None
         try:
-            before = run.submit(int(time.time()))
+            before = run.ledger.submit(int(time.time()))
             if before is not None:
                 await asyncio.wrap_future(before)
-            run.collect()
+            run.ledger.collect()
         except RegistryError as error:
             self._fail(run, error)
 
@@ -206,8 +206,8 @@ class CommitPipeline(VisitPipeline):
         if self._timer is not None:
             self._timer.cancel()
         try:
-            run.submit(int(time.time()))
-            await asyncio.to_thread(run.drain)
+            run.ledger.submit(int(time.time()))
+            await asyncio.to_thread(run.ledger.drain)
         except RegistryError as error:
             run.failure = error
             logger.error("%s", error)

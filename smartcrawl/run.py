@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -14,20 +12,19 @@ from urllib.parse import urlsplit
 from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.frontier import Frontier
-from smartcrawl.items import Address, Batch, HostTally, Link, Page, Visit
+from smartcrawl.items import Address, HostTally, Link, Page, Visit
+from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
 from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.runs import OpenRun, RunResult, failed_seeds, tally
-from smartcrawl.registry.sqlite import SqliteRegistry, Writer, Written, open_registry
-from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
+from smartcrawl.rules.model import Standing
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.sources import Source
 from smartcrawl.urls import Scope, host_key
-
-_SETTLED = (Status.INDEXED, Status.CRAWLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +34,6 @@ class Orders:
     force: bool = False
     resume: bool = False
     max_pages: int = 0  #: 0: none
-
-
-@dataclass(slots=True)
-class Progress:
-    """Counts of this process, for the live line; the registry keeps the run's own."""
-
-    words: dict[str, int] = field(default_factory=dict)
-    visits: int = 0
-    not_modified: int = 0
-    conditional: int = 0
 
 
 class Run:
@@ -71,24 +58,20 @@ class Run:
         self.max_depth = source.max_depth or options.depth_limit
         self.forced = opened.forced
         self.configuration = registry.fingerprint(options.configuration)
-        self.progress = Progress()
         self.cut_by: list[str] = []
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
-        self.batch = Batch()
         self._lease = lease
         self._scope_no = registry.fingerprint(self.scope.fingerprint())
         self._reader: PageReader = registry.reader(opened.source)
-        self._writer = Writer(
-            registry, opened, configuration=self.configuration, sink=EmbeddedIndex
-        )
-        self._submitted: deque[Future[Written]] = deque()
         single = len(self.scope.hosts) == 1 and not self.scope.domains
         self._left = orders.max_pages or source.max_pages or -1
         rank = self._reader.last_visits if self._left > 0 else None
         self.frontier = Frontier(self._load, single_host=single, rank=rank)
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
+        writer = Writer(registry, opened, configuration=self.configuration, sink=EmbeddedIndex)
+        self.ledger = Ledger(writer, written=self._book.committed)
         self._seeds: set[int] = set()
 
     @classmethod
@@ -133,9 +116,8 @@ class Run:
         seeds = self._book.numbers(self.source.seeds, self.scope, self._register(None, 0))
         self._offer(seeds, 0)
         self._seeds = set(seeds)
-        if self.batch:
-            self.submit(now)
-            self.drain()
+        self.ledger.submit(now)
+        self.ledger.drain()
         self.registry.add_seeds(self.opened.no, list(self._seeds))
 
     # What is asked next
@@ -192,7 +174,7 @@ class Run:
             return
         raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
         targets = self._targets(unpack_links(raw), page.no, depth)
-        self.batch.retargeted.append((page.no, self._scope_no, pack_numbers(targets)))
+        self.ledger.batch.retargeted.append((page.no, self._scope_no, pack_numbers(targets)))
 
     def _targets(self, links: Iterable[Link], origin: int, depth: int) -> list[int]:
         urls = [link.url for link in links if not link.nofollow and link.type != "canonical"]
@@ -204,13 +186,13 @@ class Run:
         def register(found: Found) -> None:
             address = Address(*found, depth, origin)
             self.frontier.grow(found.no)
-            self.batch.addresses.append(address)
+            self.ledger.batch.addresses.append(address)
             self._book.remember(address)
 
         return register
 
     def _offer(self, numbers: Sequence[int], depth: int) -> None:
-        reached = self.batch.reached
+        reached = self.ledger.batch.reached
         for number in self.frontier.offer(numbers, depth):
             if not self._book.is_new(number) or number in self.frontier.lowered:
                 reached[number] = depth
@@ -263,7 +245,7 @@ class Run:
 
     def robots_read(self, origin: str, body: bytes) -> None:
         """Note when the robots.txt of a host was read, and what it was."""
-        tally_ = self.batch.hosts.setdefault(host_key(origin), HostTally())
+        tally_ = self.ledger.batch.hosts.setdefault(host_key(origin), HostTally())
         tally_.robots = hashlib.sha256(body).digest()
 
     # What is written
@@ -271,72 +253,6 @@ class Run:
     def stored_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""
         return self._reader.content_hash(page.no) if page.standing is not Standing.BARE else None
-
-    def record(self, visit: Visit) -> None:
-        """Take a decided visit into the open batch."""
-        batch, page = self.batch, visit.page
-        unreachable = visit.outcome is Outcome.UNREACHABLE
-        saved = page.content_length if visit.outcome is Outcome.NOT_MODIFIED else 0
-        counts = batch.counts
-        counts["visits"] += 1
-        counts["unreachable"] += unreachable
-        counts["requests"] += visit.requests
-        counts["conditional_requests"] += visit.conditional_requests
-        counts["not_modified"] += visit.http_status == 304 and visit.conditional
-        counts["bytes_downloaded"] += visit.wire_bytes
-        counts["bytes_saved"] += saved
-        tally_ = batch.hosts.setdefault(page.host, HostTally())
-        tally_.crawled += not unreachable
-        tally_.failed += unreachable
-        tally_.downloaded += visit.wire_bytes
-        tally_.response_ms += visit.response_ms
-        self._count(visit)
-        visit.body = None
-        if (
-            visit.outcome is Outcome.NOT_MODIFIED
-            and visit.action is Action.TOUCH
-            and page.status in _SETTLED
-            and visit.etag == page.etag
-            and visit.last_modified == page.last_modified
-            and visit.url == page.url
-        ):
-            batch.touched.append(page.no)
-            return
-        batch.visits.append(visit)
-        if visit.document is not None:
-            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
-
-    def _count(self, visit: Visit) -> None:
-        progress = self.progress
-        progress.visits += 1
-        progress.conditional += visit.conditional
-        progress.not_modified += visit.http_status == 304 and visit.conditional
-        if visit.verdict is not None:
-            word = visit.verdict.word.word
-            progress.words[word] = progress.words.get(word, 0) + 1
-
-    def submit(self, now: int) -> Future[Written] | None:
-        """Give the open batch to the writer; return the batch before last, if still written."""
-        if self.batch:
-            self._submitted.append(self._writer.submit(self.batch, now))
-            self.batch = Batch()
-        return self._submitted[0] if len(self._submitted) > 1 else None
-
-    def collect(self) -> None:
-        """Take note of batches that are written.
-
-        Raises:
-            RegistryError: one could not be written; nothing of it is in the registry.
-        """
-        while self._submitted and self._submitted[0].done():
-            written = self._submitted.popleft().result()
-            self._book.committed(written.batch.addresses)
-
-    def drain(self) -> None:
-        """Wait until everything submitted is written (see ``collect``)."""
-        while self._submitted:
-            self._submitted[0].exception()
-            self.collect()
 
     # How it ends
 
@@ -347,8 +263,8 @@ class Run:
         """
         try:
             if self.failure is None:
-                self.submit(now)
-                self.drain()
+                self.ledger.submit(now)
+                self.ledger.drain()
             if self.failure is not None or reason == "shutdown":
                 why = str(self.failure) if self.failure else "interrupted"
                 self.result = self.registry.interrupt(self.opened, (why,), now)
@@ -380,7 +296,7 @@ class Run:
 
     def close(self) -> None:
         """Let go of files and of the lease; what was committed stays."""
-        self._writer.close()
+        self.ledger.close()
         self.registry.give_back()
         self.registry.close()
         self._lease.release()

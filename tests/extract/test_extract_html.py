@@ -114,8 +114,19 @@ def test_description_of_open_graph_is_the_second_choice():
 
 @pytest.mark.parametrize(
     "unseen",
-    "script style noscript template svg title iframe noframes noembed annotation annotation-xml"
-    "".split(),
+    [
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "svg",
+        "title",
+        "iframe",
+        "noframes",
+        "noembed",
+        "annotation",
+        "annotation-xml",
+    ],
 )
 def test_what_a_reader_does_not_see_is_never_text(unseen):
     assert text(f"<p>a <{unseen}>unseen</{unseen}> b").split() == ["a", "b"]
@@ -175,8 +186,22 @@ def test_boilerplate_is_no_text_but_its_links_count(boilerplate):
 @pytest.mark.parametrize("tag", ["center", "details", "div", "dl", "form", "ol", "section", "ul"])
 @pytest.mark.parametrize(
     "word",
-    "breadcrumb breadcrumbs cookie-banner cookie-consent menu nav navbar navfooter navheader"
-    " navigation related sidebar sphinxsidebar toc".split(),
+    [
+        "breadcrumb",
+        "breadcrumbs",
+        "cookie-banner",
+        "cookie-consent",
+        "menu",
+        "nav",
+        "navbar",
+        "navfooter",
+        "navheader",
+        "navigation",
+        "related",
+        "sidebar",
+        "sphinxsidebar",
+        "toc",
+    ],
 )
 def test_container_with_a_word_of_boilerplate_is_no_text(tag, word):
     assert text(f"<p>before</p><{tag} class='a {word}'>x</{tag}>after") == "before\nafter"
@@ -248,9 +273,39 @@ def test_one_line_for_each_block_and_single_spaces():
 
 @pytest.mark.parametrize(
     "tag",
-    "address article blockquote center dd details dialog dir div dl dt fieldset figcaption figure"
-    " form h1 h6 hgroup legend li listing main menu ol optgroup p pre section summary ul"
-    " xmp".split(),
+    [
+        "address",
+        "article",
+        "blockquote",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "form",
+        "h1",
+        "h6",
+        "hgroup",
+        "legend",
+        "li",
+        "listing",
+        "main",
+        "menu",
+        "ol",
+        "optgroup",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "ul",
+        "xmp",
+    ],
 )
 def test_blocks_stand_on_lines_of_their_own(tag):
     assert text(f"before<{tag}>x</{tag}>after") == "before\nx\nafter"

@@ -1,0 +1,109 @@
+"""What a run found, gathered into batches and handed to the writer in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from smartcrawl.items import Address, Batch, HostTally, Visit
+from smartcrawl.registry.sqlite import Writer, Written
+from smartcrawl.rules.model import Action, Outcome, Status
+
+_SETTLED = (Status.INDEXED, Status.CRAWLED)
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts of this process, for the live line; the registry keeps the run's own."""
+
+    words: dict[str, int] = field(default_factory=dict)
+    visits: int = 0
+    not_modified: int = 0
+    conditional: int = 0
+
+    def count(self, visit: Visit) -> None:
+        """Count one decided visit."""
+        unchanged = visit.http_status == 304 and visit.conditional
+        self.visits += 1
+        self.conditional += visit.conditional
+        self.not_modified += unchanged
+        if visit.verdict is not None:
+            word = visit.verdict.word.word
+            self.words[word] = self.words.get(word, 0) + 1
+
+
+class Ledger:
+    """The open batch of a run, and those on their way to the registry.
+
+    ``written`` is told the new addresses of each batch that is in the registry.
+    """
+
+    def __init__(self, writer: Writer, *, written: Callable[[Iterable[Address]], None]) -> None:
+        self.batch = Batch()
+        self.progress = Progress()
+        self._writer = writer
+        self._written = written
+        self._submitted: deque[Future[Written]] = deque()
+
+    def record(self, visit: Visit) -> None:
+        """Take a decided visit into the open batch."""
+        batch, page = self.batch, visit.page
+        unreachable = visit.outcome is Outcome.UNREACHABLE
+        saved = page.content_length if visit.outcome is Outcome.NOT_MODIFIED else 0
+        counts = batch.counts
+        counts["visits"] += 1
+        counts["unreachable"] += unreachable
+        counts["requests"] += visit.requests
+        counts["conditional_requests"] += visit.conditional_requests
+        counts["not_modified"] += visit.http_status == 304 and visit.conditional
+        counts["bytes_downloaded"] += visit.wire_bytes
+        counts["bytes_saved"] += saved
+        tally = batch.hosts.setdefault(page.host, HostTally())
+        tally.crawled += not unreachable
+        tally.failed += unreachable
+        tally.downloaded += visit.wire_bytes
+        tally.response_ms += visit.response_ms
+        self.progress.count(visit)
+        visit.body = None
+        if (
+            visit.outcome is Outcome.NOT_MODIFIED
+            and visit.action is Action.TOUCH
+            and page.status in _SETTLED
+            and visit.etag == page.etag
+            and visit.last_modified == page.last_modified
+            and visit.url == page.url
+        ):
+            batch.touched.append(page.no)
+            return
+        batch.visits.append(visit)
+        if visit.document is not None:
+            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+
+    def submit(self, now: int) -> Future[Written] | None:
+        """Give the open batch to the writer; return the batch before last, if still written."""
+        if self.batch:
+            self._submitted.append(self._writer.submit(self.batch, now))
+            self.batch = Batch()
+        return self._submitted[0] if len(self._submitted) > 1 else None
+
+    def collect(self) -> None:
+        """Take note of batches that are written.
+
+        Raises:
+            RegistryError: one could not be written; nothing of it is in the registry.
+        """
+        while self._submitted and self._submitted[0].done():
+            written = self._submitted.popleft().result()
+            self._written(written.batch.addresses)
+
+    def drain(self) -> None:
+        """Wait until everything submitted is written (see ``collect``)."""
+        while self._submitted:
+            self._submitted[0].exception()
+            self.collect()
+
+    def close(self) -> None:
+        """Wait for what was submitted and let go of the writer."""
+        self._writer.close()
