@@ -86,6 +86,8 @@ class RunLifecycle:
         except RegistryError as error:
             run.failure = run.failure or error
             logger.error("%s", error)
+        if stale := run.ledger.progress.stale:
+            logger.warning("%d visits came too late and were dropped", stale)
 
 
 class DelayControl(AutoThrottle):

@@ -22,6 +22,7 @@ class Progress:
     visits: int = 0
     not_modified: int = 0
     conditional: int = 0
+    stale: int = 0  #: visits that came too late and were dropped
 
     def count(self, visit: Visit) -> None:
         """Count one decided visit."""
@@ -97,6 +98,7 @@ class Ledger:
         while self._submitted and self._submitted[0].done():
             written = self._submitted.popleft().result()
             self._written(written.batch.addresses)
+            self.progress.stale += written.stale
 
     def drain(self) -> None:
         """Wait until everything submitted is written (see ``collect``)."""
