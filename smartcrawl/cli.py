@@ -13,6 +13,7 @@ import apsw
 from rich.console import Console
 from rich.table import Table
 from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
 
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.options import Options
@@ -27,6 +28,7 @@ class RegistryCommand(ScrapyCommand):
     requires_crawler_process = False
     default_settings: ClassVar = {"LOG_ENABLED": False}
     formats: ClassVar[Sequence[str]] = ("table", "json")
+    takes_words: ClassVar[bool] = False  #: whether words beside the options mean something
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all of them have."""
@@ -38,6 +40,8 @@ class RegistryCommand(ScrapyCommand):
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and turn what goes wrong into a message."""
+        if args and not self.takes_words:
+            raise UsageError(f"{args[0]!r} is not understood; to name a source: --source {args[0]}")
         try:
             assert self.settings is not None
             options = Options.of(self.settings)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sys
 import time
-from contextlib import suppress
 from typing import Any, Self
 
 from rich.console import Console
@@ -67,10 +66,13 @@ class RunLifecycle:
         run = self._run
         if not run.frontier.lowered or run.failure is not None:
             return
-        with suppress(RegistryError):  # the commit that failed has told so itself
+        try:
             run.ledger.submit(int(time.time()))
             run.ledger.drain()
             run.relax()
+        except RegistryError as error:
+            run.failure = error
+            return
         engine = self._crawler.engine
         scheduler = engine.scheduler
         request = scheduler.next_request() if scheduler is not None else None

@@ -110,7 +110,7 @@ class Visit:
     last_modified: str | None = None
     content_type: str = ""  #: header value
     content_encoding: str | None = None
-    robots_tag: str = ""  #: X-Robots-Tag
+    robots_tags: tuple[str, ...] = ()  #: X-Robots-Tag, one each header line
     location: str | None = None  #: absolute target of a redirect
     body: bytes | None = None  #: after Content-Encoding; dropped once extracted
     document: Document | None = None

@@ -19,6 +19,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.exceptions import RobotsDisallowedError, RobotsUnknownError
+from smartcrawl.faults import described, fault_of
 from smartcrawl.items import Attempt
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, conditional_headers
 from smartcrawl.run import Run, run_of
@@ -151,7 +152,7 @@ class RobotsMiddleware:
                     break
                 url = target
         except Exception as error:  # noqa: BLE001  # whatever failed, the rules are unknown
-            unknown = str(error) or type(error).__name__
+            unknown = described(error, fault_of(error))
         else:
             if 200 <= response.status < 300:
                 parser = Protego.parse(response.body.decode("utf-8-sig", "replace"))

@@ -59,6 +59,11 @@ class Options:
         """
         for name, least in SCRAPY_LIMITS.items():
             _number(settings, name, least=least)
+        for name in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN", "RETRY_TIMES"):
+            _whole(settings, name)
+        for name in ("ROBOTSTXT_OBEY", "AUTOTHROTTLE_ENABLED"):
+            _one_of(settings, name, "true", "false", "1", "0")
+        _one_of(settings, "LOG_LEVEL", "debug", "info", "warning", "error", "critical")
         data_dir = _folder(settings)
         return cls(
             data_dir=data_dir,
@@ -86,7 +91,8 @@ class Options:
     @property
     def configuration(self) -> bytes:
         """Fingerprint (16 bytes) of what shapes a document out of a body (M-15)."""
-        text = f"{EXTRACTION_VERSION} {self.content_hash_basis}"
+        basis = "bytes" if self.content_hash_basis == "bytes" else "text"  # auto: text, if any
+        text = f"{EXTRACTION_VERSION} {basis}"
         return hashlib.sha256(text.encode()).digest()[:16]
 
 
@@ -135,10 +141,13 @@ def _number(
 
 
 def _whole(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
-    number = _number(settings, name, least=least)
-    if number != int(number):
-        raise SettingError(f"{name} is {settings[name]!r}: it takes a whole number")
-    return int(number)
+    try:
+        number = _number(settings, name, least=least)
+        return int(str(settings[name])) if number != int(number) else int(number)
+    except (SettingError, ValueError):
+        raise SettingError(
+            f"{name} is {settings[name]!r}: it takes a whole number of at least {least}"
+        ) from None
 
 
 def _one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:

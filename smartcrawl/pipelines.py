@@ -71,7 +71,8 @@ class ExtractPipeline(VisitPipeline):
     def _read(self, run: Run, visit: Visit) -> None:
         body, page = visit.body or b"", visit.page
         visit.body_hash = body_hash(body)
-        noindex, nofollow = html.robots_directives(visit.robots_tag)
+        told = [html.robots_directives(line) for line in visit.robots_tags]
+        noindex, nofollow = any(no for no, _ in told), any(no for _, no in told)
         if (
             visit.body_hash == page.body_hash
             and page.standing is Standing.HELD

@@ -10,7 +10,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from smartcrawl.addresses import AddressBook, Found, Register
-from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.frontier import Frontier
 from smartcrawl.items import Address, HostTally, Link, Page, Visit
 from smartcrawl.ledger import Ledger
@@ -262,9 +262,7 @@ class Run:
         ``reason`` is Scrapy's: ``finished``, ``shutdown``, or what closed the spider.
         """
         try:
-            if self.failure is None:
-                self.ledger.submit(now)
-                self.ledger.drain()
+            self._flush(now)
             if self.failure is not None or reason == "shutdown":
                 why = str(self.failure) if self.failure else "interrupted"
                 self.result = self.registry.interrupt(self.opened, (why,), now)
@@ -275,6 +273,14 @@ class Run:
         finally:
             self.close()
         return self.result
+
+    def _flush(self, now: int) -> None:
+        if self.failure is None:
+            try:
+                self.ledger.submit(now)
+                self.ledger.drain()
+            except RegistryError as error:
+                self.failure = error
 
     def _evidence(self) -> Evidence:
         connection = self.registry.connection

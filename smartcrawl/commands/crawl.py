@@ -45,6 +45,11 @@ class Command(ScrapyCrawl):
         """Keep the terminal to the live line, unless a log level was asked for."""
         super().process_options(args, opts)
         assert self.settings is not None
+        try:
+            Options.of(self.settings)
+        except SmartcrawlError as error:
+            _tell(error)
+            sys.exit(FAILED)
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
@@ -68,6 +73,12 @@ class Command(ScrapyCrawl):
         if not issubclass(spider, SiteSpider):
             super().run(args, opts)
             return
+        if opts.output or opts.overwrite_output:
+            raise UsageError(
+                "pages go to the registry, not to a feed; to export them:"
+                " scrapy registry --format jsonl --output FILE",
+                print_help=False,
+            )
         try:
             runs = self._arguments(opts.spargs)
         except SmartcrawlError as error:

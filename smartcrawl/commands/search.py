@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import ClassVar
 
 import apsw
 from rich.console import Console
@@ -20,6 +21,8 @@ _OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text
 class Command(RegistryCommand):
     """Search what was crawled."""
 
+    takes_words: ClassVar = True
+
     def syntax(self) -> str:
         """Return how it is called."""
         return "[options] QUERY"
@@ -31,8 +34,8 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return what its help says."""
         return (
-            "Search the pages that were crawled, best first. All words must occur; where no"
-            ' page has them all, any of them counts. "Quoted words" stay together.'
+            "Search the pages that were crawled, best first. Parts of a page that have all the"
+            ' words count; where there is none, any of them. "Quoted words" stay together.'
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -68,10 +71,9 @@ class Command(RegistryCommand):
 
 
 def _limit(value: str) -> int:
-    number = int(value)
-    if not 1 <= number <= 1000:
-        raise ValueError(value)
-    return number
+    if not value.isdecimal() or not 1 <= int(value) <= 1000:
+        raise ArgumentTypeError(f"{value!r} is no whole number from 1 to 1000")
+    return int(value)
 
 
 def _marked(snippet: str) -> str:

@@ -16,10 +16,10 @@ from smartcrawl.run import Run
 
 #: What people can do about the reason that a run is incomplete, by its first word.
 REMEDIES = {
-    "seed_failed": "check the address, and whether the server answers",
+    "seed_failed": "check the address, and whether the server answers it",
     "unreachable": "the server or the network was failing; run again later",
     "max_pages": "raise or leave out max_pages to see everything",
-    "pending": "the next run goes on with them",
+    "pending": "the next run finds them again",
     "no_pages": "nothing was visited: check the seeds and the scope",
     "interrupted": "go on with -a resume=1",
 }
@@ -45,7 +45,7 @@ def print_summary(run: Run, data_dir: str) -> None:
         f" {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
-    if result.visits and result.not_modified == result.visits:
+    if result.complete and result.not_modified == result.visits:
         console.print(
             f"Nothing changed: all {result.visits:,} pages answered 304, no content was written."
         )

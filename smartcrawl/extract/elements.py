@@ -40,4 +40,4 @@ WORDS: Final = frozenset({
     "navfooter", "navheader", "navigation", "related", "sidebar", "sphinxsidebar", "toc",
 })
 #: Text of links from a heading to itself.
-PERMALINKS: Final = frozenset({"", "#", "¶", "§", "\u200b", "\uf0c1", "🔗"})
+PERMALINKS: Final = frozenset({"#", "¶", "§", "\u200b", "\uf0c1", "🔗"})

@@ -266,7 +266,8 @@ class Commit:
         self._connection.execute(_VISITED, values)
         if not self._connection.changes():
             return False
-        if visit.url and visit.url != page.url:
+        # What is held keeps the spelling that gave it: validators belong to that one (RD-03).
+        if visit.url != page.url and action is not Action.HOLD:
             self._connection.execute(_ADDRESS, (visit.url, page.url, page.no, visit.url))
         match action:
             case Action.INDEX:

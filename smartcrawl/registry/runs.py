@@ -21,6 +21,7 @@ _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
 SELECT no, state, forced, started_at FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
 """
+_SEALED = "SELECT no FROM run WHERE source = ? AND state = ? ORDER BY no"
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete = 1"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
 _OPEN = "INSERT INTO run (source, number, forced, started_at) VALUES (?, ?, ?, ?) RETURNING no"
@@ -30,7 +31,10 @@ UPDATE run SET number = ?, state = 0, finished_at = NULL, reasons = '[]' WHERE n
 _FINGERPRINT = "INSERT INTO fingerprint (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING"
 _FINGERPRINT_NO = "SELECT no FROM fingerprint WHERE hash = ?"
 _SEED = "INSERT INTO seed (run, no) VALUES (?, ?) ON CONFLICT DO NOTHING"
-_SEEDS = "SELECT r.no, r.url FROM seed d JOIN record r USING (no) WHERE d.run = ? ORDER BY r.no"
+_SEEDS = """
+SELECT r.no, r.url, r.error_message FROM seed d JOIN record r USING (no) WHERE d.run = ?
+ ORDER BY r.no
+"""
 _ANSWER = """
 SELECT s.http_status, s.visited_run, r.redirect_no FROM record r JOIN state s USING (no)
  WHERE r.no = ?
@@ -101,12 +105,17 @@ def open_run(
 ) -> OpenRun:
     """Open a run of ``source``, or go on with its last one. The caller holds the lease.
 
-    A run that is found open was left by a dead process: without ``resume`` it is closed as
-    interrupted, never complete. With ``resume`` and nothing to resume a new run opens.
+    A run that was sealed is settled first. A run that is found open was left by a dead
+    process: without ``resume`` it is closed as interrupted, never complete. With ``resume``
+    and nothing to resume a new run opens.
     """
     with transaction(connection):
         connection.execute(_SOURCE, (source, kind, now))
         source_no = int(connection.execute(_SOURCE_NO, (source,)).get)
+    sealed: Any = connection.execute(_SEALED, (source_no, RunState.SEALED)).fetchall()
+    for (run,) in sealed:
+        settle(connection, run, source_no)  # a crash came between the two
+    with transaction(connection):
         number = draw(connection, "number")
         complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
         last = connection.execute(_LAST_RUN, (source_no,)).fetchone()
@@ -117,7 +126,7 @@ def open_run(
                 last[0], source_no, number, last[3], bool(last[2]) or forced, True, None, complete
             )
         interrupted = None
-        if last is not None and last[1] != RunState.INTERRUPTED and last[1] < RunState.SETTLED:
+        if last is not None and last[1] == RunState.OPEN:
             interrupted = int(last[0])
             interrupt(connection, interrupted, now, ["interrupted"])
         no = int(connection.execute(_OPEN, (source_no, number, forced, now)).get)
@@ -143,9 +152,13 @@ def add_seeds(connection: apsw.Connection, run: int, numbers: list[int]) -> None
 
 
 def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
-    """Return the seeds that did not end, through redirects, in 200 or 304 in scope."""
+    """Return the seeds that did not end, through redirects, in 200 or 304 in scope, and why."""
     seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
-    return tuple(str(url) for no, url in seeds if not _answered(connection, run, no))
+    return tuple(
+        f"{url} ({error})" if error else str(url)
+        for no, url, error in seeds
+        if not _answered(connection, run, no)
+    )
 
 
 def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:

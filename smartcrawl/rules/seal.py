@@ -11,7 +11,7 @@ MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 class Evidence:
     """What a finished run can say for itself."""
 
-    seeds_failed: tuple[str, ...]  #: addresses of seeds that did not end in 200 or 304 in scope
+    seeds_failed: tuple[str, ...]  #: seeds that did not end in 200 or 304 in scope, with why
     cut_by: tuple[str, ...]  #: limits and signals that ended it early, such as "max_pages"
     visits: int
     unreachable: int  #: visits that ended in UNREACHABLE

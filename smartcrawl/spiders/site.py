@@ -56,9 +56,8 @@ class SiteSpider(VisitSpider):
         visit.response_ms = int(1000 * response.meta.get("download_latency", 0))
         visit.etag = _header(response, "ETag")
         visit.last_modified = _header(response, "Last-Modified")
-        visit.robots_tag = ", ".join(
-            value.decode("latin-1") for value in response.headers.getlist("X-Robots-Tag")
-        )
+        lines = response.headers.getlist("X-Robots-Tag")
+        visit.robots_tags = tuple(line.decode("latin-1") for line in lines)
         match visit.outcome:
             case Outcome.NOT_MODIFIED:
                 # A 304 may renew validators; those it does not repeat stay (RFC 9111 3.2).

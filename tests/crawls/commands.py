@@ -93,6 +93,7 @@ class Crawl:
     def __call__(
         self,
         url: str | None = None,
+        /,
         *,
         expect: int | None = 0,
         settings: Mapping[str, object] | None = None,
@@ -106,6 +107,7 @@ class Crawl:
     def start(
         self,
         url: str | None = None,
+        /,
         *,
         settings: Mapping[str, object] | None = None,
         spider: str = "site",

@@ -33,9 +33,9 @@ def text(markup):
 @pytest.mark.covers("R0-59")
 def test_page_gives_title_description_headings_text_and_language():
     document = read(
-        "<html lang=en><head><title> Any\n title </title>"
+        "<html lang=de><head><title> Any\n title </title>"
         "<meta name=Description content=' in  short '></head>"
-        f"<body>before<h1>One</h1><p>{LONG}</p><h3>Three</h3><p>end</p></body></html>"
+        f"<body>before<h1>One</h1><p>{LONG}</p><h3>Three</h3><p>end</p><h2>Two</h2></body></html>"
     )
 
     assert document.title == "Any title"
@@ -46,6 +46,7 @@ def test_page_gives_title_description_headings_text_and_language():
         Section(0, "", "before"),
         Section(1, "One", LONG.strip()),
         Section(3, "Three", "end"),
+        Section(2, "Two", ""),
     )
 
 
@@ -256,6 +257,14 @@ def test_several_articles_are_a_list_and_no_main_region():
     assert "outside" not in text(f"<p>outside</p>{article}<aside>{article}</aside>")
 
 
+def test_other_containers_are_no_main_region():
+    assert "outside" in text(f"<p>outside</p><div class=x role=group>{LONG}</div>")
+
+
+def test_boilerplate_in_what_is_not_seen_hides_no_text():
+    assert text("<noscript><nav>a<b>b</b>c</nav></noscript><p>text</p>") == "text"
+
+
 def test_boilerplate_inside_the_main_region_is_left_out():
     assert text(f"<main><nav>menu</nav>{LONG}<aside>ad</aside></main>") == LONG.strip()
 
@@ -352,7 +361,7 @@ def test_each_kind_of_white_space_in_preformatted_text_counts(tag, layout):
     "permalink",
     [
         '<a class="headerlink" href="#x">link</a>',
-        *(f'<a href="#x">{sign}</a>' for sign in ("", "#", "¶", "§", "\u200b", "\uf0c1", "🔗")),
+        *(f'<a href="#x">{sign}</a>' for sign in ("#", "¶", "§", "\u200b", "\uf0c1", "🔗")),
     ],
 )
 def test_permalinks_are_no_text(permalink):
@@ -372,7 +381,7 @@ def test_sign_that_leads_elsewhere_is_text():
 
 
 def test_heading_in_a_drawing_is_none():
-    assert read("<h1>A<svg><h2>x</h2></svg>B</h1>c").sections == (Section(1, "AB", "c"),)
+    assert read("<h1>A<svg><h2>x<b>y</b>z</h2></svg>B</h1>c").sections == (Section(1, "AB", "c"),)
 
 
 def test_empty_heading_starts_no_section():

@@ -54,6 +54,16 @@ def test_declaration_counts_when_the_detector_is_unsure():
     assert language(NO_LANGUAGE) == ""
 
 
+def test_declaration_counts_when_the_detector_has_no_code_of_two_letters():
+    cebuano = (
+        "Ang lungsod nahimutang sa habagatang bahin sa lalawigan ug adunay daghang mga tawo nga "
+        "nagpuyo niini sukad pa kaniadto."
+    )
+
+    assert language(cebuano, "tl") == "tl"
+    assert language(cebuano) == ""
+
+
 def test_norwegian_keeps_its_declared_form():
     text = (
         "Dette er en lengre tekst om hvordan roboten besøker hver side den kjenner, og spør "

@@ -1,0 +1,113 @@
+"""What pages are made of: character sets, types, broken and enormous bodies."""
+
+import hashlib
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
+
+
+@pytest.mark.covers("R0-59", "R0-46", "R4-22")
+def test_text_is_found_whatever_its_character_set_or_markup(site: Site, crawl: Crawl):
+    plain = "<html><head>{}<title>T</title></head><body><p>{}</p></body></html>"
+    pages: dict[str, tuple[Page, str]] = {
+        "/latin": (
+            Page(plain.format("", "Ein Käfer").encode("latin-1"),
+                 content_type="text/html; charset=ISO-8859-1"), "käfer"),
+        "/meta": (
+            Page(plain.format('<meta charset="windows-1251">', "привет мир").encode("cp1251"),
+                 content_type="text/html"), "привет"),
+        "/utf16": (
+            Page(plain.format("", "Größe zählt").encode("utf-16"), content_type="text/html"),
+            "größe"),
+        "/japanese": (
+            Page(plain.format('<meta charset="shift_jis">', "hello 東京 world").encode("shift_jis"),
+                 content_type="text/html"), "東京"),
+        "/lying": (
+            Page(plain.format('<meta charset="x-unknown-thing">', "naïve").encode(),
+                 content_type="text/html"), "naïve"),
+        "/untyped": (Page(plain.format("", "guessed"), content_type=None), "guessed"),
+        "/xhtml": (
+            Page('<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body>'
+                 '<p>strict</p><a href="/linked"/></body></html>',
+                 content_type="application/xhtml+xml"), "strict"),
+        "/linked": (Page(html("Linked", text="closed itself")), "closed"),
+        "/text": (Page("just a plain note\n", content_type="text/plain; charset=utf-8"), "note"),
+        "/broken": (
+            Page("<html><body><table><p>unclosed <b>bold<div><a href='/after'>go"
+                 "</span></body><p>after the end <script>var hidden = '<p>nope</p>'"), "unclosed"),
+        "/after": (Page(html("After", text="reached through rubble")), "rubble"),
+        "/nul": (Page(b"<p>before\x00after zero</p>\xff\xfe"), "zero"),
+        "/nested": (Page("<div>" * 5000 + "abyss" + "</div>" * 5000), "abyss"),
+    }  # fmt: skip
+    linked = [path for path in pages if path not in ("/linked", "/after")]
+    site.pages["/"] = html("Home", *linked)
+    site.pages |= {path: page for path, (page, _) in pages.items()}
+
+    crawl(site.url("/"))
+
+    assert set(crawl.outcomes().values()) == {"new"}
+    for path, (page, word) in pages.items():
+        assert crawl.hits(word) == [path], word
+        body = page.body.encode() if isinstance(page.body, str) else page.body
+        assert crawl.pages()[path]["bodyHash"] == f"sha256:{hashlib.sha256(body).hexdigest()}"
+    assert crawl.hits("nope hidden") == []
+
+
+@pytest.mark.covers("R4-23", "U-07", "R0-60")
+def test_what_holds_no_readable_text_is_listed_and_never_searched(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/image", "/download", "/untyped", "/skipped.zip")
+    site.pages["/image"] = Page(PNG, content_type="image/png")
+    site.pages["/download"] = Page(PNG, content_type="application/octet-stream")
+    site.pages["/untyped"] = Page(PNG, content_type=None)
+    site.pages["/skipped.zip"] = Page(PNG, content_type="application/zip")
+    names = ("/image", "/download", "/untyped")
+    crawl(site.url("/"))
+
+    pages = crawl.pages()
+    assert site.count("/skipped.zip") == 0
+    for name in names:
+        assert (pages[name]["status"], pages[name]["lastOutcome"]) == ("Crawled", "excluded"), name
+        assert pages[name]["bodyHash"] == f"sha256:{hashlib.sha256(PNG).hexdigest()}"
+        assert pages[name]["errorMessage"]
+        assert pages[name]["duplicateOf"] is None
+    assert crawl.hits("PNG") == []
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert {site.count(name) for name in names} == {1}
+    assert {r.status for r in site.log if r.path != "/robots.txt"} == {304}
+    assert [crawl.outcomes()[name] for name in names] == ["excluded"] * 3
+    assert crawl.counts_add_up()
+
+
+def test_an_empty_body_is_a_page_without_words(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/empty")
+    site.pages["/empty"] = ""
+
+    crawl(site.url("/"))
+    assert crawl.outcomes() == {"/": "new", "/empty": "new"}
+    crawl(site.url("/"))
+    assert crawl.outcomes() == {"/": "unchanged", "/empty": "unchanged"}
+    site.pages["/empty"] = html("No longer", text="filled")
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/empty"] == "modified"
+    assert crawl.hits("filled") == ["/empty"]
+
+
+def test_a_page_of_thousands_of_links_and_words_is_read_whole(site: Site, crawl: Crawl):
+    words = " ".join(f"word{n}" for n in range(40_000))
+    site.pages["/"] = html("Home", *(f"/p/{n}" for n in range(3000)), text=words)
+    for n in range(0, 3000, 100):
+        site.pages[f"/p/{n}"] = html(f"Page {n}")
+
+    crawl(site.url("/"), max_pages=200, expect=3)
+
+    assert len(crawl.records()) == 3001
+    assert crawl.hits("word39999") == ["/"]
+    assert crawl.rows("SELECT max(length(text)) <= 1500 FROM chunk") == [(1,)]
+    assert crawl.counts_add_up()

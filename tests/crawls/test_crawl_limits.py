@@ -1,0 +1,128 @@
+"""Limits: pages of a run, depth; and whether the counts of a run add up to its records."""
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+
+def asked(site: Site) -> set[str]:
+    return {request.path for request in site.log} - {"/robots.txt"}
+
+
+@pytest.mark.covers("R2-21", "RD-07")
+def test_a_page_limit_cuts_the_run_and_the_next_run_goes_on(site: Site, crawl: Crawl):
+    leaves = [f"/{n}" for n in range(12)]
+    site.pages["/"] = html("Home", *leaves)
+    for path in leaves:
+        site.pages[path] = html(f"Leaf {path}", text="leaf")
+
+    result = crawl(site.url("/"), max_pages=5, expect=3)
+
+    assert len(asked(site)) == 5
+    [run] = crawl.runs()
+    assert (run["complete"], run["requests"], run["new"]) == (False, 5, 5)
+    assert any(reason.startswith("max_pages") for reason in run["reasons"])
+    assert "max_pages" in result.out
+    assert crawl.counts_add_up()
+    assert len(crawl.hits("leaf")) == 4
+
+    for _ in range(3):  # what was never visited comes first, or the end would never be reached
+        crawl(site.url("/"), max_pages=5, expect=None)
+    assert asked(site) == {"/", *leaves}
+    assert "orphaned" not in crawl.outcomes().values()
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert asked(site) == {"/", *leaves}
+    assert set(crawl.outcomes().values()) == {"unchanged"}
+    assert crawl.runs()[0]["complete"]
+
+
+@pytest.mark.covers("RD-07")
+def test_a_page_limit_that_nothing_is_left_beyond_leaves_the_run_complete(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/a", "/b")
+    site.pages["/a"] = html("A", "/b", "/")
+    site.pages["/b"] = html("B", "/a")
+
+    crawl(site.url("/"), max_pages=3)
+
+    assert crawl.runs()[0]["complete"]
+    site.pages["/b"] = html("B", "/c")  # found by the very last page that may be asked
+    site.pages["/c"] = html("C")
+    crawl(site.url("/"), max_pages=3, expect=3)
+    assert not crawl.runs()[0]["complete"]
+    assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("R1-22", "R2-21")
+def test_pages_beyond_the_depth_limit_are_not_asked_and_the_run_is_complete(
+    site: Site, crawl: Crawl
+):
+    site.pages["/"] = html("Home", "/1")
+    for n in range(1, 5):
+        site.pages[f"/{n}"] = html(f"Page {n}", f"/{n + 1}")
+    site.pages["/5"] = Page("the end", content_type="text/plain")
+
+    crawl(site.url("/"), settings={"DEPTH_LIMIT": 1})
+
+    assert asked(site) == {"/", "/1"}
+    assert crawl.runs()[0]["complete"]
+    site.clear()
+
+    crawl(site.url("/"), settings={"DEPTH_LIMIT": 3})  # /1 answers 304: its stored links lead on
+
+    assert asked(site) == {"/", "/1", "/2", "/3"}
+    assert crawl.outcomes() == {"/": "unchanged", "/1": "unchanged", "/2": "new", "/3": "new"}
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert asked(site) == {"/", *(f"/{n}" for n in range(1, 6))}
+    site.clear()
+
+    crawl(site.url("/"), settings={"DEPTH_LIMIT": 2})
+
+    assert asked(site) == {"/", "/1", "/2"}
+    pages = crawl.pages()
+    assert [pages[f"/{n}"]["lastOutcome"] for n in (3, 4, 5)] == ["orphaned"] * 3
+    assert crawl.runs()[0]["complete"]
+    crawl.declare(f'[sources.s]\nkind = "site"\nseeds = ["{site.url("/")}"]\nmax_depth = 1\n')
+    site.clear()
+
+    crawl(source="s")
+
+    assert asked(site) == {"/", "/1"}
+
+
+@pytest.mark.covers("R4-42", "RD-08")
+def test_every_record_has_one_word_and_the_words_add_up(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /robots\n")
+    site.pages["/"] = html(
+        "Home", "/a", "/b", "/missing", "/moved", "/robots", "/noindex", "/fails", "/edited"
+    )
+    clone = html("Clone", text="the same words again and again " * 10)
+    site.pages["/a"] = site.pages["/b"] = clone
+    site.pages["/moved"] = Page(redirect="/target")
+    site.pages["/target"] = html("Target")
+    site.pages["/noindex"] = html("No", head='<meta name="robots" content="noindex">')
+    site.pages["/fails"] = html("Fails")
+    site.pages["/edited"] = html("Edited", "/unlinked", text="one")
+    site.pages["/unlinked"] = html("Unlinked")
+    crawl(site.url("/"))
+    assert crawl.counts_add_up()
+    site.pages["/edited"] = html("Edited", "/fresh", text="two")
+    site.pages["/fresh"] = html("Fresh")
+    site.pages["/fails"] = Page("x", status=500)
+
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0})
+
+    run = crawl.runs()[0]
+    counts = {word: run[word] for word in run if isinstance(run[word], int) and run[word]}
+    assert counts.items() >= {
+        "new": 1, "modified": 1, "unchanged": 4, "redirected": 1, "failed": 2, "excluded": 2,
+        "orphaned": 1,
+    }.items()  # fmt: skip
+    assert crawl.counts_add_up()
+    assert run["requests"] == 10

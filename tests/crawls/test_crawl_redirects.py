@@ -1,0 +1,215 @@
+"""Redirects: to another spelling of the same page within the visit, to another page as a link."""
+
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.options import Options
+from smartcrawl.run import Orders, Run
+from smartcrawl.sources import ad_hoc
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+
+@pytest.mark.covers("R0-41", "R0-99", "R1-26")
+def test_a_directory_without_its_slash_is_followed_within_the_visit(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/dir", "/dir/deep")
+    site.pages["/dir"] = Page(redirect="/dir/")
+    site.pages["/dir/"] = html("Dir", "page", text="the directory")
+    site.pages["/dir/deep"] = Page(redirect="/dir/deep/", status=308)
+    site.pages["/dir/deep/"] = html("Deep", "page", text="the deep directory")
+    site.pages["/dir/page"] = html("Page of dir")
+    site.pages["/dir/deep/page"] = html("Page of deep")
+    crawl(site.url("/"))
+
+    paths = {"/", "/dir/", "/dir/deep/", "/dir/page", "/dir/deep/page"}
+    pages = crawl.pages()
+    assert set(pages) == paths
+    assert {page["lastOutcome"] for page in pages.values()} == {"new"}
+    assert pages["/dir/"]["depth"] == 1
+    assert pages["/dir/page"]["depth"] == 2
+    assert [site.count(path) for path in ("/dir", "/dir/", "/dir/deep", "/dir/deep/")] == [1] * 4
+    assert crawl.runs()[0]["requests"] == 7
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert {r.path: r.status for r in site.log if r.path != "/robots.txt"} == dict.fromkeys(
+        paths, 304
+    )
+    assert set(crawl.outcomes().values()) == {"unchanged"}
+
+
+@pytest.mark.covers("R4-33", "R4-37", "U-06", "M-21")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_recorded_and_its_target_is_offered_at_the_same_depth(
+    site: Site, crawl: Crawl, status: int
+):
+    site.pages["/"] = html("Home", "/old")
+    site.pages["/old"] = Page("moved", redirect="new#part", status=status)
+    site.pages["/new"] = html("New", "/child", text="arrived")
+    site.pages["/child"] = html("Child")
+
+    crawl(site.url("/"))
+
+    pages = crawl.pages()
+    assert set(pages) == {"/", "/old", "/new", "/child"}
+    old = pages["/old"]
+    assert (old["lastOutcome"], old["status"]) == ("redirected", "Crawled")
+    assert old["httpStatusCode"] == status
+    assert old["contentHash"] is None
+    assert (old["depth"], pages["/new"]["depth"], pages["/child"]["depth"]) == (1, 1, 2)
+    assert crawl.hits("arrived") == ["/new"]
+    assert [site.count(path) for path in ("/old", "/new")] == [1, 1]
+    assert crawl.runs()[0]["redirected"] == 1
+
+
+@pytest.mark.covers("M-21", "R4-05")
+def test_a_held_page_that_redirects_stays_held_and_searchable(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/page")
+    site.pages["/page"] = html("Page", "/child", text="treasure")
+    site.pages["/child"] = html("Child")
+    crawl(site.url("/"))
+    before = crawl.pages()["/page"]
+    healthy = site.pages["/page"]
+    site.pages["/page"] = Page(redirect="/login", status=302)
+    site.pages["/login"] = html("Please log in")
+
+    crawl(site.url("/"))
+
+    page = crawl.pages()["/page"]
+    assert (page["lastOutcome"], page["status"]) == ("redirected", "Indexed")
+    assert (page["httpStatusCode"], page["effectiveStatus"]) == (302, 200)
+    assert page["contentHash"] == before["contentHash"]
+    assert page["httpEtag"] == before["httpEtag"]
+    assert crawl.hits("treasure") == ["/page"]
+    assert crawl.outcomes()["/login"] == "new"
+    assert crawl.outcomes()["/child"] == "unchanged"  # what is held vouches for its links
+    site.pages["/page"] = healthy
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/page"] == "unchanged"
+    assert crawl.outcomes()["/login"] == "orphaned"
+    assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("R4-39", "R4-42", "U-12")
+def test_circles_and_redirects_without_a_target_fail_and_end(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/circle", "/itself", "/nowhere", "/bad", "/x", "/chain/1")
+    site.pages["/circle"] = Page(redirect="/circle/")
+    site.pages["/circle/"] = Page(redirect="/circle")
+    site.pages["/itself"] = Page(redirect="/itself")
+    site.pages["/nowhere"] = Page(status=302)
+    site.pages["/bad"] = Page(redirect="http://[broken", status=302)
+    site.pages["/x"] = Page(redirect="/y")
+    site.pages["/y"] = Page(redirect="/x")
+    for n in range(1, 9):
+        site.pages[f"/chain/{n}"] = Page(redirect=f"/chain/{n + 1}")
+    site.pages["/chain/9"] = html("End of the chain", text="found at last")
+
+    crawl(site.url("/"))
+
+    pages = crawl.pages()
+    for path in ("/itself", "/nowhere", "/bad"):
+        assert pages[path]["lastOutcome"] == "failed", path
+        assert 1000 <= pages[path]["httpStatusCode"] < 1100, path
+        assert pages[path]["status"] == "Error"
+        assert pages[path]["errorMessage"]
+    [circle] = [page for path, page in pages.items() if path.startswith("/circle")]
+    assert circle["lastOutcome"] == "failed"
+    assert 1000 <= circle["httpStatusCode"] < 1100
+    assert [pages[path]["lastOutcome"] for path in ("/x", "/y")] == ["redirected", "redirected"]
+    assert [site.count(path) for path in ("/x", "/y", "/itself")] == [1, 1, 1]
+    assert crawl.hits("found at last") == ["/chain/9"]
+    assert pages["/chain/9"]["depth"] == 1
+
+
+@pytest.mark.covers("R1-24", "RD-07")
+def test_a_seed_answers_through_its_redirects(site: Site, crawl: Crawl):
+    site.pages["/"] = Page(redirect="/start", status=302)
+    site.pages["/start"] = Page(redirect="/start/")
+    site.pages["/start/"] = html("Start", "a")
+    site.pages["/start/a"] = html("A")
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "redirected", "/start/": "new", "/start/a": "new"}
+    assert crawl.pages()["/start/"]["depth"] == 0
+    site.pages["/start/"] = Page("oops", status=500)
+
+    result = crawl(site.url("/"), expect=3, settings={"RETRY_TIMES": 0})
+
+    assert any(reason.startswith("seed_failed") for reason in crawl.runs()[0]["reasons"])
+    assert "seed_failed" in result.out
+    assert crawl.outcomes()["/start/a"] == "unchanged"
+
+
+@pytest.mark.covers("R4-33")
+def test_a_redirect_out_of_scope_is_recorded_and_not_followed(site: Site, crawl: Crawl):
+    with Site() as other:
+        other.pages["/"] = html("Elsewhere", text="foreign")
+        site.pages["/"] = html("Home", "/away")
+        site.pages["/away"] = Page(redirect=other.url("/"))
+
+        crawl(site.url("/"))
+
+        assert other.log == []
+    assert crawl.outcomes() == {"/": "new", "/away": "redirected"}
+    assert crawl.rows("SELECT redirect_target FROM record WHERE no = 2") == [(other.url("/"),)]
+    site.pages["/"] = Page(redirect=other.url("/"))
+
+    crawl(site.url("/"), expect=3)  # a seed must end in scope
+
+    assert any(reason.startswith("seed_failed") for reason in crawl.runs()[0]["reasons"])
+
+
+@pytest.mark.covers("R1-27")
+def test_the_scope_moves_with_a_seed_to_its_host_with_www_and_says_so(site: Site, crawl: Crawl):
+    """The site is a proxy here, so it can be any host."""
+    crawl.environment |= {"http_proxy": site.url(""), "ALLOW_NETWORKS": "127.0.0.0/8"}
+    bare, www = "http://example.com", "http://www.example.com"
+    site.pages[f"{bare}/"] = Page(redirect=f"{www}/")
+    site.pages[f"{www}/"] = html("Home", "/a", f"{bare}/b", "http://sub.example.com/")
+    site.pages[f"{www}/a"] = html("A", text="alpha")
+
+    result = crawl(f"{bare}/")
+
+    assert {r.path for r in site.log} == {
+        f"{bare}/robots.txt", f"{bare}/", f"{www}/robots.txt", f"{www}/", f"{www}/a"
+    }  # fmt: skip
+    assert "www.example.com" in result.err
+    assert {record["url"] for record in crawl.records(source="example.com")} == {
+        f"{bare}/", f"{www}/", f"{www}/a"
+    }  # fmt: skip
+    site.clear()
+
+    crawl(f"{bare}/")
+
+    assert site.count(f"{www}/a") == 1
+    assert {r.status for r in site.log if r.path.startswith(www)} == {404, 304}  # 404: robots.txt
+
+
+@pytest.mark.parametrize(
+    ("seed", "target", "moves"),
+    [
+        ("http://example.com/", "http://www.example.com/start", True),
+        ("http://www.example.com/", "https://example.com/", True),
+        ("http://example.com/", "http://docs.example.com/", False),
+        ("http://example.com/", "http://www.example.org/", False),
+        ("http://example.com/", "http://example.com/start", False),
+    ],
+)
+def test_a_seed_moves_to_the_same_host_with_or_without_www_only(
+    tmp_path: Path, seed: str, target: str, moves: bool
+):
+    options = Options(
+        data_dir=tmp_path, registry=tmp_path / "r.db", sources_file=tmp_path / "sources.toml"
+    )
+    run = Run.open(ad_hoc(seed, {}), options, Orders(), now=1_700_000_000)
+    try:
+        assert run.seed_moved(1, target) is moves
+        assert run.scope.allows(target) is (moves or target.startswith(seed))
+        assert run.scope.allows(seed) is not moves
+    finally:
+        run.close()

@@ -1,0 +1,107 @@
+"""A source is crawled by one process at a time, and death frees it (design.md 5)."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.exceptions import RunHeldError
+from smartcrawl.registry.lease import Lease
+
+ROOT = Path(__file__).resolve().parents[2]
+SINCE = "2025-06-15T15:06:40+00:00"
+HOLDER = """
+import sys, time
+from pathlib import Path
+from smartcrawl.registry.lease import Lease
+lease = Lease.take(Path(sys.argv[1]), "docs", "2025-06-15T15:06:40+00:00")
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> "Iterator[subprocess.Popen[str]]":
+    """A process that holds the lease of ``docs``."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_process_is_refused_and_told_who_where_and_since_when(
+    holder: "subprocess.Popen[str]", tmp_path: Path
+):
+    with pytest.raises(RunHeldError) as caught:
+        Lease.take(tmp_path, "docs", "2026-01-01T00:00:00+00:00")
+
+    error = caught.value
+    assert (error.source, error.pid, error.host, error.since) == (
+        "docs", holder.pid, socket.gethostname(), SINCE,
+    )  # fmt: skip
+    for told in ("docs", str(holder.pid), socket.gethostname(), SINCE, f"kill -INT {holder.pid}"):
+        assert told in str(error)
+
+
+@pytest.mark.covers("RD-22")
+def test_a_holder_that_is_killed_leaves_no_lease(holder: "subprocess.Popen[str]", tmp_path: Path):
+    holder.send_signal(signal.SIGKILL)
+    holder.wait(timeout=30)
+
+    Lease.take(tmp_path, "docs", SINCE).release()
+
+
+@pytest.mark.usefixtures("holder")
+def test_another_source_is_free(tmp_path: Path):
+    with Lease.take(tmp_path, "other", SINCE) as lease:
+        assert lease.path.parent == tmp_path
+
+
+def test_within_one_process_it_is_exclusive_until_it_is_released(tmp_path: Path):
+    first = Lease.take(tmp_path, "docs", SINCE)
+    with pytest.raises(RunHeldError, match=str(os.getpid())):
+        Lease.take(tmp_path, "docs", SINCE)
+
+    first.release()
+    first.release()
+
+    with Lease.take(tmp_path, "docs", SINCE):
+        pass
+    Lease.take(tmp_path, "docs", SINCE).release()
+
+
+def test_a_refused_start_does_not_overwrite_who_holds_it(tmp_path: Path):
+    with Lease.take(tmp_path, "docs", SINCE) as lease:
+        written = lease.path.read_bytes()
+        with pytest.raises(RunHeldError):
+            Lease.take(tmp_path, "docs", "2030-01-01T00:00:00+00:00")
+
+        assert lease.path.read_bytes() == written
+
+
+@pytest.mark.parametrize("written", [b"", b"\xff\xfe", b'{"pid": 1', b"[1]"])
+def test_a_holder_that_is_just_writing_is_respected_all_the_same(tmp_path: Path, written: bytes):
+    with Lease.take(tmp_path, "docs", SINCE) as lease:
+        lease.path.write_bytes(written)
+
+        with pytest.raises(RunHeldError) as caught:
+            Lease.take(tmp_path, "docs", SINCE)
+
+    assert (caught.value.pid, caught.value.host) == (0, "?")
+
+
+@pytest.mark.parametrize("source", ["127.0.0.1:8801", "[::1]:8801", "docs@2.1", "../../escape"])
+def test_any_name_of_a_source_stays_in_the_folder(tmp_path: Path, source: str):
+    folder = tmp_path / "a" / "leases"
+
+    with Lease.take(folder, source, SINCE) as lease:
+        assert lease.path.resolve().parent == folder

@@ -1,0 +1,317 @@
+"""What the manual says is compared with the code, in both directions."""
+
+import pkgutil
+import re
+import runpy
+import subprocess
+from argparse import ArgumentParser
+from ast import Assign, Call, Name, parse, walk
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from scrapy.settings import Settings
+
+from smartcrawl import commands
+from smartcrawl.commands import crawl, search
+from smartcrawl.registry.reports import RECORD_KEYS, RUN_KEYS
+from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
+from smartcrawl.sinks.sqlite import Hit
+from smartcrawl.spiders.site import ARGUMENTS
+
+ROOT = Path(__file__).parent.parent
+SETTINGS = ROOT / "smartcrawl" / "settings.py"
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "bench/*.md")
+    for path in ROOT.glob(pattern)
+)
+SHARED = "Options of every command"
+
+_CODE = re.compile(r"`([^`]+)`")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
+_OPTION = re.compile(r"(?<!\w)--?[A-Za-z][\w-]*")
+
+
+def read(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def rows(page, heading=None):
+    """Return the cells of each table row of a page, or of the section below one heading."""
+    found, inside = [], heading is None
+    for line in read(page).splitlines():
+        if heading is not None and line.startswith("#"):
+            inside = line.lstrip("# ").replace("`", "") == heading
+        if inside and line.startswith("|") and not line.startswith("| ---"):
+            found.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    assert found, f"{page} has no table below {heading!r}"
+    return found
+
+
+def codes(page, heading, column=0):
+    """Return what stands between backticks in one column."""
+    return [code for row in rows(page, heading) for code in _CODE.findall(row[column])]
+
+
+# Settings
+
+
+def settings_of_people():
+    """Return the settings that may come from the environment: the others are fixed."""
+    return [
+        node.targets[0].id
+        for node in walk(parse(SETTINGS.read_text(encoding="utf-8")))
+        if isinstance(node, Assign)
+        and isinstance(node.value, Call)
+        and isinstance(node.value.func, Name)
+        and node.value.func.id == "_env"
+    ]
+
+
+def test_every_setting_is_documented_with_its_default_and_no_other(monkeypatch):
+    names = settings_of_people()
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    defaults = runpy.run_path(str(SETTINGS))
+    told = {row[0].strip("`"): row[1].strip("`") for row in rows("docs/settings.md")[1:]}
+    told.pop("setting", None)
+
+    assert told == {name: str(defaults[name]) or "empty" for name in names}
+
+
+def test_every_setting_comes_from_the_environment_variable_of_its_name(monkeypatch):
+    names = settings_of_people()
+    for name in names:
+        monkeypatch.setenv(name, f"value of {name}")
+    values = runpy.run_path(str(SETTINGS))
+
+    assert {name: values[name] for name in names} == {name: f"value of {name}" for name in names}
+
+
+def test_every_setting_has_unit_and_meaning():
+    assert all(len(row) == 4 and all(row) for row in rows("docs/settings.md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_only_existing_settings_are_named(page):
+    """A name in capitals in the manual is a setting, a fault, or the environment of the tests."""
+    known = {name for name in runpy.run_path(str(SETTINGS)) if name.isupper()}
+    known |= {fault.name for fault in Fault}
+    known |= {"PYTHON", "MIN_CLONE_TEXT", "SMARTCRAWL_REQUIRE_SERVERS", "SMARTCRAWL_TEST_CACHE"}
+    levels = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
+    named = {code for code in _CODE.findall(read(page)) if re.fullmatch(r"[A-Z][A-Z_]{3,}", code)}
+
+    assert named <= known | levels
+
+
+# Commands
+
+
+def parsers():
+    """Return the argument parser of each command, by the command's name."""
+    found = {}
+    for module in pkgutil.iter_modules(commands.__path__):
+        kind = getattr(import_module(f"smartcrawl.commands.{module.name}"), "Command", None)
+        if kind is not None:
+            command = kind()
+            command.settings = Settings()
+            found[module.name] = parser = ArgumentParser(prog=module.name)
+            command.add_options(parser)
+    return found
+
+
+def options(parser, *, shared):
+    """Return the options of a parser: those of every command, or its own."""
+    common = {
+        option
+        for group in parser._action_groups
+        if group.title == "Global Options"
+        for action in group._group_actions
+        for option in action.option_strings
+    } | {"-h", "--help"}
+    every = {option for action in parser._actions for option in action.option_strings}
+    return common if shared else every - common
+
+
+def told_options(heading):
+    return {
+        option
+        for row in rows("docs/cli.md", heading)
+        for code in _CODE.findall(row[0])
+        for option in _OPTION.findall(code)
+    }
+
+
+def test_every_command_has_a_section_and_no_other():
+    told = re.findall(r"^## `scrapy (\w+)`$", read("docs/cli.md"), re.MULTILINE)
+
+    assert sorted(told) == sorted(parsers())
+
+
+@pytest.mark.parametrize("name", sorted(parsers()))
+def test_every_option_is_documented_and_no_other(name):
+    parser = parsers()[name]
+
+    assert told_options(f"scrapy {name}") == options(parser, shared=False)
+    assert told_options(SHARED) == options(parser, shared=True)
+
+
+@pytest.mark.parametrize("name", sorted(parsers()))
+def test_every_format_is_documented(name):
+    choices = {a.dest: a.choices for a in parsers()[name]._actions}.get("format") or ()
+    text = " ".join(cell for row in rows("docs/cli.md", f"scrapy {name}") for cell in row)
+
+    assert all(re.search(rf"`(--format )?{choice}`", text) for choice in choices)
+
+
+def test_every_argument_of_the_spider_is_documented_and_no_other():
+    told = [code for code in codes("docs/cli.md", "scrapy crawl") if code.startswith("-a ")]
+    names = [code.removeprefix("-a ").partition("=")[0] for code in told]
+
+    assert [name for name in names if name != "NAME"] == list(ARGUMENTS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+def test_every_exit_status_is_documented(page):
+    heading = "Exit status" if page == "README.md" else "Exit statuses"
+    told = [int(row[0]) for row in rows(page, heading)[1:]]
+
+    assert told == sorted({crawl.COMPLETE, crawl.FAILED, crawl.INCOMPLETE, crawl.HELD, 2})
+
+
+def test_every_script_is_documented_and_no_other():
+    told = {code.split()[0] for code in codes("docs/cli.md", "Scripts")}
+    files = {f"script/{path.name}" for path in (ROOT / "script").iterdir() if path.is_file()}
+
+    assert told == files
+
+
+# Keys and words
+
+
+def test_every_key_is_documented_in_its_order_and_no_other():
+    hit = Hit("", "", "", "", "", 0.0, "", "", lost=False, last_checked=None, last_changed=None)
+
+    assert keys("search") == list(search._as_json(hit))
+    assert keys("registry") == list(RECORD_KEYS)
+    assert keys("runs") == list(RUN_KEYS)
+
+
+def keys(name):
+    found = rows("docs/cli.md", f"scrapy {name}")
+    start = next(place for place, row in enumerate(found) if row[0] == "key")
+    return [row[0].strip("`") for row in found[start + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("heading", "words"),
+    [
+        ("Status", [status.word for status in Status]),
+        ("Last outcome", [word.word for word in Word]),
+        ("State of a run", [state.word for state in RunState]),
+        ("Extended status", [fault.name for fault in Fault]),
+    ],
+)
+def test_the_glossary_has_every_word_and_no_other(heading, words):
+    column = 1 if heading == "Extended status" else 0
+    told = [row[column].strip("`") for row in rows("docs/glossary.md", heading)[1:]]
+
+    assert sorted(told) == sorted(words)
+
+
+def test_the_glossary_has_the_number_of_every_fault():
+    told = {
+        row[1].strip("`"): int(row[0]) for row in rows("docs/glossary.md", "Extended status")[1:]
+    }
+
+    assert told == {fault.name: int(fault) for fault in Fault}
+
+
+def test_the_glossary_names_every_action_and_standing():
+    text = read("docs/glossary.md")
+
+    assert all(f"*{word}*" in text for word in [*Action, *(s.name.lower() for s in Standing)])
+
+
+def test_every_outcome_has_a_row_in_the_decisions():
+    """The glossary refers to them; tests/rules compares the cells."""
+    assert {row[0] for row in rows("docs/decisions.md", "One visit")[1:]} == set(Outcome)
+
+
+# Files
+
+
+def test_every_picture_and_page_is_linked_from_the_readme_or_a_page_below():
+    linked = {
+        (ROOT / page).parent.joinpath(link.partition("#")[0]).resolve()
+        for page in PAGES
+        for link in _LINK.findall(read(page))
+        if "://" not in link
+    }
+    files = {path.resolve() for path in (ROOT / "docs").rglob("*") if path.is_file()}
+
+    assert files <= linked
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_to_files_and_headings(page):
+    broken = []
+    for link in _LINK.findall(read(page)):
+        if "://" in link:
+            continue
+        path, _, fragment = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        if not target.exists() or (fragment and fragment not in anchors(target)):
+            broken.append(link)
+
+    assert not broken
+
+
+def anchors(page):
+    """Return the fragments that the headings of a page can be reached by."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def text_files():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode:
+        pytest.skip("this is no git checkout, so there is no list of its files")
+    for name in sorted(filter(None, listed.stdout.decode().split("\0"))):
+        path = ROOT / name
+        if name.startswith("tests/data/") or not path.is_file():
+            continue  # other people's data is kept as it is
+        try:
+            yield name, path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def test_no_file_names_a_folder_of_one_machine():
+    places = "|".join(("work", "root", "tmp", "home"))
+    machine = re.compile(rf"(?<![\w./$}}])/(?:{places})/[\w.-]")
+    found = [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in text_files()
+        for number, line in enumerate(text.splitlines(), 1)
+        if machine.search(line)
+    ]
+
+    assert not found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_in_pages_names_existing_files(page):
+    """Paths of the project between backticks exist, so that nobody looks for a file in vain."""
+    known = ("script/", "smartcrawl/", "tests/", "docs/", "bench/")
+    codes = [code for code in _CODE.findall(read(page)) if code.startswith(known)]
+    named = {code.split()[0] if code.startswith("script/") else code for code in codes}
+    named = {name for name in named if re.fullmatch(r"[\w./-]+", name)}
+
+    assert not [name for name in named if not (ROOT / name).exists()]
