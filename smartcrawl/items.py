@@ -16,7 +16,7 @@ class Link(NamedTuple):
 
     ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
     ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``. ``nofollow`` is
-    true    for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document.
+    true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document.
     """
 
     url: str

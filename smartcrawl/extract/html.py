@@ -8,11 +8,12 @@ from typing import Final
 
 from smartcrawl.extract.charset import decode
 from smartcrawl.extract.language import SAMPLE, language
-from smartcrawl.extract.links import MAX_LINKS, base_url, join, resolve
+from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
 from smartcrawl.extract.reader import Seen, read
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
 from smartcrawl.items import Document, Section
+from smartcrawl.urls import join
 
 __all__ = [
     "HTML_TYPES",

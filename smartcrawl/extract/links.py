@@ -10,6 +10,7 @@ from typing import Final
 import can_ada
 
 from smartcrawl.items import Link
+from smartcrawl.urls import join
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
 
@@ -49,26 +50,6 @@ def base_url(url: str, href: str | None = None) -> can_ada.URL:
             base = inner if str(inner).startswith(_HTTP) else base
     base.username = base.password = base.hash = ""
     return base
-
-
-def join(base: can_ada.URL, href: str) -> str | None:
-    """Return ``href`` as an absolute URL without fragment and credentials.
-
-    None if it is nonsense or leads elsewhere than http(s).
-
-    Source: RD-15; URL Standard, section 4.4.
-    """
-    try:
-        joined = base + href.partition("#")[0]
-    except ValueError:
-        return None
-    url = str(joined)
-    if not url.startswith(_HTTP):
-        return None
-    if "@" in url and joined.has_credentials():
-        joined.username = joined.password = ""
-        return str(joined)
-    return url
 
 
 def resolve(

@@ -85,19 +85,23 @@ def _lines(tokens: Iterable[str]) -> str:
         text = " ".join(part.strip("\0 \t\r\n\f") for part in text.split(CELL))
     if ROW in text:
         text = text.replace(ROW, BREAK)
-    lines = [block.strip(" ") for block in _collapse(text).split(BREAK)]
+    lines = _collapse(text)
     if _SPACE in text or _TAB in text or _NEWLINE in text:
         lines = [_laid_out(text) for text in lines]
     return "\n".join(filter(None, lines))
 
 
-def _collapse(text: str) -> str:
-    """Make all white space single spaces, three times as fast as by splitting into words."""
+def _collapse(text: str) -> list[str]:
+    """Return the blocks of ``text`` with single spaces.
+
+    Splitting every block into words would cost twice as much; most have single spaces already.
+    """
     for white in _WHITE if text.isascii() else _WHITE + _WIDE:
         text = text.replace(white, " ")
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text
+    return [
+        " ".join(block.split()) if "  " in block else block.strip(" ")
+        for block in text.split(BREAK)
+    ]
 
 
 def _laid_out(text: str) -> str:

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.items import HostTally, Link
+from smartcrawl.items import Batch, HostTally, Link
 from smartcrawl.registry import runs
+from smartcrawl.registry.database import transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_document, unpack_links
 from smartcrawl.rules.model import Outcome, Standing, Status, Word
 from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound
@@ -329,12 +330,8 @@ def test_targets_are_filtered_anew_without_touching_the_raw_links(desk: Desk):
     desk.index(A, "words", links=links, targets=[7], scope=1)
     batch_links = desk.rows("SELECT raw, count FROM links")
 
-    with desk.connection:
-        commit = desk.commit()
-        batch = __import__("smartcrawl.items", fromlist=["Batch"]).Batch(
-            retargeted=[(1, 2, pack_numbers([8, 9]))]
-        )
-        commit.write(batch, NOW)
+    with transaction(desk.connection):
+        desk.commit().write(Batch(retargeted=[(1, 2, pack_numbers([8, 9]))]), NOW)
 
     assert desk.rows("SELECT scope, targets FROM links") == [(2, pack_numbers([8, 9]))]
     assert desk.rows("SELECT raw, count FROM links") == batch_links

@@ -120,17 +120,17 @@ def test_the_last_complete_run_is_told_and_incomplete_ones_are_not(desk: Desk):
     assert desk.open().last_complete == 1
 
 
-@pytest.mark.covers("RP-10")
 def test_a_process_that_is_killed_leaves_an_open_run_with_what_it_committed(file: Path):
     code = """
 import os, signal, sys
 from pathlib import Path
+from smartcrawl.items import Batch
 from tests.registry.build import Desk
 desk = Desk(Path(sys.argv[1]))
 desk.open()
 desk.index("http://a.example/", "committed")
 desk.connection.execute("BEGIN IMMEDIATE")
-desk.commit().write(__import__("smartcrawl.items").items.Batch(reached={1: 5}), 0)
+desk.commit().write(Batch(reached={1: 5}), 0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     file.parent.mkdir()
@@ -271,7 +271,7 @@ def words(desk: Desk) -> dict[str, str | None]:
     return {url.rpartition("/")[2]: code and Word(code).word for url, code in rows}
 
 
-@pytest.mark.covers("R4-07", "M-05")
+@pytest.mark.covers("R4-08", "R4-09")
 def test_each_record_gets_its_word_when_the_run_is_settled(desk: Desk):
     """Only what is held becomes an orphan; what was reached and not asked is skipped."""
     base = "http://a.example/"

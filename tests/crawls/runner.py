@@ -1,0 +1,138 @@
+"""`scrapy crawl`, with something arranged inside its process: python -m tests.crawls.runner …
+
+    kill N            die by SIGKILL at the N-th place (0: never; the number of places is printed)
+    full PAGES        the registry's file may grow by that many pages only
+    objects           count what the collector would have to find
+
+The rest of the line are arguments of scrapy. Places are before and after the begin, and before and
+after the commit, of every transaction.
+"""
+
+import gc
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+_BATCH = 5  #: visits, so that a small site has many transactions
+
+
+class Places:
+    """Counts the places that a process passes, and ends it at one of them."""
+
+    def __init__(self, last: int) -> None:
+        self.passed = 0
+        self._last = last
+        self._lock = threading.Lock()
+
+    def step(self) -> None:
+        with self._lock:
+            self.passed += 1
+            if self.passed == self._last:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _replaced(name: str, old: object, new: object) -> None:
+    """Put `new` in the place of a function that modules have imported by name."""
+    found = [
+        module
+        for key, module in list(sys.modules.items())
+        if key.startswith("smartcrawl") and getattr(module, name, None) is old
+    ]
+    assert len(found) > 1, f"{name} is imported by nobody: has it moved?"
+    for module in found:
+        setattr(module, name, new)
+
+
+def kill(number: str) -> None:
+    from smartcrawl.items import Batch
+    from smartcrawl.registry import database
+
+    places = Places(int(number))
+
+    @contextmanager
+    def transaction(connection: apsw.Connection) -> Iterator[None]:
+        places.step()
+        connection.execute("BEGIN IMMEDIATE")
+        places.step()
+        try:
+            yield
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        places.step()
+        connection.execute("COMMIT")
+        places.step()
+
+    Batch.MAX_VISITS = Batch.MAX_TOUCHED = _BATCH
+    _replaced("transaction", database.transaction, transaction)
+    if places._last == 0:
+        _at_exit(lambda: print(f"places: {places.passed}"))
+
+
+def full(pages: str) -> None:
+    from smartcrawl.registry import database
+
+    real = database.connect
+
+    def connect(*args: Any, **kwargs: Any) -> apsw.Connection:
+        connection = real(*args, **kwargs)
+        if connection.pragma("page_count") > 1:  # not before its tables are made
+            connection.pragma("max_page_count", connection.pragma("page_count") + int(pages))
+        return connection
+
+    _replaced("connect", real, connect)
+
+
+def objects() -> None:
+    from lxml.etree import _Element
+    from parsel import Selector
+    from scrapy import Request
+    from scrapy.http import Response
+
+    gc.disable()
+
+    def told() -> None:
+        kinds = (Selector, Response, Request, _Element)
+        counts = Counter(
+            kind.__name__ for item in gc.get_objects() for kind in kinds if isinstance(item, kind)
+        )
+        print("alive:", *(f"{kind.__name__}={counts[kind.__name__]}" for kind in kinds))
+
+    _at_exit(told)
+
+
+def _at_exit(tell: Any) -> None:
+    """Call `tell` when the last crawl is over, in the crawling process."""
+    from smartcrawl.commands import crawl
+
+    real = crawl.print_summary
+
+    def print_summary(*args: Any) -> None:
+        real(*args)
+        tell()
+
+    crawl.print_summary = print_summary
+
+
+def main() -> None:
+    from importlib import import_module
+
+    for name in ("commands.crawl", "scheduler", "pipelines", "extensions", "middlewares"):
+        import_module(f"smartcrawl.{name}")
+    what, *rest = sys.argv[1:]
+    if what == "objects":
+        objects()
+    else:
+        {"kill": kill, "full": full}[what](rest.pop(0))
+    import_module("scrapy.cmdline").execute(["scrapy", *rest])
+
+
+if __name__ == "__main__":
+    main()
