@@ -50,7 +50,7 @@ class RegistryCommand(ScrapyCommand):
                     f"there is no registry at {options.registry} yet: crawl something first, such"
                     " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR="
                 )
-            connection = report_connection(options.registry)
+            connection = report_connection(options.registry, options.trackers)
             sources = sources_named(connection, opts.source)
             if sources is None:
                 known = ", ".join(sources_named_all(connection)) or "none"

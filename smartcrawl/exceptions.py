@@ -49,4 +49,8 @@ class RobotsDisallowedError(SmartcrawlError):
 
 
 class RobotsUnknownError(SmartcrawlError):
-    """The rules of a host could not be had: its pages are unreachable, not excluded."""
+    """The rules of a host could not be had, so none of its pages is asked."""
+
+    def __init__(self, message: str, fault: int) -> None:
+        super().__init__(message)
+        self.fault = fault  #: extended status (rules.model.Fault)

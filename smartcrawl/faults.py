@@ -13,11 +13,11 @@ from scrapy.exceptions import (
 )
 
 from smartcrawl.exceptions import RobotsUnknownError
+from smartcrawl.network import refused_address
 from smartcrawl.rules.model import Fault
 
 #: What it means that nobody answered; the first class that fits counts.
 FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
-    (RobotsUnknownError, Fault.ROBOTS_UNKNOWN),
     (CannotResolveHostError, Fault.DNS),
     (DownloadConnectionRefusedError, Fault.REFUSED),
     (DownloadTimeoutError, Fault.TIME_OUT),
@@ -48,23 +48,29 @@ MESSAGES: Final = {
 }
 
 
-def fault_of(error: BaseException) -> Fault:
-    """Return the extended status of a failed download."""
+def told(error: BaseException, url: str) -> tuple[Fault, str]:
+    """Return the extended status of a failed download, and what may be done about it.
+
+    The message has at most 1,024 characters.
+    """
+    if isinstance(error, RobotsUnknownError):
+        return Fault(error.fault), str(error)[:1024]
+    fault, detail = _fault_of(error), str(error).strip("<>[] ") or type(error).__name__
+    if fault is Fault.DNS and (address := refused_address(url)) is not None:
+        fault, detail = Fault.ADDRESS_REFUSED, address
+    message = MESSAGES.get(fault)
+    if message is None or fault is Fault.BAD_RESPONSE:
+        return fault, (message or detail)[:1024]
+    return fault, f"{message} ({detail})"[:1024]
+
+
+def _fault_of(error: BaseException) -> Fault:
     for kind, fault in FAULTS:
         if isinstance(error, kind):
             return fault
     reasons: Any = getattr(error.__cause__, "reasons", None) or ()
     for reason in reasons:
-        fault_ = REASONS.get(type(reason.value).__name__)
-        if fault_ is not None:
-            return fault_
+        inner = REASONS.get(type(reason.value).__name__)
+        if inner is not None:
+            return inner
     return Fault.NETWORK
-
-
-def described(error: BaseException, fault: Fault, detail: str | None = None) -> str:
-    """Return what went wrong and what may be done about it, at most 1,024 characters."""
-    message = MESSAGES.get(fault)
-    told = detail or str(error).strip("<>[] ") or type(error).__name__
-    if message is None or fault is Fault.BAD_RESPONSE:
-        return (message or told)[:1024]
-    return f"{message} ({told})"[:1024]

@@ -133,6 +133,9 @@ class Frontier:
         """Offer numbers at a depth; return those that are news: unreached, or now shallower."""
         reached, byte = self.reached, min(depth, DEEPEST)
         news = [number for number in numbers if reached[number] > byte]
+        if depth >= DEEPEST:
+            deep = self._deep
+            news += [n for n in numbers if reached[n] == DEEPEST and deep.get(n, DEEPEST) > depth]
         for number in news:
             if reached[number] == UNREACHED:
                 self._inbox.put(number)
@@ -142,6 +145,8 @@ class Frontier:
             reached[number] = byte
             if depth >= DEEPEST:
                 self._deep[number] = depth
+            else:
+                self._deep.pop(number, None)
         return news
 
     def next(self, free: Callable[[str], bool]) -> Page | None:

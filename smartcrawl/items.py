@@ -86,6 +86,7 @@ class Page:
     content: int | None = None  #: content.no
     content_length: int = 0  #: bytes on the wire of the body that is held
     configuration: int = 0  #: fingerprint.no of its extraction
+    noted: bool = False  #: whether its record carries a message or a redirect's target
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     targets: bytes | None = None  #: packed uint32 numbers; None without stored links
     raw: bytes | None = None  #: packed raw links, read when ``targets`` are of another scope

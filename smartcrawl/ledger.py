@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from smartcrawl.items import Address, Batch, HostTally, Visit
 from smartcrawl.registry.sqlite import Writer, Written
-from smartcrawl.rules.model import Action, Outcome, Status
+from smartcrawl.rules.model import Action, Outcome, Standing, Status
 
 _SETTLED = (Status.INDEXED, Status.CRAWLED)
 
@@ -72,6 +72,7 @@ class Ledger:
             visit.outcome is Outcome.NOT_MODIFIED
             and visit.action is Action.TOUCH
             and page.status in _SETTLED
+            and (not page.noted or page.standing is Standing.LINKS)  # there it says why
             and visit.etag == page.etag
             and visit.last_modified == page.last_modified
             and visit.url == page.url

@@ -19,9 +19,10 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.exceptions import RobotsDisallowedError, RobotsUnknownError
-from smartcrawl.faults import described, fault_of
+from smartcrawl.faults import told
 from smartcrawl.items import Attempt
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, conditional_headers
+from smartcrawl.rules.model import Fault
 from smartcrawl.run import Run, run_of
 from smartcrawl.urls import join
 
@@ -85,6 +86,7 @@ class Rules:
 
     parser: Protego | None  #: None: everything is allowed
     unknown: str | None  #: why the rules could not be had
+    fault: Fault  #: of a page whose rules are unknown
     fetched_at: float  #: monotonic seconds
 
 
@@ -125,7 +127,9 @@ class RobotsMiddleware:
         if rules is None or (self._ttl and time.monotonic() - rules.fetched_at > self._ttl):
             rules = await self._ask(origin)
         if rules.unknown is not None:
-            raise RobotsUnknownError(f"{origin}/robots.txt could not be read: {rules.unknown}")
+            raise RobotsUnknownError(
+                f"{origin}/robots.txt could not be read: {rules.unknown}", rules.fault
+            )
         if rules.parser is not None and not rules.parser.can_fetch(request.url, self._user_agent):
             raise RobotsDisallowedError(f"disallowed by {origin}/robots.txt")
 
@@ -139,7 +143,7 @@ class RobotsMiddleware:
 
     async def _fetch(self, origin: str) -> Rules:
         url = f"{origin}/robots.txt"
-        parser, unknown = None, None
+        parser, unknown, fault = None, None, Fault.ROBOTS_UNKNOWN
         try:
             for _ in range(MAX_REDIRECTS + 1):
                 request = Request(
@@ -152,7 +156,9 @@ class RobotsMiddleware:
                     break
                 url = target
         except Exception as error:  # noqa: BLE001  # whatever failed, the rules are unknown
-            unknown = described(error, fault_of(error))
+            fault, unknown = told(error, url)
+            if fault is not Fault.ADDRESS_REFUSED:
+                fault = Fault.ROBOTS_UNKNOWN
         else:
             if 200 <= response.status < 300:
                 parser = Protego.parse(response.body.decode("utf-8-sig", "replace"))
@@ -164,7 +170,7 @@ class RobotsMiddleware:
             logger.warning(
                 "robots.txt unknown: no page of this host is asked: %s (%s)", unknown, url
             )
-        rules = self._rules[origin] = Rules(parser, unknown, time.monotonic())
+        rules = self._rules[origin] = Rules(parser, unknown, fault, time.monotonic())
         return rules
 
 

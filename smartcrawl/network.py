@@ -17,6 +17,7 @@ from ipaddress import (
 )
 from typing import Any, Self
 
+import can_ada
 from scrapy.crawler import Crawler
 from scrapy.resolver import CachingHostnameResolver
 from twisted.internet.base import ReactorBase
@@ -165,10 +166,17 @@ class _Filter:
         if self._resolver.guard.allows(address.host, host=self._host, port=self._port):
             self._receiver.addressResolved(address)
         else:
-            self._resolver.refused[self._host] = address.host
+            self._resolver.refused[self._host.lower().strip("[]")] = address.host
 
     def resolutionComplete(self) -> None:
         self._receiver.resolutionComplete()
+
+
+def refused_address(url: str) -> str | None:
+    """Return the address that the host of ``url`` resolved to and that the guard refused."""
+    resolver = installed_resolver()
+    host = can_ada.parse(url).hostname.strip("[]")
+    return resolver.refused.get(host) if resolver is not None else None
 
 
 def installed_resolver() -> GuardedResolver | None:

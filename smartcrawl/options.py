@@ -26,6 +26,13 @@ SCRAPY_LIMITS = {
     "AUTOTHROTTLE_MAX_DELAY": 0,
     "AUTOTHROTTLE_TARGET_CONCURRENCY": 0.001,
 }
+#: Those of them that Scrapy takes as whole numbers.
+SCRAPY_WHOLE = (
+    "CONCURRENT_REQUESTS",
+    "CONCURRENT_REQUESTS_PER_DOMAIN",
+    "DOWNLOAD_MAXSIZE",
+    "RETRY_TIMES",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,8 @@ class Options:
         """
         for name, least in SCRAPY_LIMITS.items():
             _number(settings, name, least=least)
-        for name in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN", "RETRY_TIMES"):
-            _whole(settings, name)
+        for name in SCRAPY_WHOLE:
+            _whole(settings, name, least=int(SCRAPY_LIMITS[name]))
         for name in ("ROBOTSTXT_OBEY", "AUTOTHROTTLE_ENABLED"):
             _one_of(settings, name, "true", "false", "1", "0")
         _one_of(settings, "LOG_LEVEL", "debug", "info", "warning", "error", "critical")
@@ -119,7 +126,8 @@ def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path:
         return data_dir / "registry.db"
     if not url.startswith("sqlite:///") or url == "sqlite:///":
         raise SettingError(
-            f"REGISTRY_URL is {url.split('@')[-1]!r}: this version keeps its registry in SQLite;"
+            f"REGISTRY_URL is '{url.partition(':')[0]}:…': this version keeps its registry in"
+            " SQLite;"
             " write sqlite:///PATH (four slashes for an absolute path), or leave it empty"
             " for registry.db in DATA_DIR"
         )
@@ -143,11 +151,13 @@ def _number(
 def _whole(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
     try:
         number = _number(settings, name, least=least)
-        return int(str(settings[name])) if number != int(number) else int(number)
-    except (SettingError, ValueError):
+    except SettingError:
+        number = 0.5
+    if not number.is_integer():
         raise SettingError(
             f"{name} is {settings[name]!r}: it takes a whole number of at least {least}"
-        ) from None
+        )
+    return int(number)
 
 
 def _one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:

@@ -15,7 +15,7 @@ class Sink(Protocol):
         """Write the chunks of a content row that has none."""
 
     def remove(self, content: int) -> None:
-        """Remove the chunks of a content row, before anything that is put."""
+        """Remove the chunks of a content row; what is put after this call stays."""
 
     def flush(self) -> None:
         """Write what was put and removed since the last call; the last step of a batch."""

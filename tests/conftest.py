@@ -20,6 +20,16 @@ def pytest_report_header() -> str:
     return f"kill places: KILL_SEED={os.environ['KILL_SEED']}"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long forms out unless -m names them."""
+    if "slow" in config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
     """A web site on loopback, without pages."""

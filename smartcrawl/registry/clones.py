@@ -30,9 +30,10 @@ UPDATE record SET duplicate_of = CASE WHEN m.original = record.no THEN NULL ELSE
  WHERE m.no = record.no
    AND record.duplicate_of IS NOT CASE WHEN m.original = record.no THEN NULL ELSE m.original END
 """
-#: Whoever joins a content that is held starts as a clone; a content without clones is settled.
+#: A content that one page holds has nothing to elect, unless that page was a clone.
 _WITH_CLONES = """
-SELECT DISTINCT content FROM record WHERE content IN carray(?) AND duplicate_of IS NOT NULL
+SELECT content FROM record WHERE content IN carray(?)
+ GROUP BY content HAVING count(*) > 1 OR max(duplicate_of) IS NOT NULL
 """
 _GROUPS_OF_RUN = """
 SELECT content FROM record WHERE content IS NOT NULL GROUP BY content

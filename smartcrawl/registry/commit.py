@@ -10,12 +10,13 @@ import apsw
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch, Visit
 from smartcrawl.ports import Sink
-from smartcrawl.registry.clones import elect
+from smartcrawl.registry.clones import MIN_CLONE_TEXT, elect
 from smartcrawl.registry.pack import pack_document
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
+from smartcrawl.urls import display
 
-_HOST = "INSERT INTO host (name) VALUES (?) ON CONFLICT (name) DO NOTHING"
+_HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _HOST_TALLY = """
 UPDATE host SET pages_crawled = pages_crawled + :crawled, pages_failed = pages_failed + :failed,
        bytes_downloaded = bytes_downloaded + :bytes, response_ms = response_ms + :response_ms,
@@ -83,7 +84,9 @@ UPDATE record
 """
 #: A newcomer to a group that has an original starts as its clone; elect() has the last word.
 _ORIGINAL = """
-SELECT no FROM record WHERE content = ? AND duplicate_of IS NULL AND no <> ? LIMIT 1
+SELECT r.no FROM record r JOIN content c ON c.no = r.content
+ WHERE r.content = :content AND r.duplicate_of IS NULL AND r.no <> :no
+   AND (c.text_length >= :least OR (c.text_length > 0 AND r.body_hash = :body_hash)) LIMIT 1
 """
 _LISTED = """
 UPDATE record
@@ -97,7 +100,8 @@ UPDATE record
 """
 _RENEWED = """
 UPDATE record
-   SET etag = :etag, last_modified = :last_modified, error_message = NULL,
+   SET etag = :etag, last_modified = :last_modified,
+       error_message = CASE WHEN :keep_message THEN error_message END,
        redirect_target = NULL, redirect_no = NULL,
        body_hash = coalesce(:body_hash, body_hash),
        content_length = coalesce(:content_length, content_length),
@@ -143,6 +147,12 @@ _CLEARS_COUNTS = frozenset(
         Outcome.REDIRECT,
     }
 )
+
+
+def _displayed(host: str) -> str | None:
+    """Return a host in Unicode, or None when that is no other spelling (R0-19)."""
+    shown = display(f"http://{host}").removeprefix("http://")
+    return shown if shown != host else None
 
 
 class Commit:
@@ -196,7 +206,7 @@ class Commit:
 
     def _write_hosts(self, batch: Batch, now: int) -> None:
         names = {address.host for address in batch.addresses} | batch.hosts.keys()
-        self._connection.executemany(_HOST, [(name,) for name in sorted(names)])
+        self._connection.executemany(_HOST, [(name, _displayed(name)) for name in sorted(names)])
         for name, tally in batch.hosts.items():
             values = {
                 "name": name,
@@ -276,6 +286,8 @@ class Commit:
                 self._connection.execute(_LISTED, self._fields(visit, now))
             case Action.TOUCH:
                 self._connection.execute(_RENEWED, self._renewal(visit))
+                if page.content is not None and visit.body_hash not in (None, page.body_hash):
+                    changed.add(page.content)  # short pages are clones by their bytes
             case Action.NOTE | Action.HOLD:
                 redirect = visit.targets and outcome is Outcome.REDIRECT
                 number = array("I", visit.targets)[0] if redirect else None
@@ -304,9 +316,10 @@ class Commit:
         }
 
     def _renewal(self, visit: Visit) -> dict[str, object]:
-        fresh = visit.outcome is Outcome.SAME
+        fresh, page = visit.outcome is Outcome.SAME, visit.page
         return {
-            "no": visit.page.no,
+            "no": page.no,
+            "keep_message": page.standing is Standing.LINKS and page.status is Status.CRAWLED,
             "etag": visit.etag,
             "last_modified": visit.last_modified,
             "body_hash": visit.body_hash,
@@ -323,7 +336,15 @@ class Commit:
             "run": self._run,
             "content": content,
             "same": same,
-            "clone_of": self._connection.execute(_ORIGINAL, (content, page.no)).get,
+            "clone_of": self._connection.execute(
+                _ORIGINAL,
+                {
+                    "content": content,
+                    "no": page.no,
+                    "least": MIN_CLONE_TEXT,
+                    "body_hash": visit.body_hash,
+                },
+            ).get,
         }
         self._connection.execute(_INDEXED, fields)
         if same:

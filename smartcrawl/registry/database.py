@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -13,6 +15,12 @@ from smartcrawl.exceptions import RegistryError, RegistryVersionError
 
 APPLICATION_ID = 0x736D6372  #: "smcr"
 BUSY_TIMEOUT = 30_000  #: milliseconds; writers hold the lock for tens of them
+
+_LOOK = """
+SELECT (SELECT application_id FROM pragma_application_id),
+       (SELECT user_version FROM pragma_user_version),
+       (SELECT count(*) FROM sqlite_schema)
+"""
 
 
 @contextmanager
@@ -46,7 +54,7 @@ def translated(path: Path, doing: str) -> Iterator[None]:
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
-    """Open one connection, durable and in WAL mode.
+    """Open one connection, durable; the file itself is not touched yet (see ``migrate``).
 
     Raises:
         RegistryError: the file cannot be opened; it is never recreated silently.
@@ -55,7 +63,6 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
     with translated(path, "open"):
         connection = apsw.Connection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_TIMEOUT)
-        connection.execute("PRAGMA journal_mode = wal").fetchall()
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA cache_size = -16000").fetchall()  # KiB, negative
         if readonly:
@@ -90,11 +97,9 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
         RegistryVersionError: the file was written by a newer version.
         RegistryError: the file is another program's.
     """
+    latest = migrations()[-1][0]
     with translated(path, "open"):
-        latest = migrations()[-1][0]
-        application = connection.pragma("application_id")
-        version = connection.pragma("user_version")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        application, version, tables = _looked_at(connection)
         if application != APPLICATION_ID and (application or version or tables):
             raise RegistryError(
                 f"{path} belongs to another program; name another DATA_DIR or REGISTRY_URL"
@@ -104,9 +109,29 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
                 f"{path} has schema version {version}, this smartcrawl knows up to {latest};"
                 " upgrade smartcrawl, or name another DATA_DIR"
             )
-        if version == latest:
+        if version < latest:
+            _switch_to_wal(connection)
+            _apply(connection)
+
+
+def _looked_at(connection: apsw.Connection) -> tuple[int, int, int]:
+    """Return (application id, schema version, number of tables), all of one moment."""
+    row: Any = connection.execute(_LOOK).fetchone()
+    return row[0], row[1], row[2]
+
+
+def _switch_to_wal(connection: apsw.Connection) -> None:
+    """Turn a new file to WAL mode; SQLite itself does not wait for a lock here."""
+    until = time.monotonic() + BUSY_TIMEOUT / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = wal").fetchall()
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
             return
-        _apply(connection)
 
 
 def _apply(connection: apsw.Connection) -> None:

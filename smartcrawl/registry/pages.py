@@ -14,7 +14,8 @@ from smartcrawl.rules.model import Standing, Status
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r.etag,
        r.last_modified, r.body_hash, r.content, coalesce(r.content_length, 0),
-       coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run
+       coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run,
+       r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
  WHERE r.no IN carray(?)
 """
@@ -65,6 +66,7 @@ class PageReader:
                 configuration=row[12],
                 scope=row[13],
                 targets=row[14],
+                noted=bool(row[16]),
             )
         return [found[number] for number in numbers if number in found]
 

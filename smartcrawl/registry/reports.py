@@ -81,7 +81,7 @@ def sources_named(connection: apsw.Connection, name: str | None) -> list[str] | 
     known = [known for (known,) in connection.execute(_SOURCES)]
     if name in known:
         return [name]
-    ports = [known for known in known if known.rpartition(":")[0] == name]
+    ports = [known for known in known if name and known.rpartition(":")[0] == name]
     return ports or None
 
 

@@ -49,7 +49,12 @@ UPDATE state SET outcome = :word
  WHERE reached_run < :run AND standing > 0
    AND reached_run IN (SELECT no FROM run WHERE source = :source)
 """
-_SKIPPED = "UPDATE state SET outcome = :word WHERE reached_run = :run AND visited_run < :run"
+#: Also what an interrupted run met first and nobody reached since: it has no word yet.
+_SKIPPED = """
+UPDATE state SET outcome = :word
+ WHERE (reached_run = :run AND visited_run < :run)
+    OR (outcome IS NULL AND reached_run IN (SELECT no FROM run WHERE source = :source))
+"""
 _COUNTS = """
 SELECT CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END,
        count(*)
@@ -197,7 +202,7 @@ def settle(connection: apsw.Connection, run: int, source: int) -> None:
     with transaction(connection):
         names = {"run": run, "source": source, "word": Word.ORPHANED}
         connection.execute(_ORPHANED, names)
-        connection.execute(_SKIPPED, {"run": run, "word": Word.SKIPPED})
+        connection.execute(_SKIPPED, names | {"word": Word.SKIPPED})
         settle_run(connection, run, source)
         counts = {Word(code).word: n for code, n in connection.execute(_COUNTS, (source,))}
         values = (RunState.SETTLED, json.dumps(counts), run, RunState.SEALED)

@@ -12,7 +12,7 @@ import apsw.ext
 from smartcrawl.registry.database import connect, migrate
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.reports import iso
-from smartcrawl.urls import normalize, url_hash
+from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, normalize, url_hash
 
 _LINKS = """
 SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r USING (no)
@@ -21,14 +21,14 @@ SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r US
 _MOST = 65_536  #: links of one page
 
 
-def report_connection(path: Path) -> apsw.Connection:
+def report_connection(path: Path, trackers: Trackers = DEFAULT_TRACKERS) -> apsw.Connection:
     """Open the registry for reading, with the virtual table ``outlinks`` (R2-53)."""
     opened = connect(path)
     migrate(opened, path)
     opened.close()
     connection = connect(path, readonly=True)
 
-    apsw.ext.make_virtual_module(connection, "outlinks", cast(Any, _Outlinks(connection)))
+    apsw.ext.make_virtual_module(connection, "outlinks", cast(Any, _Outlinks(connection, trackers)))
     return connection
 
 
@@ -46,8 +46,9 @@ class _Outlinks:
     )
     column_access = apsw.ext.VTColumnAccess.By_Index
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, trackers: Trackers) -> None:
         self._connection = connection
+        self._trackers = trackers
 
     def __call__(self, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
         row: Any  # apsw gives each column as any of SQLite's types
@@ -57,7 +58,7 @@ class _Outlinks:
                     row[0] * _MOST + place,
                     row[1],
                     link.url,
-                    url_hash(normalize(link.url)),
+                    url_hash(normalize(link.url, self._trackers)),
                     link.anchor,
                     link.type if link.type in ("redirect", "canonical") else "hyperlink",
                     iso(row[3]),

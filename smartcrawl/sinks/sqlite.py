@@ -45,6 +45,7 @@ SELECT hit.chunk, min(hit.rank) AS rank, r.url, o.name, c.title, c.language, c.d
   JOIN source o ON o.no = r.source
  GROUP BY r.no ORDER BY rank, length(r.url), r.url LIMIT :limit
 """
+_TOTAL = "SELECT count(*) FROM chunk_words WHERE chunk_words MATCH :query"
 _SNIPPETS = """
 SELECT rowid, highlight(chunk_words, 1, :open, :close),
        snippet(chunk_words, 2, :open, :close, ' … ', 32)
@@ -64,29 +65,30 @@ class EmbeddedIndex:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._removed: list[int] = []
-        self._added: list[tuple[int, str, list[Chunk]]] = []
+        self._removed: set[int] = set()
+        self._added: dict[int, tuple[str, list[Chunk]]] = {}
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Write the chunks of a content row that has none."""
-        self._added.append((content, title, list(chunks) or [Chunk((), "")]))
+        self._added[content] = (title, list(chunks) or [Chunk((), "")])
 
     def remove(self, content: int) -> None:
-        """Remove the chunks of a content row, before anything that is put."""
-        self._removed.append(content)
+        """Remove the chunks of a content row; what is put after this call stays."""
+        self._removed.add(content)
+        self._added.pop(content, None)
 
     def flush(self) -> None:
         """Write what was put and removed since the last call."""
-        removed, self._removed = self._removed, []
-        added, self._added = self._added, []
-        for content in removed:
+        removed, self._removed = self._removed, set()
+        added, self._added = self._added, {}
+        for content in sorted(removed):
             self._connection.execute(_REMOVE_WORDS, (content,))
             self._connection.execute(_REMOVE, (content,))
         if not added:
             return
         number = int(self._connection.execute(_NEXT).get)
         rows, words = [], []
-        for content, title, chunks in added:
+        for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):
                 headings = " > ".join(chunk.headings)
                 rows.append((number, content, position, title, headings, chunk.text))
@@ -124,7 +126,8 @@ def expression(query: str, *, every: bool) -> str:
     '"a" OR "OR"'
     """
     phrases = []
-    for quoted, word in _WORD.findall(query):
+    sayable = query.replace("\0", " ").encode("utf-8", "ignore").decode()
+    for quoted, word in _WORD.findall(sayable):
         parts = [quoted] if quoted else word.split('"')
         phrases += [f'"{part}"' for part in parts if any(c.isalnum() for c in part)]
     return (" " if every else " OR ").join(phrases)
@@ -147,13 +150,17 @@ def search(
         match = expression(query, every=every)
         if not match:
             return []
-        names = {
+        names: dict[str, Any] = {
             "query": match,
             "sources": json.dumps(list(sources)),
             "limit": limit,
             "pool": max(200, limit * _POOL),
         }
+        total: Any = connection.execute(_TOTAL, names).get
         rows = connection.execute(_SEARCH, names).fetchall()
+        while len(rows) < limit and names["pool"] < total:
+            names["pool"] *= 10  # pages of many chunks took the places of others
+            rows = connection.execute(_SEARCH, names).fetchall()
         if rows:
             return _hits(connection, match, rows, marks)
     return []

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import can_ada
 from scrapy import Request, Spider
 from twisted.python.failure import Failure
 
 from smartcrawl.exceptions import RobotsDisallowedError
-from smartcrawl.faults import described, fault_of
+from smartcrawl.faults import told
 from smartcrawl.items import Attempt, Visit
-from smartcrawl.network import installed_resolver
-from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.model import Outcome
 from smartcrawl.run import Run
-
-
-def _refused(url: str) -> str | None:
-    """Return the address that a host resolved to and that the guard refused."""
-    resolver = installed_resolver()
-    return resolver.refused.get(can_ada.parse(url).hostname) if resolver is not None else None
 
 
 class VisitSpider(Spider):
@@ -43,10 +35,6 @@ class VisitSpider(Spider):
         if isinstance(error, RobotsDisallowedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:
-            fault = fault_of(error)
-            address = _refused(request.url) if fault is Fault.DNS else None
-            if address is not None:
-                fault = Fault.ADDRESS_REFUSED
-            visit.outcome, visit.http_status = fault.outcome, int(fault)
-            visit.error = described(error, fault, address)
+            fault, message = told(error, request.url)
+            visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message
         yield visit

@@ -2,6 +2,7 @@
 
     kill N            die by SIGKILL at the N-th place (0: never; the number of places is printed)
     full PAGES        the registry's file may grow by that many pages only
+    locks             print for how many seconds each transaction held the write lock
     objects           count what the collector would have to find
 
 The rest of the line are arguments of scrapy. Places are before and after the begin, and before and
@@ -13,12 +14,22 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import apsw
+from lxml.etree import _Element
+from parsel import Selector
+from scrapy import Request
+from scrapy.cmdline import execute
+from scrapy.http import Response
+
+from smartcrawl.commands import crawl
+from smartcrawl.items import Batch
+from smartcrawl.registry import database
 
 _BATCH = 5  #: visits, so that a small site has many transactions
 
@@ -28,13 +39,13 @@ class Places:
 
     def __init__(self, last: int) -> None:
         self.passed = 0
-        self._last = last
+        self.last = last
         self._lock = threading.Lock()
 
     def step(self) -> None:
         with self._lock:
             self.passed += 1
-            if self.passed == self._last:
+            if self.passed == self.last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -51,9 +62,6 @@ def _replaced(name: str, old: object, new: object) -> None:
 
 
 def kill(number: str) -> None:
-    from smartcrawl.items import Batch
-    from smartcrawl.registry import database
-
     places = Places(int(number))
 
     @contextmanager
@@ -72,13 +80,26 @@ def kill(number: str) -> None:
 
     Batch.MAX_VISITS = Batch.MAX_TOUCHED = _BATCH
     _replaced("transaction", database.transaction, transaction)
-    if places._last == 0:
+    if places.last == 0:
         _at_exit(lambda: print(f"places: {places.passed}"))
 
 
-def full(pages: str) -> None:
-    from smartcrawl.registry import database
+def locks() -> None:
+    held: list[float] = []
 
+    @contextmanager
+    def transaction(connection: apsw.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        yield
+        connection.execute("COMMIT")
+        held.append(time.monotonic() - began)
+
+    _replaced("transaction", database.transaction, transaction)
+    _at_exit(lambda: print("held:", *(f"{seconds:.4f}" for seconds in held)))
+
+
+def full(pages: str) -> None:
     real = database.connect
 
     def connect(*args: Any, **kwargs: Any) -> apsw.Connection:
@@ -91,11 +112,6 @@ def full(pages: str) -> None:
 
 
 def objects() -> None:
-    from lxml.etree import _Element
-    from parsel import Selector
-    from scrapy import Request
-    from scrapy.http import Response
-
     gc.disable()
 
     def told() -> None:
@@ -110,8 +126,6 @@ def objects() -> None:
 
 def _at_exit(tell: Any) -> None:
     """Call `tell` when the last crawl is over, in the crawling process."""
-    from smartcrawl.commands import crawl
-
     real = crawl.print_summary
 
     def print_summary(*args: Any) -> None:
@@ -122,16 +136,19 @@ def _at_exit(tell: Any) -> None:
 
 
 def main() -> None:
-    from importlib import import_module
-
-    for name in ("commands.crawl", "scheduler", "pipelines", "extensions", "middlewares"):
-        import_module(f"smartcrawl.{name}")
     what, *rest = sys.argv[1:]
-    if what == "objects":
-        objects()
-    else:
-        {"kill": kill, "full": full}[what](rest.pop(0))
-    import_module("scrapy.cmdline").execute(["scrapy", *rest])
+    match what:
+        case "kill":
+            kill(rest.pop(0))
+        case "full":
+            full(rest.pop(0))
+        case "locks":
+            locks()
+        case "objects":
+            objects()
+        case _:
+            raise SystemExit(__doc__)
+    execute(["scrapy", *rest])
 
 
 if __name__ == "__main__":

@@ -18,17 +18,19 @@ from tests.crawls.commands import ROOT, Crawl
 from tests.site_server import Page, Site, html
 
 #: Issue 3, item 11.
-KEYS = (
-    "id, url, source, status, httpStatusCode, effectiveStatus, httpEtag, httpLastModified, "
-    "contentHash, textHash, bodyHash, lostCount, goneCount, orphanAge, depth, duplicateOf, "
-    "canonicalUrl, lastOutcome, reachedRun, visitedRun, firstSeen, lastChecked, lastChanged, "
-    "lastIndexed, nextCrawlAt, errorMessage"
-).split(", ")
-RUN_KEYS = (
-    "run, source, state, complete, reasons, startedAt, finishedAt, requests, conditionalRequests, "
-    "notModified, bytesDownloaded, bytesSaved, new, modified, unchanged, clone, redirected, "
-    "skipped, failed, lost, gone, excluded, orphaned, deleted"
-).split(", ")
+KEYS = [
+    "id", "url", "source", "status", "httpStatusCode", "effectiveStatus", "httpEtag",
+    "httpLastModified", "contentHash", "textHash", "bodyHash", "lostCount", "goneCount",
+    "orphanAge", "depth", "duplicateOf", "canonicalUrl", "lastOutcome", "reachedRun",
+    "visitedRun", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt",
+    "errorMessage",
+]  # fmt: skip
+RUN_KEYS = [
+    "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
+    "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "new", "modified",
+    "unchanged", "clone", "redirected", "skipped", "failed", "lost", "gone", "excluded",
+    "orphaned", "deleted",
+]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 
 

@@ -89,6 +89,23 @@ def test_without_resume_a_new_run_opens_and_the_old_one_is_interrupted(site: Sit
     assert crawl.counts_add_up()
 
 
+def test_a_forced_run_that_is_resumed_stays_forced(site: Site, crawl: Crawl):
+    slow_site(site)
+    crawl(site.url("/"))
+    site.clear()
+    with crawl.start(site.url("/"), force=1) as running:
+        wait_until(lambda: site.count("/5"), "some pages are asked")
+        os.kill(running.pid, signal.SIGTERM)
+        assert running.end().status == 3
+
+    crawl(site.url("/"), resume=1)
+
+    asked = [request for request in site.log if request.path != "/robots.txt"]
+    assert {request.path for request in asked} == set(site.pages)
+    assert {request.status for request in asked} == {200}
+    assert crawl.runs()[0]["unchanged"] == len(site.pages)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
 def test_a_signal_ends_the_run_in_order_and_it_can_be_resumed(
     site: Site, crawl: Crawl, number: signal.Signals

@@ -112,6 +112,19 @@ def test_rules_are_found_behind_a_redirect_and_403_means_that_there_are_none(
     assert crawl.outcomes() == {"/": "unchanged", "/no": "new", "/yes": "unchanged"}
 
 
+def test_a_hop_within_a_visit_obeys_the_rules_as_well(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = robots("User-agent: *\nDisallow: /dir/\n")
+    site.pages["/"] = html("Home", "/dir")
+    site.pages["/dir"] = Page(redirect="/dir/")
+    site.pages["/dir/"] = html("Forbidden", text="behind the hop")
+
+    crawl(site.url("/"))
+
+    assert site.count("/dir/") == 0
+    assert sorted(crawl.outcomes().values()) == ["excluded", "new"]
+    assert crawl.hits("behind") == []
+
+
 @pytest.mark.covers("R4-33", "M-02")
 def test_nofollow_links_and_pages_lead_nowhere_and_noindex_pages_are_never_shown(
     site: Site, crawl: Crawl

@@ -33,7 +33,7 @@ def document(text: str, title: str = "", **fields: object) -> Document:
 
 
 class Desk:
-    """One source in a registry, crawled by hand: `open()`, `visit(url, …)`, `write(…)`, `seal()`."""
+    """One source in a registry, crawled by hand: `open()`, `write(visit(url, …))`, `seal()`."""
 
     def __init__(self, path: Path | None = None, *, source: str = "docs") -> None:
         if path is None:

@@ -367,9 +367,13 @@ def test_a_reader_sees_the_last_commit_and_waits_for_nobody(file: Path):
 def test_a_transaction_that_fails_leaves_nothing(desk: Desk, error: BaseException):
     before = desk.rows("SELECT * FROM source")
 
-    with pytest.raises(type(error)), transaction(desk.connection):
-        desk.connection.execute("DELETE FROM source").fetchall()
-        raise error
+    def half() -> None:
+        with transaction(desk.connection):
+            desk.connection.execute("DELETE FROM source").fetchall()
+            raise error
+
+    with pytest.raises(type(error)):
+        half()
 
     assert desk.rows("SELECT * FROM source") == before
     assert not desk.connection.in_transaction

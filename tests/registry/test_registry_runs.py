@@ -148,6 +148,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 # Fencing
 
 
+@pytest.mark.covers("R0-11", "M-33")
 def test_the_same_visit_written_twice_is_stale_and_changes_nothing(desk: Desk):
     desk.index("http://a.example/", "before")
     desk.seal()
@@ -212,7 +213,9 @@ def test_a_closed_run_takes_no_batch(desk: Desk, end: str):
         runs.interrupt(desk.connection, 1, NOW, ["interrupted"])
     stored, row = desk.stored(), desk.rows("SELECT * FROM run")
 
-    with pytest.raises(RegistryError, match="run 1 was closed by somebody else .* start the crawl"):
+    with pytest.raises(
+        RegistryError, match=r"run 1 was closed by somebody else .* start the crawl"
+    ):
         desk.write(visit, addresses=[desk.address("http://a.example/new")])
 
     assert desk.stored() == stored
@@ -245,18 +248,20 @@ def test_a_settled_run_is_not_interrupted_any_more(desk: Desk):
     assert desk.open().interrupted is None
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="runs.open_run calls a sealed, unsettled run interrupted and leaves complete = 1",
-)
-def test_a_run_whose_process_died_between_seal_and_settle_does_not_end_as_both(desk: Desk):
-    """Interrupted is never complete (design.md 5): it is either settled later, or incomplete."""
-    desk.index("http://a.example/", "words")
-    runs.seal(desk.connection, 1, (), NOW)
+def test_a_run_whose_process_died_between_seal_and_settle_is_settled_by_the_next(desk: Desk):
+    """It was judged already: it ends complete, with its words and its counts."""
+    desk.index("http://a.example/held", "words")
+    desk.seal()
+    desk.open()
+    desk.index("http://a.example/new", "other words")
+    runs.seal(desk.connection, 2, (), NOW)
 
-    desk.open(now=LATER)
+    run = desk.open(now=LATER)
 
-    assert state(desk, 1)[:2] in [(RunState.SETTLED, 1), (RunState.INTERRUPTED, 0)]
+    assert (run.no, run.interrupted, run.last_complete) == (3, None, 2)
+    assert state(desk, 2) == (RunState.SETTLED, 1, "[]", NOW)
+    assert runs.result(desk.connection, 2).counts == {"orphaned": 1, "new": 1}
+    assert words(desk) == {"held": "orphaned", "new": "new"}
 
 
 def test_reasons_make_a_run_incomplete_and_are_reported(desk: Desk):

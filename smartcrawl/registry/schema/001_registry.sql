@@ -18,6 +18,7 @@ CREATE TABLE source (
 CREATE TABLE host (
     no                INTEGER PRIMARY KEY,
     name              TEXT NOT NULL UNIQUE,          -- host, or host:port beside 80 and 443
+    display           TEXT,                          -- in Unicode; NULL when it is the same
     pages_crawled     INTEGER NOT NULL DEFAULT 0,
     pages_failed      INTEGER NOT NULL DEFAULT 0,
     bytes_downloaded  INTEGER NOT NULL DEFAULT 0,

@@ -15,7 +15,9 @@ SELECT r.no, (
 --;
 CREATE VIEW received (no, last_modified) AS
 -- Last-Modified as ISO 8601; NULL when it is no IMF-fixdate.
-SELECT no, CASE WHEN length(last_modified) = 29 THEN
+SELECT no, CASE WHEN last_modified GLOB '[A-Z][a-z][a-z], [0-3][0-9] [A-Z][a-z][a-z] [0-9][0-9][0-9][0-9]'
+                                         || ' [0-2][0-9]:[0-5][0-9]:[0-6][0-9] GMT'
+             AND instr('JanFebMarAprMayJunJulAugSepOctNovDec', substr(last_modified, 9, 3)) % 3 = 1 THEN
     substr(last_modified, 13, 4) || '-'
     || printf('%02d', (instr('JanFebMarAprMayJunJulAugSepOctNovDec', substr(last_modified, 9, 3)) + 2) / 3)
     || '-' || substr(last_modified, 6, 2) || 'T' || substr(last_modified, 18, 8) || 'Z' END
@@ -28,7 +30,8 @@ SELECT h.name AS "PartitionKey",
        'url_' || k.row_key AS "id",
        'url' AS "type",
        coalesce(r.identity, r.url) AS "normalizedSource",
-       r.url AS "displaySource",
+       CASE WHEN h.display IS NULL THEN r.url
+            ELSE replace(r.url, '://' || h.name, '://' || h.display) END AS "displaySource",
        h.name AS "sourceHost",
        NULL AS "parentPageId",
        CASE s.status WHEN 0 THEN 'Pending' WHEN 1 THEN 'Crawled' WHEN 2 THEN 'Indexed'
@@ -47,11 +50,11 @@ SELECT h.name AS "PartitionKey",
        NULL AS "fileLastModified",
        NULL AS "fileLength",
        NULL AS "fileContentType",
-       'sha256:' || lower(hex(coalesce(c.content_hash, r.content_hash))) AS "contentHash",
-       'sha256:' || lower(hex(coalesce(c.text_hash, r.text_hash))) AS "textHash",
+       'sha256:' || nullif(lower(hex(coalesce(c.content_hash, r.content_hash))), '') AS "contentHash",
+       'sha256:' || nullif(lower(hex(coalesce(c.text_hash, r.text_hash))), '') AS "textHash",
        c.language AS "language",
        r.content_type AS "mimeType",
-       CASE WHEN c.no IS NULL THEN NULL ELSE 'page_' || lower(hex(coalesce(o.id, r.id))) END
+       CASE WHEN c.no IS NULL THEN NULL ELSE 'page_' || nullif(lower(hex(coalesce(o.id, r.id))), '') END
            AS "lastIndexedDocId",
        NULL AS "imageCount",
        strftime('%Y-%m-%dT%H:%M:%SZ', r.first_seen, 'unixepoch') AS "firstSeen",
@@ -71,13 +74,13 @@ SELECT h.name AS "PartitionKey",
   LEFT JOIN record o ON o.no = r.duplicate_of
 --;
 CREATE VIEW url_frontier AS
-SELECT lower(hex(r.id)) AS url_hash,
+SELECT nullif(lower(hex(r.id)), '') AS url_hash,
        r.url AS url,
        h.name AS domain,
        5 AS priority,
        s.depth AS depth,
        strftime('%Y-%m-%dT%H:%M:%SZ', r.first_seen, 'unixepoch') AS discovered_at,
-       lower(hex(p.id)) AS discovered_from,
+       nullif(lower(hex(p.id)), '') AS discovered_from,
        CASE s.status WHEN 0 THEN 'pending' WHEN 1 THEN 'completed' WHEN 2 THEN 'completed'
                      WHEN 4 THEN 'blocked' ELSE 'failed' END AS status,
        strftime('%Y-%m-%dT%H:%M:%SZ', s.last_checked, 'unixepoch') AS last_crawl_attempt,
@@ -91,7 +94,7 @@ SELECT lower(hex(r.id)) AS url_hash,
   LEFT JOIN record p ON p.no = r.discovered_from
 --;
 CREATE VIEW crawled_documents AS
-SELECT lower(hex(r.id)) AS url_hash,
+SELECT nullif(lower(hex(r.id)), '') AS url_hash,
        r.url AS url,
        h.name AS domain,
        s.effective_status AS http_status,
@@ -100,13 +103,13 @@ SELECT lower(hex(r.id)) AS url_hash,
        r.content_encoding AS content_encoding,
        r.etag AS etag,
        m.last_modified AS last_modified,
-       lower(hex(coalesce(c.content_hash, r.content_hash))) AS content_hash,
+       nullif(lower(hex(coalesce(c.content_hash, r.content_hash))), '') AS content_hash,
        NULL AS storage_path,
        strftime('%Y-%m-%dT%H:%M:%SZ', s.last_checked, 'unixepoch') AS crawled_at,
        c.title AS title,
        coalesce(l.count, 0) AS outlinks_count,
        r.duplicate_of IS NOT NULL AS is_duplicate,
-       lower(hex(o.id)) AS duplicate_of
+       nullif(lower(hex(o.id)), '') AS duplicate_of
   FROM record r
   JOIN state s USING (no)
   JOIN host h ON h.no = r.host
@@ -125,7 +128,7 @@ SELECT name AS domain,
        strftime('%Y-%m-%dT%H:%M:%SZ', last_crawled_at, 'unixepoch') AS last_crawled_at,
        CASE WHEN pages_crawled > 0 THEN response_ms / pages_crawled END AS avg_response_time_ms,
        strftime('%Y-%m-%dT%H:%M:%SZ', robots_fetched_at, 'unixepoch') AS robots_txt_fetched_at,
-       lower(hex(robots_hash)) AS robots_txt_hash,
+       nullif(lower(hex(robots_hash)), '') AS robots_txt_hash,
        crawl_delay_ms,
        CASE WHEN pages_crawled + pages_failed > 0
             THEN 1.0 * pages_failed / (pages_crawled + pages_failed) ELSE 0.0 END AS error_rate,
@@ -151,7 +154,7 @@ SELECT r.no AS id,
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
 --;
 CREATE VIEW documents AS
-SELECT k.no AS id,
+SELECT (r.no << 20) | k.position AS id,
        r.no AS page_id,
        k.text AS content,
        json_object('level', length(k.headings) - length(replace(k.headings, ' > ', '  ')) + 1,
@@ -170,7 +173,7 @@ SELECT r.url AS url,
             ELSE (s.http_status << 16) | s.effective_status END AS status,
        s.last_checked AS last_index_time,
        s.next_visit AS next_index_time,
-       lower(hex(coalesce(c.content_hash, r.content_hash))) AS crc,
+       nullif(lower(hex(coalesce(c.content_hash, r.content_hash))), '') AS crc,
        r.last_modified AS last_modified,
        r.etag AS etag,
        s.depth AS hops,

@@ -1,0 +1,325 @@
+"""Settings: where they come from, what they take, and what is said about wrong ones."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from smartcrawl import settings as module
+from smartcrawl.exceptions import SettingError
+from smartcrawl.options import Options
+from smartcrawl.urls import Trackers
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}
+#: Scrapy's own that the shipped settings leave at Scrapy's value.
+SETTINGS |= {"CONCURRENT_REQUESTS": 16}
+READ_ALL = """
+import json, sys
+from scrapy.utils.project import get_project_settings
+settings = get_project_settings()
+print(json.dumps({name: settings[name] for name in sys.argv[1:]}))
+"""
+#: The settings that the operator has, with their defaults (issue 3, point 13).
+DEFAULTS = {
+    "DATA_DIR": ".smartcrawl",
+    "REGISTRY_URL": "",
+    "SOURCES_FILE": "sources.toml",
+    "DEPTH_LIMIT": 0,
+    "CONTENT_HASH_BASIS": "auto",
+    "ALLOW_NETWORKS": "",
+    "TRACKING_PARAM_PREFIXES": "utm_, gclid, fbclid, msclkid",
+    "TRACKING_PARAM_NAMES": "",
+    "LOST_THRESHOLD": 3,
+    "LOST_MIN_AGE": 0,
+    "LOST_PURGE_STATUSES": "404,410",
+    "ORPHAN_THRESHOLD": 3,
+    "ORPHAN_MIN_AGE": 0,
+    "SWEEP_MAX_RATIO": 0.1,
+    "SWEEP_MIN_COUNT": 10,
+    "ROBOTS_TTL_SECONDS": 86_400,
+    "OUT_OF_SCOPE_POLICY": "orphan",
+    "TRUST_SAMPLE_RATIO": 0,
+    "ROBOTSTXT_OBEY": True,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 3,
+    "DOWNLOAD_DELAY": 0,
+    "DOWNLOAD_TIMEOUT": 30,
+    "DOWNLOAD_MAXSIZE": 8_388_608,
+    "AUTOTHROTTLE_ENABLED": True,
+    "RETRY_TIMES": 2,
+}
+
+
+def clean() -> dict[str, str]:
+    """The environment without any setting of ours."""
+    return {name: value for name, value in os.environ.items() if name not in SETTINGS}
+
+
+def asked(name: str, *args: str, **environment: str) -> str:
+    """What `scrapy settings --get NAME` says."""
+    result = subprocess.run(
+        [sys.executable, "-m", "scrapy", "settings", *args, "--get", name],
+        cwd=ROOT, env=clean() | environment, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return result.stdout.strip()
+
+
+def read_all(*names: str, **environment: str) -> dict[str, object]:
+    result = subprocess.run(
+        [sys.executable, "-c", READ_ALL, *names],
+        cwd=ROOT, env=clean() | environment, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return json.loads(result.stdout)
+
+
+def options(**changed: object) -> Options:
+    return Options.of(DEFAULTS_OF_ALL | changed)
+
+
+DEFAULTS_OF_ALL = SETTINGS | DEFAULTS
+
+
+# Where they come from
+
+
+@pytest.mark.covers("M-42")
+def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
+    assert asked("DEPTH_LIMIT") == "0"
+    assert asked("DEPTH_LIMIT", DEPTH_LIMIT="5") == "5"
+    assert asked("DEPTH_LIMIT", "-s", "DEPTH_LIMIT=7", DEPTH_LIMIT="5") == "7"
+
+
+@pytest.mark.covers("R0-85", "M-42")
+def test_the_defaults_are_those_that_are_documented():
+    assert read_all(*DEFAULTS) == DEFAULTS
+
+
+@pytest.mark.covers("M-42")
+def test_every_setting_has_an_environment_variable_of_its_name():
+    tree = ast.parse((ROOT / "smartcrawl" / "settings.py").read_text(encoding="utf-8"))
+    taken = {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "_env"
+    }
+    assert taken >= set(DEFAULTS)
+    values = {name: f"value {place}" for place, name in enumerate(sorted(taken))}
+
+    assert read_all(*values, **values) == values
+
+
+def test_a_text_from_the_environment_is_the_value_that_it_writes():
+    texts = {name: str(value) for name, value in DEFAULTS.items()}
+
+    assert options(**texts) == options()
+
+
+def test_shipped_settings_make_valid_options():
+    made = options()
+
+    assert made.trackers == Trackers()
+    assert (made.lost_threshold, made.orphan_threshold) == (3, 3)
+    assert made.lost_purge_statuses == {404, 410}
+    assert (made.sweep_max_ratio, made.sweep_min_count) == (0.1, 10)
+    assert made.allow_networks == ()
+
+
+# What they take
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("DEPTH_LIMIT", "-1", "it takes a whole number of at least 0"),
+        ("DEPTH_LIMIT", "many", "it takes a whole number of at least 0"),
+        ("DEPTH_LIMIT", "1.5", "it takes a whole number"),
+        ("DEPTH_LIMIT", None, "it takes a whole number of at least 0"),
+        ("DEPTH_LIMIT", "nan", "it takes a whole number of at least 0"),
+        ("LOST_THRESHOLD", "0", "it takes a whole number of at least 1"),
+        ("LOST_MIN_AGE", "-5", "it takes a whole number of at least 0"),
+        ("ORPHAN_THRESHOLD", 0, "it takes a whole number of at least 1"),
+        ("ORPHAN_MIN_AGE", "1 day", "it takes a whole number of at least 0"),
+        ("SWEEP_MAX_RATIO", "1.1", "it takes a number from 0 to 1"),
+        ("SWEEP_MAX_RATIO", "-0.1", "it takes a number from 0 to 1"),
+        ("SWEEP_MAX_RATIO", "10%", "it takes a number from 0 to 1"),
+        ("SWEEP_MIN_COUNT", "2.5", "it takes a whole number"),
+        ("TRUST_SAMPLE_RATIO", "2", "it takes a number from 0 to 1"),
+        ("ROBOTS_TTL_SECONDS", "-1", "it takes a whole number of at least 0"),
+        ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
+        ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),
+        ("LOST_PURGE_STATUSES", "404,gone", "it takes HTTP error statuses such as 404,410, or *"),
+        ("LOST_PURGE_STATUSES", "200", "it takes HTTP error statuses such as 404,410, or *"),
+        ("LOST_PURGE_STATUSES", "404,600", "it takes HTTP error statuses such as 404,410, or *"),
+        ("ALLOW_NETWORKS", "intranet", "it takes networks such as 10.0.0.0/8, fd00::/8"),
+        ("ALLOW_NETWORKS", "10.0.0.1/8", "it takes networks such as 10.0.0.0/8, fd00::/8"),
+        ("CONCURRENT_REQUESTS", "0", "it takes a number of at least 1"),
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", "0", "it takes a number of at least 1"),
+        ("DOWNLOAD_DELAY", "-1", "it takes a number of at least 0"),
+        ("DOWNLOAD_TIMEOUT", "0", "it takes a number of at least 0.001"),
+        ("DOWNLOAD_MAXSIZE", "8 MB", "it takes a number of at least 0"),
+        ("RETRY_TIMES", "-1", "it takes a number of at least 0"),
+        ("ROBOTSTXT_OBEY", "maybe", "it takes one of true, false"),
+        ("AUTOTHROTTLE_ENABLED", "", "it takes one of true, false"),
+        ("LOG_LEVEL", "LOUD", "it takes one of debug, info, warning, error, critical"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_setting_and_what_it_takes(name, value, remedy):
+    with pytest.raises(SettingError) as caught:
+        options(**{name: value})
+
+    assert str(caught.value).startswith(f"{name} is {value!r}: ")
+    assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["DEPTH_LIMIT", "LOST_THRESHOLD", "ROBOTS_TTL_SECONDS", "RETRY_TIMES"]
+)
+@pytest.mark.xfail(
+    strict=True, raises=OverflowError, reason="options._whole: int() of infinity is no SettingError"
+)
+def test_infinity_is_no_whole_number(name: str):
+    with pytest.raises(SettingError, match=name):
+        options(**{name: "inf"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CONCURRENT_REQUESTS",
+        "CONCURRENT_REQUESTS_PER_DOMAIN",
+        "RETRY_TIMES",
+        pytest.param(
+            "DOWNLOAD_MAXSIZE",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="Options.of: what Scrapy reads with int() is not asked to be whole; the"
+                " crawl ends in a ValueError instead of a message",
+            ),
+        ),
+    ],
+)
+def test_what_scrapy_reads_as_a_whole_number_must_be_one(name: str):
+    with pytest.raises(SettingError, match=name):
+        options(**{name: "2.5"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "read"),
+    [
+        ("LOST_PURGE_STATUSES", "*", "lost_purge_statuses", None),
+        ("LOST_PURGE_STATUSES", " 404 , 451 ", "lost_purge_statuses", {404, 451}),
+        ("LOST_PURGE_STATUSES", "", "lost_purge_statuses", frozenset()),
+        ("LOST_PURGE_STATUSES", [404, 410], "lost_purge_statuses", {404, 410}),
+        ("CONTENT_HASH_BASIS", " Bytes ", "content_hash_basis", "bytes"),
+        ("SWEEP_MAX_RATIO", "1.0", "sweep_max_ratio", 1.0),
+        ("SWEEP_MAX_RATIO", "0", "sweep_max_ratio", 0.0),
+        ("DEPTH_LIMIT", "3", "depth_limit", 3),
+        ("DEPTH_LIMIT", "3.0", "depth_limit", 3),
+        (
+            "ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8,127.0.0.1", "allow_networks",
+            (ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("127.0.0.1/32")),
+        ),
+        ("TRACKING_PARAM_NAMES", "ref, Source", "trackers", Trackers(names={"ref", "source"})),
+        ("TRACKING_PARAM_PREFIXES", "", "trackers", Trackers(prefixes=())),
+    ],
+)  # fmt: skip
+def test_right_values_are_read(name, value, field, read):
+    assert getattr(options(**{name: value}), field) == read
+
+
+def test_a_configuration_is_told_by_what_shapes_documents():
+    assert options().configuration == options(DEPTH_LIMIT=3).configuration
+    assert options().configuration != options(CONTENT_HASH_BASIS="bytes").configuration
+    assert len(options().configuration) == 16
+
+
+# Where state lies
+
+
+def test_state_lies_beside_scrapy_cfg_also_from_a_folder_below(tmp_path, monkeypatch):
+    (tmp_path / "scrapy.cfg").write_text("")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "a" / "b"):
+        monkeypatch.chdir(folder)
+
+        made = options()
+
+        assert made.data_dir == tmp_path / ".smartcrawl"
+        assert made.registry == tmp_path / ".smartcrawl" / "registry.db"
+        assert made.sources_file == tmp_path / "sources.toml"
+
+
+def test_a_folder_that_was_named_is_taken_from_where_one_stands(tmp_path, monkeypatch):
+    (tmp_path / "scrapy.cfg").write_text("")
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    assert options(DATA_DIR="data").data_dir == tmp_path / "a" / "data"
+    assert options(DATA_DIR="~/data").data_dir == tmp_path / "home" / "data"
+    assert options(DATA_DIR=str(tmp_path / "x")).registry == tmp_path / "x" / "registry.db"
+    assert options(SOURCES_FILE="mine.toml").sources_file == tmp_path / "a" / "mine.toml"
+
+
+def test_without_a_project_state_lies_where_one_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert options().data_dir == tmp_path / ".smartcrawl"
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_folder_is_refused(value: str):
+    with pytest.raises(SettingError, match="DATA_DIR is empty: name a folder"):
+        options(DATA_DIR=value)
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:////var/lib/x/registry.db", "/var/lib/x/registry.db"),
+        ("sqlite:///state/registry.db", "{here}/state/registry.db"),
+        ("sqlite:///~/registry.db", "{home}/registry.db"),
+        ("  sqlite:////x.db  ", "/x.db"),
+        ("", "{here}/data/registry.db"),
+        (None, "{here}/data/registry.db"),
+    ],
+)
+def test_the_registry_is_a_file_in_sqlite(tmp_path, monkeypatch, url, path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+
+    made = options(REGISTRY_URL=url, DATA_DIR="data")
+
+    assert str(made.registry) == path.format(here=tmp_path, home="/home/me")
+
+
+_TOLD = pytest.mark.xfail(
+    strict=True, reason="options._registry cuts at @ only: a password in the query is printed"
+)
+
+
+@pytest.mark.covers("RD-20")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:secret@db.example/crawl",
+        "postgresql://me:se@cret@db.example/crawl",
+        "postgresql://db.example/crawl",
+        pytest.param("postgresql://db.example/crawl?user=me&password=secret", marks=_TOLD),
+        "sqlite://registry.db",
+        "sqlite:///",
+        "registry.db",
+    ],
+)
+def test_another_registry_is_refused_without_its_password(url: str):
+    with pytest.raises(SettingError) as caught:
+        options(REGISTRY_URL=url)
+
+    assert str(caught.value).startswith("REGISTRY_URL is ")
+    assert "write sqlite:///PATH" in str(caught.value)
+    assert "cret" not in str(caught.value)
