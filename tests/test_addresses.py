@@ -208,6 +208,21 @@ def test_what_is_remembered_of_links_is_bounded(book: Book, monkeypatch: pytest.
     assert book.numbers_given == 1_001
 
 
+def test_the_generation_before_is_still_remembered(book: Book, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(addresses, "_CACHE", 50)
+    urls = [f"{HOST}/{n}" for n in range(51)]
+    book.numbers(*urls, "http://b.example/")  # more than one generation holds
+    book.commit()
+    looks = book.looks
+
+    assert book.numbers(urls[7], "http://b.example/") == [8]
+    assert book.looks == looks
+
+    book.book.forget()
+    assert book.numbers(urls[9], "http://b.example/", scope=WIDE) == [10, 52]
+    assert book.looks == looks + 1
+
+
 def test_an_address_that_is_no_url_is_out_of_scope(book: Book):
     assert book.numbers("", "http://", "http://[", "\ud800", "//a.example/x") == []
     assert normalize(f"{HOST}/a") == f"{HOST}/a"

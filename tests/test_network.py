@@ -211,11 +211,6 @@ def test_a_network_that_is_allowed_is_crawled(other: Site, crawl: Crawl):
     assert [hit["url"] for hit in crawl.search("secret")] == [other.url("/")]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="middlewares.RobotsMiddleware: a refused address shows as 1108 with the advice to check"
-    " the name server, because its robots.txt is asked first and refused, too",
-)
 def test_a_refused_address_is_told_as_such_where_robots_are_obeyed(other: Site, crawl: Crawl):
     crawl(source="one")
 

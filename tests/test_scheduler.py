@@ -187,11 +187,6 @@ def test_ports_of_one_host_share_its_slot(host: str, slot: str):
 @pytest.mark.parametrize(
     ("answer", "between"), [(Outcome.REDIRECT, 301), (Outcome.NOT_ACCEPTABLE, 406)]
 )
-@pytest.mark.xfail(
-    strict=True,
-    reason="Ledger.record takes a 304 for a mere touch whatever the last answer was: redirect"
-    " target and error message of a held page stay for ever",
-)
 def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outcome, between: int):
     """A held page answered 301 or noindex once, and is itself again."""
     options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})

@@ -85,7 +85,7 @@ def test_a_wrong_setting_is_named_with_its_value(crawl: Crawl, name: str, value:
 
     message = result.err.strip().splitlines()[-1]
     assert name in message
-    assert value in message
+    assert value.partition(":")[0] in message  # of a URL not more: it may hold a password
     assert not crawl.registry.exists()
 
 
@@ -153,18 +153,13 @@ def a_folder(crawl: Crawl) -> Path:
     return crawl.registry
 
 
-TOUCHED = pytest.mark.xfail(
-    strict=True, reason="the file is turned to WAL mode before it is looked at and refused"
-)
-
-
 @pytest.mark.covers("RD-17")
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
         (a_file_in_the_way, ["DATA_DIR"]),
-        pytest.param(of_a_newer_version, ["999", "upgrade"], marks=TOUCHED),
-        pytest.param(of_another_program, ["DATA_DIR"], marks=TOUCHED),
+        (of_a_newer_version, ["999", "upgrade"]),
+        (of_another_program, ["DATA_DIR"]),
         (not_a_database, ["DATA_DIR"]),
         (a_folder, ["DATA_DIR"]),
     ],

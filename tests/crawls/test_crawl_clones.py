@@ -61,7 +61,6 @@ def test_short_equal_texts_are_clones_only_with_equal_bytes(site: Site, crawl: C
     assert [clone_of(crawl, site, path) for path in paths] == [None, "/same/1", None]
 
 
-@pytest.mark.xfail(strict=True, reason="the second page with an equal empty body gets duplicateOf")
 @pytest.mark.covers("M-23")
 def test_an_empty_text_never_makes_a_clone(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/empty/1", "/empty/2")

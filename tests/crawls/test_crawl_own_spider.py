@@ -109,13 +109,15 @@ def test_a_spider_without_a_run_works_as_with_scrapy_alone(site: Site, own: Craw
     assert not own.registry.exists()
 
 
-@pytest.mark.xfail(strict=True, reason="a traceback for each page: Visits reach the exporter")
-def test_a_feed_export_of_a_crawl_is_no_reason_for_tracebacks(site: Site, crawl: Crawl):
+def test_a_feed_export_of_a_crawl_is_refused_with_the_command_that_exports(
+    site: Site, crawl: Crawl
+):
     """`scrapy crawl site -O items.jsonl` is what every user of Scrapy tries first."""
-    site.pages["/"] = html("Home", "/a")
-    site.pages["/a"] = html("A")
+    site.pages["/"] = html("Home")
     file = crawl.folder / "items.jsonl"
 
-    crawl.run("crawl", "site", "-a", f"url={site.url('/')}", "-O", f"{file}:jsonlines")
+    told = crawl.run("crawl", "site", "-a", f"url={site.url('/')}", "-O", str(file), expect=2)
 
-    assert crawl.outcomes() == {"/": "new", "/a": "new"}
+    assert "scrapy registry --format jsonl --output FILE" in told.err
+    assert site.log == []
+    assert not file.exists()

@@ -206,10 +206,6 @@ def test_validators_go_only_to_the_spelling_that_gave_them(site: Site, crawl: Cr
 
 
 @pytest.mark.covers("R1-25")
-@pytest.mark.xfail(
-    strict=True,
-    reason="an equal body replays the stored links, which were resolved against the old address",
-)
 def test_relative_links_of_a_page_that_moved_resolve_against_where_it_answered(
     site: Site, crawl: Crawl
 ):

@@ -211,7 +211,6 @@ def test_a_link_into_a_private_network_is_not_connected_to(site: Site, crawl: Cr
         assert crawl.search("crown jewels")
 
 
-@pytest.mark.xfail(strict=True, reason="robots.txt is told as a failed name look-up instead")
 def test_an_address_that_may_not_be_connected_to_is_told_with_the_remedy(site: Site, crawl: Crawl):
     with Site() as other:
         behind_the_guard(site, crawl, other)

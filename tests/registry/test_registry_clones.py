@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.registry.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, Desk
 
@@ -34,26 +33,20 @@ def next_run(desk: Desk, *urls: str) -> None:
 @pytest.mark.parametrize(
     ("text", "bodies", "clone"),
     [
-        pytest.param("x" * MIN_CLONE_TEXT, ("1", "2"), True, id="200-characters"),
-        pytest.param("x" * (MIN_CLONE_TEXT - 1), ("1", "2"), False, id="199-characters"),
+        pytest.param("x" * 200, ("1", "2"), True, id="200-characters"),
+        pytest.param("x" * 199, ("1", "2"), False, id="199-characters"),
         pytest.param("short", ("1", "2"), False, id="short"),
         pytest.param("short", ("1", "1"), True, id="short-and-equal-bodies"),
         pytest.param(
             "",
             ("1", "2"),
             False,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="Commit._index makes an empty page a clone of the one before; elect(), which"
-                " should have the last word, leaves out empty texts and so never corrects it",
-            ),
             id="empty",
         ),
         pytest.param(
             "",
             ("1", "1"),
             False,
-            marks=pytest.mark.xfail(strict=True, reason="the same"),
             id="empty-and-equal-bodies",
         ),
     ],
@@ -74,7 +67,7 @@ def test_short_texts_are_clones_only_of_equal_bytes_and_empty_ones_never(
 
 def test_two_hundred_characters_are_counted_as_characters_not_bytes():
     desk = fresh()
-    text = "ü" * (MIN_CLONE_TEXT - 1)
+    text = "ü" * 199
 
     desk.index(A, text, body="1")
     desk.index(B, text, body="2")
@@ -102,11 +95,6 @@ def test_a_short_text_has_one_original_for_each_body():
     assert desk.originals() == {A: None, B: None, C: A, d: B}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="_RENEWED gives a page another body hash without an election: short pages whose bodies"
-    " differ by now stay clones, and search hides one of them",
-)
 def test_short_pages_whose_bodies_come_to_differ_are_clones_no_more():
     """A comment or a script changed: the content is the same, the bytes are not."""
     desk = fresh()

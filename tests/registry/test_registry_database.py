@@ -142,12 +142,6 @@ def test_processes_that_make_the_same_registry_at_once_all_succeed(file: Path):
     holder.close()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=RegistryError,
-    reason="database.connect: PRAGMA journal_mode = wal does not wait for a lock, and the message"
-    " says that it waited 30 s; a second first start may fail so",
-)
 def test_a_file_that_another_process_is_making_is_waited_for(file: Path):
     file.parent.mkdir()
     first = apsw.Connection(str(file))
@@ -162,19 +156,12 @@ def test_a_file_that_another_process_is_making_is_waited_for(file: Path):
         first.close()
 
 
-_RACE = pytest.mark.xfail(
-    strict=True,
-    raises=RegistryError,
-    reason="database.migrate looks three times without a transaction, and may see two states",
-)
-
-
 @pytest.mark.parametrize(
     "look",
     [
         "application_id",
-        pytest.param("user_version", marks=_RACE),
-        pytest.param("sqlite_schema", marks=_RACE),
+        "user_version",
+        "sqlite_schema",
     ],
 )
 def test_a_registry_that_is_made_meanwhile_is_not_taken_for_another_program_s(

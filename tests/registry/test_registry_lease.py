@@ -88,6 +88,15 @@ def test_a_refused_start_does_not_overwrite_who_holds_it(tmp_path: Path):
         assert lease.path.read_bytes() == written
 
 
+def test_the_name_of_an_earlier_holder_does_not_show_through(tmp_path: Path):
+    (tmp_path / "docs.lock").write_text("x" * 1_000)
+
+    with Lease.take(tmp_path, "docs", SINCE), pytest.raises(RunHeldError) as caught:
+        Lease.take(tmp_path, "docs", SINCE)
+
+    assert (caught.value.pid, caught.value.since) == (os.getpid(), SINCE)
+
+
 @pytest.mark.parametrize("written", [b"", b"\xff\xfe", b'{"pid": 1', b"[1]"])
 def test_a_holder_that_is_just_writing_is_respected_all_the_same(tmp_path: Path, written: bytes):
     with Lease.take(tmp_path, "docs", SINCE) as lease:

@@ -240,14 +240,7 @@ def test_runs_are_listed_newest_first_and_filtered_by_source(two: Desk):
         ("127.0.0.1", ["127.0.0.1:8801", "127.0.0.1:8802"]),
         ("127.0.0", None),
         ("doc", None),
-        pytest.param(
-            "",
-            None,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="reports.sources_named: an empty name means every source without a port",
-            ),
-        ),
+        ("", None),
     ],
 )
 def test_a_bare_host_means_the_sources_of_its_ports(two: Desk, name, found):

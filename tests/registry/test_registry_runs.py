@@ -352,10 +352,6 @@ def test_counts_add_up_to_the_number_of_records(desk: Desk):
         desk.open()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="runs.settle gives no word to a bare record that only an interrupted run reached",
-)
 def test_counts_add_up_after_an_interrupted_run_too(desk: Desk):
     """What only that run reached has no word of its own, and still is a record."""
     desk.index("http://a.example/", "one")

@@ -246,11 +246,6 @@ def test_a_clone_names_the_document_of_its_original(shelf: Shelf):
     assert found["noindex"]["lastIndexedDocId"] is None
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="003_views.sql: hex(NULL) is an empty text, so contentHash and textHash of a page that"
-    " holds nothing are 'sha256:'",
-)
 def test_hashes_are_null_where_nothing_is_held(shelf: Shelf):
     found = shelf.pages("IngestItems", "normalizedSource")
 
@@ -267,10 +262,6 @@ def test_the_row_s_etag_moves_with_every_write_of_a_later_claim(shelf: Shelf):
 
 
 @pytest.mark.covers("R0-19")
-@pytest.mark.xfail(
-    strict=True,
-    reason='003_views.sql: "displaySource" is the ASCII form; urls.display() is not asked',
-)
 def test_a_host_is_displayed_in_unicode_and_stored_in_ascii(desk: Desk):
     desk.add("https://xn--bcher-kva.example/a")
 
@@ -283,11 +274,6 @@ def test_a_host_is_displayed_in_unicode_and_stored_in_ascii(desk: Desk):
             "https://bücher.example/a",
         )
     ]
-
-
-_NO_DATE = pytest.mark.xfail(
-    strict=True, reason="003_views.sql: view received takes any 29 characters for a date"
-)
 
 
 @pytest.mark.covers("R0-30", "M-44")
@@ -321,8 +307,8 @@ _NO_DATE = pytest.mark.xfail(
         ("0", None),
         ("", None),
         (None, None),
-        pytest.param("Thursday, the 5th of November", None, marks=_NO_DATE, id="29-characters"),
-        pytest.param("Sun, 06 Foo 1994 08:49:37 GMT", None, marks=_NO_DATE, id="no-such-month"),
+        pytest.param("Thursday, the 5th of November", None, id="29-characters"),
+        pytest.param("Sun, 06 Foo 1994 08:49:37 GMT", None, id="no-such-month"),
     ],
 )
 def test_last_modified_is_iso_and_null_when_it_is_no_http_date(
@@ -378,10 +364,6 @@ def test_the_frontier_tells_status_depth_and_last_attempt(shelf: Shelf):
     }
 
 
-_HEX = "003_views.sql: hex(NULL) is an empty text, not NULL: "
-
-
-@pytest.mark.xfail(strict=True, reason=_HEX + "discovered_from of a seed")
 def test_a_seed_was_discovered_from_nowhere(shelf: Shelf):
     assert shelf.pages("url_frontier")["post-1"]["discovered_from"] is None
 
@@ -423,7 +405,6 @@ def test_documents_are_what_their_stored_content_came_with(shelf: Shelf):
     assert len(str(found["noindex"]["content_hash"])) == 64
 
 
-@pytest.mark.xfail(strict=True, reason=_HEX + "duplicate_of, content_hash, crc")
 def test_what_a_document_has_not_is_null(shelf: Shelf):
     found = shelf.pages("crawled_documents")
 
@@ -467,9 +448,6 @@ def test_outlinks_join_what_they_lead_to(shelf: Shelf):
     assert rows == [(BASE + "clone",)]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="registry.views normalizes targets with the default trackers, not the run's"
-)
 def test_targets_have_the_ids_of_their_records_whatever_trackers_are_set(file: Path):
     file.parent.mkdir()
     desk = Desk(file)
@@ -479,7 +457,8 @@ def test_targets_have_the_ids_of_their_records_whatever_trackers_are_set(file: P
     desk.index(POST, "words", links=[Link(target.url, "", "hyperlink", False)])
     desk.close()
 
-    rows = report_connection(file).execute("SELECT target_url_hash FROM outlinks").fetchall()
+    reports = report_connection(file, Trackers(names=frozenset({"ref"})))
+    rows = reports.execute("SELECT target_url_hash FROM outlinks").fetchall()
 
     assert rows == [(target.id.hex(),)]
 
@@ -508,7 +487,6 @@ def test_domains_have_their_statistics(shelf: Shelf):
     }
 
 
-@pytest.mark.xfail(strict=True, reason=_HEX + "robots_txt_hash of a host without robots.txt")
 def test_a_host_whose_robots_txt_was_not_read_has_no_hash_of_it(shelf: Shelf):
     assert shelf.rows("domain_stats")[0]["robots_txt_hash"] is None
 
@@ -556,11 +534,6 @@ def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
 
 
 @pytest.mark.covers("R1-13")
-@pytest.mark.xfail(
-    strict=True,
-    reason="003_views.sql: documents.id is the chunk's number, which pages that share short content"
-    " and are no clones have in common",
-)
 def test_the_id_of_a_document_is_a_key(desk: Desk):
     desk.index(POST, "short", body="1")
     desk.index(BASE + "other", "short", body="2")

@@ -327,11 +327,6 @@ def test_no_query_is_an_error(query: str):
         pytest.param("words\udcff", id="argument-that-is-no-utf-8"),
     ],
 )
-@pytest.mark.xfail(
-    strict=True,
-    reason="sinks.sqlite.expression hands on NUL, which ends FTS5's expression, and the surrogates"
-    " by which Python passes arguments that are no UTF-8",
-)
 def test_characters_that_sqlite_cannot_take_are_no_error(query: str):
     assert len(search(SHELF.connection, query)) <= 1
 
@@ -392,14 +387,7 @@ def test_what_must_not_be_indexed_is_not_found(desk: Desk):
     "chunks",
     [
         300,
-        pytest.param(
-            1_000,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="sinks.sqlite._SEARCH looks at limit * 40 chunks: one page that has more"
-                " of them hides all pages that rank lower",
-            ),
-        ),
+        1_000,
     ],
 )
 def test_a_page_of_many_chunks_hides_no_other(desk: Desk, chunks: int):
