@@ -56,8 +56,7 @@ class RunLifecycle:
             )
         resolver = installed_resolver()
         if resolver is not None:
-            for host, port in run.endpoints():
-                resolver.guard.permit(host, port)
+            resolver.protect(run.endpoints())
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 

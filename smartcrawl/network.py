@@ -6,7 +6,7 @@ therefore sits in the resolver, which every connection passes, address literals 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -120,13 +120,15 @@ class Guard:
 class GuardedResolver(CachingHostnameResolver):
     """Twisted's name resolver, giving allowed addresses only (TWISTED_DNS_RESOLVER).
 
-    It is installed once per process; a run adds its seeds with ``permit``. ``refused`` keeps
+    It is installed once per process and guards from the moment that a run asks it to with
+    ``protect``; a plain spider of the user's own connects where it likes. ``refused`` keeps
     the address that a host name was refused for, to tell a refusal from a failed look-up.
     """
 
     def __init__(self, reactor: ReactorBase, cache_size: int) -> None:
         super().__init__(reactor, cache_size)
         self.guard = Guard()
+        self.guarding = False
         self.refused: dict[str, str] = {}
 
     @classmethod
@@ -135,6 +137,12 @@ class GuardedResolver(CachingHostnameResolver):
         resolver = super().from_crawler(crawler, reactor)
         resolver.guard = Guard(Options.of(crawler.settings).allow_networks)
         return resolver
+
+    def protect(self, endpoints: Iterable[tuple[str, int]]) -> None:
+        """Guard from now on, and permit these (host, port) pairs: seeds given by hand."""
+        self.guarding = True
+        for host, port in endpoints:
+            self.guard.permit(host, port)
 
     def resolveHostName(
         self,
@@ -145,7 +153,9 @@ class GuardedResolver(CachingHostnameResolver):
         transportSemantics: str = "TCP",
     ) -> Any:
         """Resolve a name, or pass a literal on, and leave out what may not be connected to."""
-        receiver: Any = _Filter(resolutionReceiver, self, hostName, portNumber)
+        receiver: Any = resolutionReceiver
+        if self.guarding:
+            receiver = _Filter(resolutionReceiver, self, hostName, portNumber)
         return super().resolveHostName(
             receiver, hostName, portNumber, addressTypes, transportSemantics
         )

@@ -125,7 +125,9 @@ def names() -> Names:
 
 @pytest.fixture
 def resolver(names: Names) -> Iterator[GuardedResolver]:
-    yield GuardedResolver(SimpleNamespace(nameResolver=names), 100)
+    guarded = GuardedResolver(SimpleNamespace(nameResolver=names), 100)
+    guarded.protect([])
+    yield guarded
     dnscache.clear()
 
 
@@ -143,6 +145,13 @@ def test_the_resolver_leaves_out_what_may_not_be_connected_to(resolver: GuardedR
     assert resolve(resolver, "127.0.0.1") == []
     assert resolver.refused["inside.example"] == "10.0.0.1"
     assert "outside.example" not in resolver.refused
+
+
+def test_a_spider_without_a_run_connects_where_it_likes(names: Names):
+    """Whoever writes a plain Scrapy spider beside ours gets plain Scrapy."""
+    plain = GuardedResolver(SimpleNamespace(nameResolver=names), 100)
+
+    assert resolve(plain, "inside.example") == ["10.0.0.1"]
 
 
 def test_an_answer_from_the_cache_is_filtered_by_port_all_the_same(

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
-from smartcrawl.exceptions import RunHeldError
+from smartcrawl.exceptions import RegistryError, RunHeldError
 
 
 class Lease:
@@ -27,10 +28,17 @@ class Lease:
 
         Raises:
             RunHeldError: another process holds it; named by pid, host and since.
+            RegistryError: the lease cannot be written.
         """
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{source.replace(':', '_').replace('/', '_')}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path = folder / f"{quote(source, safe='')}.lock"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise RegistryError(
+                f"cannot write {path} ({error.strerror}); name another DATA_DIR that this user"
+                " may write to"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

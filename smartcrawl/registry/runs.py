@@ -21,12 +21,13 @@ _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
 SELECT no, state, forced, started_at FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
 """
-_SEALED = "SELECT no FROM run WHERE source = ? AND state = ? ORDER BY no"
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete = 1"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
 _OPEN = "INSERT INTO run (source, number, forced, started_at) VALUES (?, ?, ?, ?) RETURNING no"
 _REOPEN = """
-UPDATE run SET number = ?, state = 0, finished_at = NULL, reasons = '[]' WHERE no = ?
+UPDATE run SET number = ?, state = 0, complete = 0, finished_at = NULL, reasons = '[]',
+       forced = ?
+ WHERE no = ?
 """
 _FINGERPRINT = "INSERT INTO fingerprint (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING"
 _FINGERPRINT_NO = "SELECT no FROM fingerprint WHERE hash = ?"
@@ -110,30 +111,31 @@ def open_run(
 ) -> OpenRun:
     """Open a run of ``source``, or go on with its last one. The caller holds the lease.
 
-    A run that was sealed is settled first. A run that is found open was left by a dead
-    process: without ``resume`` it is closed as interrupted, never complete. With ``resume``
-    and nothing to resume a new run opens.
+    A run that was not settled was left by a dead process. With ``resume`` it goes on, even
+    where nothing but its end is missing. Without, one that was sealed is settled now, and one
+    that is open is closed as interrupted, never complete. With ``resume`` and nothing to go on
+    with a new run opens.
     """
+    last: Any
     with transaction(connection):
         connection.execute(_SOURCE, (source, kind, now))
         source_no = int(connection.execute(_SOURCE_NO, (source,)).get)
-    sealed: Any = connection.execute(_SEALED, (source_no, RunState.SEALED)).fetchall()
-    for (run,) in sealed:
-        settle(connection, run, source_no)  # a crash came between the two
-    with transaction(connection):
-        number = draw(connection, "number")
-        complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
         last = connection.execute(_LAST_RUN, (source_no,)).fetchone()
-        unfinished = last is not None and last[1] in (RunState.OPEN, RunState.INTERRUPTED)
-        if last is not None and unfinished and resume:
-            connection.execute(_REOPEN, (number, last[0]))
-            return OpenRun(
-                last[0], source_no, number, last[3], bool(last[2]) or forced, True, None, complete
-            )
+        if resume and last is not None and last[1] != RunState.SETTLED:
+            number = draw(connection, "number")
+            again = bool(last[2]) or forced
+            connection.execute(_REOPEN, (number, again, last[0]))
+            complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
+            return OpenRun(last[0], source_no, number, last[3], again, True, None, complete)
+    if last is not None and last[1] == RunState.SEALED:
+        settle(connection, last[0], source_no)
+    with transaction(connection):
         interrupted = None
         if last is not None and last[1] == RunState.OPEN:
             interrupted = int(last[0])
             interrupt(connection, interrupted, now, ["interrupted"])
+        number = draw(connection, "number")
+        complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
         no = int(connection.execute(_OPEN, (source_no, number, forced, now)).get)
         return OpenRun(no, source_no, number, now, forced, False, interrupted, complete)
 

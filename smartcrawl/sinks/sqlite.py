@@ -183,7 +183,7 @@ def _hits(
             title=title,
             headings=shown[chunk][0],
             snippet=" ".join(shown[chunk][1].split()),
-            score=round(-rank, 4),
+            score=float(f"{-rank:.6g}"),
             language=language,
             description=description,
             lost=status == Status.ERROR or lost_count > 0,

@@ -150,7 +150,7 @@ def is_over(crawl: Crawl, run: int) -> bool:
     if not crawl.registry.exists() or not crawl.rows("SELECT 1 FROM sqlite_schema"):
         return False
     runs = crawl.runs()
-    return bool(runs) and runs[0]["run"] == run and runs[0]["state"] in ("sealed", "settled")
+    return bool(runs) and runs[0]["run"] == run and runs[0]["state"] == "settled"
 
 
 def counts(crawl: Crawl, back: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.exceptions import RunHeldError
+from smartcrawl.exceptions import RegistryError, RunHeldError
 from smartcrawl.registry.lease import Lease
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,3 +114,15 @@ def test_any_name_of_a_source_stays_in_the_folder(tmp_path: Path, source: str):
 
     with Lease.take(folder, source, SINCE) as lease:
         assert lease.path.resolve().parent == folder
+
+
+def test_a_lease_that_cannot_be_written_is_a_message(tmp_path):
+    (tmp_path / "leases").write_text("in the way")
+
+    with pytest.raises(RegistryError, match="leases"):
+        Lease.take(tmp_path / "leases", "docs", "2026-01-01T00:00:00+00:00")
+
+
+def test_names_that_differ_never_share_a_lease(tmp_path):
+    with Lease.take(tmp_path, "a:1", "now") as one, Lease.take(tmp_path, "a_1", "now") as other:
+        assert one.path != other.path
