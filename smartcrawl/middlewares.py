@@ -14,7 +14,7 @@ import can_ada
 from protego import Protego
 from scrapy import Request
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
@@ -80,6 +80,14 @@ class RevalidationMiddleware:
         return response
 
 
+class _DisallowedError(RobotsDisallowedError, IgnoreRequest):
+    """The same for Scrapy: no error of the spider, nothing to log."""
+
+
+class _UnknownError(RobotsUnknownError, IgnoreRequest):
+    """Likewise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a host's robots.txt says."""
@@ -127,11 +135,11 @@ class RobotsMiddleware:
         if rules is None or (self._ttl and time.monotonic() - rules.fetched_at > self._ttl):
             rules = await self._ask(origin)
         if rules.unknown is not None:
-            raise RobotsUnknownError(
+            raise _UnknownError(
                 f"{origin}/robots.txt could not be read: {rules.unknown}", rules.fault
             )
         if rules.parser is not None and not rules.parser.can_fetch(request.url, self._user_agent):
-            raise RobotsDisallowedError(f"disallowed by {origin}/robots.txt")
+            raise _DisallowedError(f"disallowed by {origin}/robots.txt")
 
     async def _ask(self, origin: str) -> Rules:
         """Ask a host once, however many of its pages are waiting for the answer."""

@@ -14,6 +14,7 @@ from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Document, Visit
+from smartcrawl.network import installed_resolver
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run, run_of
@@ -65,7 +66,10 @@ class ExtractPipeline(VisitPipeline):
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
         if run.seed_moved(visit.page.no, target):
-            logger.info("the seed moved: the scope is now %s", ", ".join(sorted(run.scope.hosts)))
+            hosts = ", ".join(sorted(run.scope.hosts))
+            logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
+            if (resolver := installed_resolver()) is not None:
+                resolver.protect(run.endpoints())
         run.follow_redirect(visit, target)
 
     def _read(self, run: Run, visit: Visit) -> None:

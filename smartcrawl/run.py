@@ -73,6 +73,7 @@ class Run:
         writer = Writer(registry, opened, configuration=self.configuration, sink=EmbeddedIndex)
         self.ledger = Ledger(writer, written=self._book.committed)
         self._seeds: set[int] = set()
+        self._moved: frozenset[str] = frozenset()  #: hosts that a seed moved the scope to
 
     @classmethod
     def open(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
@@ -116,6 +117,9 @@ class Run:
         seeds = self._book.numbers(self.source.seeds, self.scope, self._register(None, 0))
         self._offer(seeds, 0)
         self._seeds = set(seeds)
+        if self.opened.resumed:  # where a seed moved the scope before, it is there still
+            for number, target in self._reader.redirects(seeds).items():
+                self.seed_moved(number, target)
         self.ledger.submit(now)
         self.ledger.drain()
         self.registry.add_seeds(self.opened.no, list(self._seeds))
@@ -213,8 +217,9 @@ class Run:
                 self._targets(unpack_links(raw), number, depth)
 
     def endpoints(self) -> list[tuple[str, int]]:
-        """Return the (host, port) pairs that were given by hand as seeds."""
+        """Return the (host, port) pairs that were given by hand as seeds, moved or not."""
         parts = [urlsplit(url) for url in self.source.seeds]
+        parts += [urlsplit(f"{part.scheme}://{host}") for part in parts for host in self._moved]
         default = {"http": 80, "https": 443}
         return [(part.hostname or "", part.port or default[part.scheme]) for part in parts]
 
@@ -232,6 +237,7 @@ class Run:
         if moved is None or not self.is_seed(number):
             return False
         self.scope = moved
+        self._moved = moved.hosts
         self._scope_no = self.registry.fingerprint(moved.fingerprint())
         self._book.forget()
         return True

