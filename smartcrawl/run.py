@@ -62,6 +62,7 @@ class Run:
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
         self._lease = lease
+        self._closed = False
         self._scope_no = registry.fingerprint(self.scope.fingerprint())
         self._reader: PageReader = registry.reader(opened.source)
         single = len(self.scope.hosts) == 1 and not self.scope.domains
@@ -308,6 +309,9 @@ class Run:
 
     def close(self) -> None:
         """Let go of files and of the lease; what was committed stays."""
+        if self._closed:
+            return
+        self._closed = True
         self.ledger.close()
         self.registry.give_back()
         self.registry.close()
