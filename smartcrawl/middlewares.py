@@ -75,7 +75,7 @@ class RevalidationMiddleware:
             attempt.content_length = len(response.body)
             attempt.wire_bytes += attempt.content_length
             encoding = response.headers.get("Content-Encoding")
-            attempt.content_encoding = encoding.decode("latin-1") if encoding else None
+            attempt.content_encoding = encoding.decode("latin-1").lower() if encoding else None
             attempt.packed = response.body if encoding else b""
         return response
 

@@ -85,7 +85,7 @@ class SiteSpider(VisitSpider):
 
     def _redirected(self, response: Response, visit: Visit, attempt: Attempt) -> Request | None:
         """Return the next request of this visit, or None when the redirect is its outcome."""
-        location = _header(response, "Location")
+        location = _location(response)
         target = join(can_ada.parse(response.url), location) if location else None
         if target is None:
             _fail(visit, Fault.NO_LOCATION, f"status {response.status} without a usable Location")
@@ -157,6 +157,15 @@ def _switch(arguments: dict[str, Any], name: str) -> bool:
 
 def _fail(visit: Visit, fault: Fault, message: str) -> None:
     visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message
+
+
+def _location(response: Response) -> str:
+    """Return the Location as written: UTF-8 where it is that, as browsers read it."""
+    value = response.headers.get("Location") or b""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _header(response: Response, name: str) -> str | None:
