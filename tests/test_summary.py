@@ -68,7 +68,19 @@ def test_an_unchanged_site_is_said_to_be_so(shown):
     told = "Nothing changed: all 1,300 pages answered 304, no content was written."
 
     assert told in shown(not_modified=1_300, counts={"unchanged": 1_300})
-    assert "Nothing changed" not in shown(not_modified=1_299)
+    assert "Nothing changed" not in shown(not_modified=1_299)  # the default has new ones
+
+
+def test_a_dead_link_does_not_hide_that_nothing_changed(shown):
+    """A page that never answered 200 is failed in every run; no content moves by that."""
+    out = shown(not_modified=1_299, counts={"unchanged": 1_299, "failed": 1})
+
+    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in out
+    for word in ("new", "modified", "clone"):
+        counts = {"unchanged": 1_299, word: 1}
+        assert "Nothing changed" not in shown(not_modified=1_299, counts=counts)
+    forced = shown(not_modified=0, counts={"unchanged": 1_300})
+    assert "Nothing changed" not in forced
 
 
 def test_a_run_that_visited_nothing_does_not_say_that_nothing_changed(shown):

@@ -23,6 +23,7 @@ REMEDIES = {
     "no_pages": "nothing was visited: check the seeds and the scope",
     "interrupted": "go on with -a resume=1",
 }
+_CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 
 
 def print_summary(run: Run, data_dir: str) -> None:
@@ -45,10 +46,11 @@ def print_summary(run: Run, data_dir: str) -> None:
         f" {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
-    if result.complete and result.not_modified == result.visits:
-        console.print(
-            f"Nothing changed: all {result.visits:,} pages answered 304, no content was written."
-        )
+    changed = sum(result.counts.get(word.word, 0) for word in _CHANGES)
+    if result.complete and result.not_modified and not changed:
+        asked, same = result.visits, result.not_modified
+        share = f"all {asked:,}" if same == asked else f"{same:,} of {asked:,}"
+        console.print(f"Nothing changed: {share} pages answered 304, no content was written.")
     for reason in result.reasons:
         remedy = REMEDIES.get(reason.partition(":")[0], "")
         console.print(
