@@ -313,6 +313,7 @@ class Run:
             return
         self._closed = True
         self.ledger.close()
+        self._reader.close()
         self.registry.give_back()
         self.registry.close()
         self._lease.release()

@@ -104,3 +104,10 @@ def test_closing_twice_is_closing_once(options: Options):
     run.close()
 
     Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
+
+
+def test_a_closed_run_leaves_one_file_that_holds_everything(options: Options):
+    """Whoever copies registry.db while nothing runs has a whole backup."""
+    Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
+
+    assert [path.name for path in options.registry.parent.glob("registry.db*")] == ["registry.db"]

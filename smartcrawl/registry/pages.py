@@ -44,6 +44,10 @@ class PageReader:
         self._connection = connection
         self._source = source
 
+    def close(self) -> None:
+        """Close the connection; the last one of a file leaves no write-ahead log behind."""
+        self._connection.close()
+
     def pages(self, numbers: Sequence[int], since: int) -> list[Page]:
         """Return the pages of ``numbers`` in their order; unknown numbers are left out.
 
