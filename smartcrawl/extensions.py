@@ -66,7 +66,7 @@ class RunLifecycle:
     def idle(self) -> None:
         """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
         run = self._run
-        if not run.frontier.lowered or run.failure is not None:
+        if run.relaxed or run.failure is not None:
             return
         try:
             run.ledger.submit(int(time.time()))

@@ -33,6 +33,8 @@ SCRAPY_WHOLE = (
     "DOWNLOAD_MAXSIZE",
     "RETRY_TIMES",
 )
+SWITCH = ("1", "0", "True", "False", "true", "false")  #: what Scrapy reads as a switch
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,12 @@ class Options:
         for name in SCRAPY_WHOLE:
             _whole(settings, name, least=int(SCRAPY_LIMITS[name]))
         for name in ("ROBOTSTXT_OBEY", "AUTOTHROTTLE_ENABLED"):
-            _one_of(settings, name, "true", "false", "1", "0")
-        _one_of(settings, "LOG_LEVEL", "debug", "info", "warning", "error", "critical")
+            if str(settings[name]) not in SWITCH:
+                raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
+        if settings["LOG_LEVEL"] not in LEVELS:
+            raise SettingError(
+                f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
+            )
         data_dir = _folder(settings)
         return cls(
             data_dir=data_dir,
@@ -149,15 +155,14 @@ def _number(
 
 
 def _whole(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+    value = settings[name]
     try:
-        number = _number(settings, name, least=least)
-    except SettingError:
-        number = 0.5
-    if not number.is_integer():
-        raise SettingError(
-            f"{name} is {settings[name]!r}: it takes a whole number of at least {least}"
-        )
-    return int(number)
+        number = int(value) if isinstance(value, str | int) else least - 1
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise SettingError(f"{name} is {value!r}: it takes a whole number of at least {least}")
+    return number
 
 
 def _one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:

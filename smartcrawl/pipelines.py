@@ -81,6 +81,7 @@ class ExtractPipeline(VisitPipeline):
             visit.body_hash == page.body_hash
             and page.standing is Standing.HELD
             and page.configuration == run.configuration
+            and page.targets  # none may mean that a header said nofollow then
             and visit.url == page.url  # relative links resolve against where it answered
             and visit.outcome is Outcome.CHANGED
             and not (run.forced or noindex or nofollow)

@@ -20,6 +20,7 @@ from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unp
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.runs import OpenRun, RunResult, failed_seeds, tally
 from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
+from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
@@ -74,6 +75,7 @@ class Run:
         writer = Writer(registry, opened, configuration=self.configuration, sink=EmbeddedIndex)
         self.ledger = Ledger(writer, written=self._book.committed)
         self._seeds: set[int] = set()
+        self._relax_all = opened.resumed
         self._moved: frozenset[str] = frozenset()  #: hosts that a seed moved the scope to
 
     @classmethod
@@ -118,12 +120,24 @@ class Run:
         seeds = self._book.numbers(self.source.seeds, self.scope, self._register(None, 0))
         self._offer(seeds, 0)
         self._seeds = set(seeds)
-        if self.opened.resumed:  # where a seed moved the scope before, it is there still
-            for number, target in self._reader.redirects(seeds).items():
-                self.seed_moved(number, target)
+        if self.opened.resumed:
+            self._follow_seeds(seeds)
+            if self._left > 0:
+                visits, _, _ = tally(self.registry.connection, self.opened.no)
+                self._left = max(0, self._left - visits)
         self.ledger.submit(now)
         self.ledger.drain()
         self.registry.add_seeds(self.opened.no, list(self._seeds))
+
+    def _follow_seeds(self, seeds: Sequence[int]) -> None:
+        """Find the scope where seeds that this run asked before it was interrupted moved it."""
+        asked = list(seeds)
+        for _ in range(MAX_REDIRECTS):
+            targets = self._reader.redirects(asked, self.opened.no)
+            for number, (target, _) in targets.items():
+                self.seed_moved(number, target)
+            asked = [no for _, no in targets.values() if no is not None]
+            self._seeds.update(asked)
 
     # What is asked next
 
@@ -204,18 +218,31 @@ class Run:
 
     def relax(self) -> None:
         """Hand on the depth of pages that turned out to lie nearer than when they were asked."""
+        if self._relax_all:  # what was still to be handed on died with the process
+            self._relax_all = False
+            for number, _ in self._reader.visited(self.opened.no):
+                self._hand_on(number)
         while self.frontier.lowered:
-            number = self.frontier.lowered.pop()
-            depth = self.frontier.depth(number) + 1
-            stored = self._reader.targets(number)
-            if stored is None or (self.max_depth and depth > self.max_depth):
-                continue
-            scope, targets = stored
-            if scope == self._scope_no:
-                self._offer(unpack_numbers(targets), depth)
-            else:
-                raw = self._reader.raw_links([number])[number]
-                self._targets(unpack_links(raw), number, depth)
+            self._hand_on(self.frontier.lowered.pop())
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether there is no depth left to hand on."""
+        return not (self._relax_all or self.frontier.lowered)
+
+    def _hand_on(self, number: int) -> None:
+        stored = self._reader.targets(number)
+        if stored is None:
+            return
+        scope, targets, same_depth = stored
+        depth = self.frontier.depth(number) + (not same_depth)
+        if self.max_depth and depth > self.max_depth:
+            return
+        if scope == self._scope_no:
+            self._offer(unpack_numbers(targets), depth)
+        else:
+            raw = self._reader.raw_links([number])[number]
+            self._targets(unpack_links(raw), number, depth)
 
     def endpoints(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that were given by hand as seeds, moved or not."""

@@ -111,3 +111,46 @@ def test_a_closed_run_leaves_one_file_that_holds_everything(options: Options):
     Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
 
     assert [path.name for path in options.registry.parent.glob("registry.db*")] == ["registry.db"]
+
+
+def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
+    """http to https to www is how most sites answer."""
+    first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    redirected(first, asked(first), "https://example.com/")
+    redirected(first, asked(first), "https://www.example.com/")
+    first.ledger.submit(NOW)
+    first.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+
+    assert again.scope.hosts == {"www.example.com"}
+    assert again.is_seed(asked(again).no)
+    again.close()
+
+
+def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
+    first = Run.open(ad_hoc(SEED, {}), options, Orders(max_pages=1), NOW)
+    redirected(first, asked(first), "https://example.com/")
+    first.ledger.submit(NOW)
+    first.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True, max_pages=1), NOW + 9)
+
+    assert again.next_page(lambda _: True) is None
+    again.close()
+
+
+def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
+    first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    assert first.relaxed
+    redirected(first, asked(first), "https://example.com/")
+    first.ledger.submit(NOW)
+    first.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+
+    assert not again.relaxed
+    again.relax()
+    assert again.relaxed
+    assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
+    again.close()

@@ -80,6 +80,8 @@ def _opened(output: str | None) -> Iterator[IO[Any]]:
         yield sys.stdout
         return
     path = Path(output)
+    if not path.name or path.is_dir():
+        raise RegistryError(f"cannot write {output!r}: it names no file")
     part = path.with_name(f".{path.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="") as file:

@@ -102,6 +102,7 @@ _RENEWED = """
 UPDATE record
    SET etag = :etag, last_modified = :last_modified,
        error_message = CASE WHEN :keep_message THEN error_message END,
+       canonical_url = CASE WHEN :read THEN :canonical ELSE canonical_url END,
        redirect_target = NULL, redirect_no = NULL,
        body_hash = coalesce(:body_hash, body_hash),
        content_length = coalesce(:content_length, content_length),
@@ -319,6 +320,8 @@ class Commit:
         fresh, page = visit.outcome is Outcome.SAME, visit.page
         return {
             "no": page.no,
+            "read": visit.document is not None,
+            "canonical": visit.document.canonical if visit.document else None,
             "keep_message": page.standing is Standing.LINKS and page.status is Status.CRAWLED,
             "etag": visit.etag,
             "last_modified": visit.last_modified,

@@ -25,13 +25,17 @@ SELECT coalesce(c.content_hash, r.content_hash)
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
-_TARGETS = "SELECT scope, targets FROM links WHERE no = ?"
+_TARGETS = """
+SELECT l.scope, l.targets, s.standing = 0 AND r.redirect_target IS NOT NULL
+  FROM links l JOIN record r USING (no) JOIN state s USING (no) WHERE l.no = ?
+"""
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
 """
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
 _REDIRECTS = """
-SELECT no, redirect_target FROM record WHERE no IN carray(?) AND redirect_target IS NOT NULL
+SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no)
+ WHERE no IN carray(?) AND s.visited_run = ? AND r.redirect_target IS NOT NULL
 """
 _LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
@@ -95,22 +99,22 @@ class PageReader:
         rows: Any = self._connection.execute(_LINKS, (apsw.carray(array("q", numbers)),))
         return dict(rows.fetchall())
 
-    def targets(self, no: int) -> tuple[int, bytes] | None:
-        """Return (scope, packed targets) of a page, or None without stored links."""
+    def targets(self, no: int) -> tuple[int, bytes, bool] | None:
+        """Return (scope, packed targets, whether a redirect) of a page; None without links."""
         row: Any = self._connection.execute(_TARGETS, (no,)).fetchone()
-        return None if row is None else (row[0], row[1])
+        return None if row is None else (row[0], row[1], bool(row[2]))
 
-    def pending(self, run: int) -> list[tuple[int, int]]:
+    def pending(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of what was reached and not visited, breadth first."""
-        rows: Any = self._connection.execute(_PENDING, {"run": run}).fetchall()
-        return [(number, depth) for number, depth in rows]
+        rows: Any = self._connection.execute(_PENDING, {"run": run})
+        return iter(rows)
 
-    def redirects(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Return where those of ``numbers`` redirect to that do."""
+    def redirects(self, numbers: Sequence[int], run: int) -> dict[int, tuple[str, int | None]]:
+        """Return the (target, its number) of those of ``numbers`` that redirected in a run."""
         if not numbers:
             return {}
-        rows: Any = self._connection.execute(_REDIRECTS, (apsw.carray(array("q", numbers)),))
-        return dict(rows.fetchall())
+        rows: Any = self._connection.execute(_REDIRECTS, (apsw.carray(array("q", numbers)), run))
+        return {no: (target, number) for no, target, number in rows}
 
     def visited(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of everything that a run visited so far."""

@@ -37,7 +37,7 @@ SELECT r.no, r.url, r.error_message FROM seed d JOIN record r USING (no) WHERE d
  ORDER BY r.no
 """
 _ANSWER = """
-SELECT s.http_status, s.visited_run, r.redirect_no FROM record r JOIN state s USING (no)
+SELECT s.http_status, s.seen_run, r.redirect_no FROM record r JOIN state s USING (no)
  WHERE r.no = ?
 """
 _SEAL = """
@@ -79,7 +79,7 @@ class OpenRun:
     started_at: int
     forced: bool
     resumed: bool
-    interrupted: int | None  #: run that was found open and is closed now
+    interrupted: int | None  #: run before this one that did not end by itself
     last_complete: int  #: run.no; 0 without one
 
 
@@ -131,9 +131,10 @@ def open_run(
         settle(connection, last[0], source_no)
     with transaction(connection):
         interrupted = None
-        if last is not None and last[1] == RunState.OPEN:
+        if last is not None and last[1] in (RunState.OPEN, RunState.INTERRUPTED):
             interrupted = int(last[0])
-            interrupt(connection, interrupted, now, ["interrupted"])
+            if last[1] == RunState.OPEN:
+                interrupt(connection, interrupted, now, ["interrupted"])
         number = draw(connection, "number")
         complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
         no = int(connection.execute(_OPEN, (source_no, number, forced, now)).get)
@@ -173,8 +174,8 @@ def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
         if no is None:
             return False
         row: Any = connection.execute(_ANSWER, (no,)).fetchone()
-        http_status, visited_run, redirect_no = row
-        if visited_run != run or http_status not in {200, 304, *REDIRECTS}:
+        http_status, seen_run, redirect_no = row  # seen: reached, and robots.txt allowed it
+        if seen_run != run or http_status not in {200, 304, *REDIRECTS}:
             return False
         if http_status not in REDIRECTS:
             return True

@@ -245,3 +245,18 @@ def test_a_page_that_only_moved_within_its_id_is_unchanged_and_asked_there_next(
 
     assert (site.count("/a"), site.count("/a/")) == (0, 1)
     assert conditions(site)["/a/"] == ('"new"', None)
+
+
+def test_a_canonical_that_alone_changed_is_recorded(site: Site, crawl: Crawl):
+    def page(canonical: str) -> str:
+        return html("Home", text="the same", head=f'<link rel="canonical" href="{canonical}">')
+
+    site.pages["/"] = page("/one")
+    crawl(site.url("/"))
+    site.pages["/"] = page("/two")
+
+    crawl(site.url("/"))
+
+    record = crawl.pages()["/"]
+    assert record["canonicalUrl"] == site.url("/two")
+    assert record["lastOutcome"] == "unchanged"

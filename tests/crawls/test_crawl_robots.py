@@ -217,3 +217,31 @@ def test_a_page_enters_the_index_when_its_noindex_goes_and_stays_held_when_it_co
 
     assert crawl.outcomes()["/closes"] == "excluded"
     assert crawl.outcomes()["/closes/child"] == "unchanged"
+
+
+def test_a_seed_that_robots_forbid_now_did_not_answer(site: Site, crawl: Crawl):
+    """What it answered before it was forbidden must not make this run complete."""
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A")
+    crawl(site.url("/"))
+    site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /\n", content_type="text/plain")
+
+    crawl(site.url("/"), expect=3)
+
+    latest = crawl.runs()[0]
+    assert not latest["complete"]
+    assert any(reason.startswith("seed_failed") for reason in latest["reasons"])
+    assert {record["orphanAge"] for record in crawl.records()} == {0}
+
+
+def test_links_count_again_when_a_header_no_longer_forbids_to_follow_them(site: Site, crawl: Crawl):
+    body = html("Home", "/a")
+    site.pages["/"] = Page(body, headers={"X-Robots-Tag": "nofollow"}, etag=None)
+    site.pages["/a"] = html("A")
+    crawl(site.url("/"))
+    assert set(crawl.outcomes()) == {"/"}
+    site.pages["/"] = Page(body, etag=None)
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/a"] == "new"

@@ -381,7 +381,7 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
     desk.add("http://a.example/deep", depth=2)
     desk.add("http://a.example/b", depth=1)
 
-    assert desk.reader.pending(1) == [(3, 1), (2, 2)]
+    assert list(desk.reader.pending(1)) == [(3, 1), (2, 2)]
     assert list(desk.reader.visited(1)) == [(1, 0)]
     assert runs.tally(desk.connection, 1) == (1, 0, 2)
 
