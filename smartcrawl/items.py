@@ -126,6 +126,11 @@ class Visit:
     verdict: Verdict | None = None
 
     @property
+    def not_modified(self) -> bool:
+        """Whether it ended in a 304 that was asked for."""
+        return self.http_status == 304 and self.conditional
+
+    @property
     def action(self) -> Action:
         """The action that DecidePipeline chose."""
         assert self.verdict is not None, "a Visit is decided before it is committed"

@@ -21,15 +21,12 @@ class Progress:
     words: dict[str, int] = field(default_factory=dict)
     visits: int = 0
     not_modified: int = 0
-    conditional: int = 0
     stale: int = 0  #: visits that came too late and were dropped
 
     def count(self, visit: Visit) -> None:
         """Count one decided visit."""
-        unchanged = visit.http_status == 304 and visit.conditional
         self.visits += 1
-        self.conditional += visit.conditional
-        self.not_modified += unchanged
+        self.not_modified += visit.not_modified
         if visit.verdict is not None:
             word = visit.verdict.word.word
             self.words[word] = self.words.get(word, 0) + 1
@@ -58,7 +55,7 @@ class Ledger:
         counts["unreachable"] += unreachable
         counts["requests"] += visit.requests
         counts["conditional_requests"] += visit.conditional_requests
-        counts["not_modified"] += visit.http_status == 304 and visit.conditional
+        counts["not_modified"] += visit.not_modified
         counts["bytes_downloaded"] += visit.wire_bytes
         counts["bytes_saved"] += saved
         tally = batch.hosts.setdefault(page.host, HostTally())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawls.commands import Crawl, Reader, reader
+from tests.registry.build import Desk
 from tests.site_server import Site
 
 
@@ -48,3 +49,12 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def crawl(tmp_path: Path, ask: Reader) -> Crawl:
     """The real command, with an empty registry of its own."""
     return Crawl(tmp_path, ask)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """One source of a registry in memory, with a run that is open."""
+    desk = Desk()
+    desk.open()
+    yield desk
+    desk.close()

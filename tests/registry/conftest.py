@@ -1,20 +1,8 @@
-"""A registry in memory for one test, and one in a file."""
+"""A registry in a file."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.registry.build import Desk
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    """One source of a registry in memory, with a run that is open."""
-    desk = Desk()
-    desk.open()
-    yield desk
-    desk.close()
 
 
 @pytest.fixture

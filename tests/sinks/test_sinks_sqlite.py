@@ -1,7 +1,6 @@
 """The embedded index: what is put is found, what is removed is not, and no query fails."""
 
 import re
-from collections.abc import Iterator
 
 import apsw
 import pytest
@@ -13,15 +12,6 @@ from smartcrawl.sinks.sqlite import EmbeddedIndex, search
 from tests.registry.build import LATER, LONG, NOW, Desk, chunk, index_is_sound
 
 BASE = "http://a.example/"
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    """One source of a registry in memory, with a run that is open."""
-    desk = Desk()
-    desk.open()
-    yield desk
-    desk.close()
 
 
 def urls(desk: Desk, query: str, **options: object) -> list[str]:
