@@ -66,12 +66,15 @@ class RunLifecycle:
     def idle(self) -> None:
         """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
         run = self._run
-        if run.relaxed or run.failure is not None:
+        if run.failure is not None:
             return
         try:
-            run.ledger.submit(int(time.time()))
-            run.ledger.drain()
-            run.relax()
+            if not run.relaxed:
+                run.ledger.submit(int(time.time()))
+                run.ledger.drain()
+                run.relax()
+            if not run.pending:
+                run.begin_verify(int(time.time()))
         except RegistryError as error:
             run.failure = error
             return

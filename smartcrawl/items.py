@@ -60,6 +60,7 @@ class Document:
     canonical: str | None = None  #: absolute URL
     noindex: bool = False  #: meta robots
     nofollow: bool = False  #: meta robots
+    links_cut: bool = False  #: whether there are more than are kept
     charset: str = ""  #: as used for decoding
     content_type: str = ""  #: MIME type without parameters
 
@@ -87,9 +88,19 @@ class Page:
     content_length: int = 0  #: bytes on the wire of the body that is held
     configuration: int = 0  #: fingerprint.no of its extraction
     noted: bool = False  #: whether its record carries a message or a redirect's target
+    lost_count: int = 0
+    gone_count: int = 0
+    lost_since: int | None = None  #: Unix seconds
+    gone_since: int | None = None
+    unchanged_count: int = 0
+    error_count: int = 0
+    canonical_no: int | None = None  #: number of the page that it names as canonical
+    was_held: bool = False  #: whether content of it was ever held
+    first_run: int | None = None  #: run that discovered it; None: this one
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     targets: bytes | None = None  #: packed uint32 numbers; None without stored links
     raw: bytes | None = None  #: packed raw links, read when ``targets`` are of another scope
+    verify: bool = False  #: a look at what was not reached, which changes nothing (design.md 3)
 
 
 @dataclass(slots=True)
@@ -112,7 +123,9 @@ class Visit:
     content_type: str = ""  #: header value
     content_encoding: str | None = None
     robots_tags: tuple[str, ...] = ()  #: X-Robots-Tag, one each header line
+    retry_after: int | None = None  #: seconds, as the server asked with 429 or 503
     location: str | None = None  #: absolute target of a redirect
+    canonical_no: int | None = None  #: number of another page that it names as canonical
     body: bytes | None = None  #: after Content-Encoding; dropped once extracted
     document: Document | None = None
     body_hash: bytes | None = None
@@ -150,6 +163,7 @@ class Attempt:
     content_length: int = 0  #: of the last body, on the wire
     content_encoding: str | None = None
     packed: bytes = b""  #: the last body as it came, when it is compressed
+    retry_after: int | None = None  #: seconds, as the last answer asked
 
     def visit(self, url: str) -> Visit:
         """Return the Visit of this attempt, which ended at ``url``."""
@@ -162,6 +176,7 @@ class Attempt:
             conditional_requests=self.conditional_requests,
             wire_bytes=self.wire_bytes,
             content_length=self.content_length,
+            retry_after=self.retry_after,
         )
 
 
@@ -186,6 +201,18 @@ class HostTally:
     downloaded: int = 0  #: bytes
     response_ms: int = 0
     robots: bytes | None = None  #: SHA-256 of its robots.txt, when it was read
+    crawl_delay_ms: int | None = None  #: as its robots.txt asks, when it was read
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRobots:
+    """The last robots.txt of an origin that could be read."""
+
+    fetched_at: int  #: Unix seconds of the last 200, 304 or 4xx
+    status: int  #: 200, or a 4xx that means "no rules"
+    etag: str | None = None
+    last_modified: str | None = None
+    body: bytes = b""  #: at most 500 KiB
 
 
 @dataclass(slots=True)
@@ -197,8 +224,10 @@ class Batch:
     touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
     retargeted: list[tuple[int, int, bytes]] = field(default_factory=list)  #: no, scope, targets
     visits: list[Visit] = field(default_factory=list)
+    probes: list[Visit] = field(default_factory=list)  #: looks at candidates for removal
     counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
     hosts: dict[str, HostTally] = field(default_factory=dict)
+    robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
     text: int = 0  #: characters of new text
 
     MAX_VISITS: ClassVar = 40
@@ -210,7 +239,7 @@ class Batch:
     def full(self) -> bool:
         """Whether the batch should be written now."""
         return (
-            len(self.visits) >= self.MAX_VISITS
+            len(self.visits) + len(self.probes) >= self.MAX_VISITS
             or len(self.touched) >= self.MAX_TOUCHED
             or self.text >= self.MAX_TEXT
             or len(self.addresses) >= self.MAX_ADDRESSES
@@ -218,5 +247,11 @@ class Batch:
 
     def __bool__(self) -> bool:
         return bool(
-            self.addresses or self.reached or self.touched or self.visits or self.retargeted
+            self.addresses
+            or self.reached
+            or self.touched
+            or self.visits
+            or self.probes
+            or self.retargeted
+            or self.robots
         )

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from smartcrawl.items import Address, Batch, HostTally, Visit
 from smartcrawl.registry.sqlite import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
-
-_SETTLED = (Status.INDEXED, Status.CRAWLED)
+from smartcrawl.rules.seal import no_answer
 
 
 @dataclass(slots=True)
@@ -45,10 +44,20 @@ class Ledger:
         self._written = written
         self._submitted: deque[Future[Written]] = deque()
 
+    def probe(self, visit: Visit) -> None:
+        """Take a look at an unreached page into the open batch; it is no visit."""
+        counts = self.batch.counts
+        counts["requests"] += visit.requests
+        counts["conditional_requests"] += visit.conditional_requests
+        counts["not_modified"] += visit.not_modified
+        counts["bytes_downloaded"] += visit.wire_bytes
+        visit.body = None
+        self.batch.probes.append(visit)
+
     def record(self, visit: Visit) -> None:
         """Take a decided visit into the open batch."""
         batch, page = self.batch, visit.page
-        unreachable = visit.outcome is Outcome.UNREACHABLE
+        unreachable = no_answer(visit.outcome, visit.http_status)
         saved = page.content_length if visit.outcome is Outcome.NOT_MODIFIED else 0
         counts = batch.counts
         counts["visits"] += 1
@@ -68,8 +77,10 @@ class Ledger:
         if (
             visit.outcome is Outcome.NOT_MODIFIED
             and visit.action is Action.TOUCH
-            and page.status in _SETTLED
-            and (not page.noted or page.standing is Standing.LINKS)  # there it says why
+            and page.standing is Standing.HELD
+            and page.status is Status.INDEXED
+            and not page.noted
+            and not page.lost_count
             and visit.etag == page.etag
             and visit.last_modified == page.last_modified
             and visit.url == page.url

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from smartcrawl.exceptions import SettingError
+from smartcrawl.rules.absence import PASSING, Policy
+from smartcrawl.rules.schedule import Schedule
 from smartcrawl.urls import Trackers
 
 EXTRACTION_VERSION = 1  #: raised when the same body gives another document, links or chunks
@@ -49,15 +51,13 @@ class Options:
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     trackers: Trackers = field(default_factory=Trackers)
     out_of_scope_policy: str = "orphan"
-    lost_threshold: int = 3
-    lost_min_age: int = 0  #: seconds
-    lost_purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: any
-    orphan_threshold: int = 3
-    orphan_min_age: int = 0  #: seconds
     sweep_max_ratio: float = 0.1
     sweep_min_count: int = 10
     trust_sample_ratio: float = 0.0
     robots_ttl: int = 86_400  #: seconds
+    policy: Policy = field(default_factory=Policy)
+    schedule: Schedule = field(default_factory=Schedule)
+    undo_ttl: int = 2_592_000  #: seconds
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -90,11 +90,17 @@ class Options:
                 names=frozenset(_words(settings, "TRACKING_PARAM_NAMES")),
             ),
             out_of_scope_policy=_one_of(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
-            lost_threshold=_whole(settings, "LOST_THRESHOLD", least=1),
-            lost_min_age=_whole(settings, "LOST_MIN_AGE"),
-            lost_purge_statuses=_statuses(settings, "LOST_PURGE_STATUSES"),
-            orphan_threshold=_whole(settings, "ORPHAN_THRESHOLD", least=1),
-            orphan_min_age=_whole(settings, "ORPHAN_MIN_AGE"),
+            policy=Policy(
+                lost_threshold=_whole(settings, "LOST_THRESHOLD", least=1),
+                lost_min_age=_whole(settings, "LOST_MIN_AGE"),
+                purge_statuses=_statuses(settings, "LOST_PURGE_STATUSES"),
+                orphan_threshold=_whole(settings, "ORPHAN_THRESHOLD", least=1),
+                orphan_min_age=_whole(settings, "ORPHAN_MIN_AGE"),
+                sum_of_thresholds=_one_of(settings, "LOST_ORPHAN_RULE", "age", "threshold")
+                == "threshold",
+            ),
+            schedule=_schedule(settings),
+            undo_ttl=_whole(settings, "UNDO_TTL_SECONDS"),
             sweep_max_ratio=_number(settings, "SWEEP_MAX_RATIO", least=0, most=1),
             sweep_min_count=_whole(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=_number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
@@ -186,11 +192,36 @@ def _statuses(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
         statuses = frozenset(int(word) for word in words)
     except ValueError:
         statuses = frozenset({0})
-    if not all(400 <= status <= 599 for status in statuses):
+    if not all(400 <= status <= 499 and status not in PASSING for status in statuses):
         raise SettingError(
-            f"{name} is {settings[name]!r}: it takes HTTP error statuses such as 404,410, or *"
+            f"{name} is {settings[name]!r}: it takes HTTP statuses from 400 to 499 such as 404,410,"
+            " or *; 408, 425, 429 and 5xx say nothing about a page and never lead to its removal"
         )
     return statuses
+
+
+def _schedule(settings: Mapping[str, Any]) -> Schedule:
+    base = _whole(settings, "CRAWL_BASE_INTERVAL_SECONDS", least=1)
+    longest = _whole(settings, "CRAWL_MAX_INTERVAL_SECONDS", least=1)
+    if base > longest:
+        raise SettingError(
+            f"CRAWL_MAX_INTERVAL_SECONDS is {longest}: it takes at least the"
+            f" {base} of CRAWL_BASE_INTERVAL_SECONDS"
+        )
+    words = _words(settings, "CRAWL_INTERVAL_STEPS")
+    steps = tuple(int(word) for word in words if word.isdecimal())
+    if not steps or len(steps) != len(words) or 0 in steps or list(steps) != sorted(steps):
+        raise SettingError(
+            f"CRAWL_INTERVAL_STEPS is {settings['CRAWL_INTERVAL_STEPS']!r}: it takes rising"
+            " whole numbers such as 1, 3, 7, 14"
+        )
+    return Schedule(
+        base=base,
+        longest=longest,
+        steps=steps,
+        patience=_whole(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
+        error_base=_whole(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
+    )
 
 
 def _networks(settings: Mapping[str, Any], name: str) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -21,7 +21,21 @@ from smartcrawl.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 
+NOINDEX = "not indexed: noindex"
 _FLUSH_AFTER = 2.0  #: seconds that a batch may stay open
+
+
+def progress_of(visit: Visit) -> dict[str, Any]:
+    """Return what the signal ``page_progress`` tells of one visit (R1-08)."""
+    page, word = visit.page, visit.verdict.word if visit.verdict else None
+    return {
+        "url": visit.url,
+        "pageId": page.no,
+        "depth": page.depth,
+        "status": visit.http_status,
+        "outcome": word.word if word is not None else None,
+        "deleted": False,
+    }
 
 
 class VisitPipeline:
@@ -47,10 +61,12 @@ class ExtractPipeline(VisitPipeline):
     def process_item(self, item: Any) -> Any:
         """Fill in document, hashes, chunks and links; our own failure is an outcome, too."""
         run = self.run
-        if not isinstance(item, Visit) or run is None:
+        if not isinstance(item, Visit) or run is None or item.page.verify:
             return item
         try:
-            if item.outcome is Outcome.REDIRECT and item.location is not None:
+            if item.outcome is Outcome.NOT_MODIFIED:
+                self._confirmed(item)
+            elif item.outcome is Outcome.REDIRECT and item.location is not None:
                 self._redirect(run, item, item.location)
             elif item.body is not None:
                 self._read(run, item)
@@ -63,6 +79,12 @@ class ExtractPipeline(VisitPipeline):
         if _vouches(item):
             run.replay(item)
         return item
+
+    def _confirmed(self, visit: Visit) -> None:
+        """A 304 confirms the body, but its headers may say that it is not to be indexed now."""
+        told = [html.robots_directives(line) for line in visit.robots_tags]
+        if visit.page.standing is Standing.HELD and any(noindex for noindex, _ in told):
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
         if run.seed_moved(visit.page.no, target):
@@ -77,6 +99,10 @@ class ExtractPipeline(VisitPipeline):
         visit.body_hash = body_hash(body)
         told = [html.robots_directives(line) for line in visit.robots_tags]
         noindex, nofollow = any(no for no, _ in told), any(no for _, no in told)
+        if _is_emptied(visit, body) and not run.forced:
+            visit.outcome, visit.http_status = Fault.EMPTY.outcome, int(Fault.EMPTY)
+            visit.error = "status 200 with an empty body: what was there before stays"
+            return
         if (
             visit.body_hash == page.body_hash
             and page.standing is Standing.HELD
@@ -94,16 +120,21 @@ class ExtractPipeline(VisitPipeline):
         links = document.links
         if nofollow or document.nofollow:
             links = tuple(link._replace(nofollow=True) for link in links)
-        run.follow(visit, links)
+        run.follow(visit, links, canonical=document.canonical)
+        if document.links_cut:
+            run.incomplete(f"too_many_links: {visit.url}")
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
         elif noindex or document.noindex:
-            visit.outcome = Outcome.NOT_ACCEPTABLE
-            visit.error = "not indexed: noindex"
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
+            if not document.noindex:  # a 304 could not tell when the header is taken back
+                visit.etag = visit.last_modified = None
         elif visit.outcome is Outcome.CHANGED:
-            if visit.content_hash == run.stored_hash(page):
+            if visit.content_hash == run.stored_hash(page) and page.standing is Standing.HELD:
                 visit.outcome = Outcome.SAME
+            elif run.stands_aside(visit):
+                visit.outcome = Outcome.ALIAS
             visit.chunks = chunks(document)
 
     def _hash(self, run: Run, visit: Visit, document: Document) -> None:
@@ -117,15 +148,30 @@ class ExtractPipeline(VisitPipeline):
 def _vouches(visit: Visit) -> bool:
     """Whether the stored links stay in force: no new body brought others (design.md 8).
 
-    An excluded page vouches for nothing, nor does an error where nothing is held.
+    What is held stays, whatever the page answers, and so do its links. An excluded page
+    vouches for nothing, nor does an error of the page where nothing is held.
     """
-    if visit.outcome is Outcome.EXCLUDED:
-        return False
-    if visit.outcome is Outcome.HTTP_ERROR and visit.page.standing is Standing.BARE:
-        return False
-    held = visit.page.standing is Standing.HELD  # and stays so, whatever the answer is
-    answers = {Outcome.REDIRECT: True, Outcome.NOT_ACCEPTABLE: held}
-    return visit.links is None or answers.get(visit.outcome, False)
+    standing = visit.page.standing
+    match visit.outcome:
+        case Outcome.EXCLUDED:
+            return False
+        case Outcome.NOT_FOUND | Outcome.SOFT_404 | Outcome.HTTP_ERROR | Outcome.REDIRECT:
+            return standing is not Standing.BARE
+        case Outcome.NOT_ACCEPTABLE:
+            return standing is Standing.HELD
+        case _:
+            return visit.links is None
+
+
+def _is_emptied(visit: Visit, body: bytes) -> bool:
+    """Whether a 200 brought nothing at all where there was content."""
+    page = visit.page
+    return (
+        visit.outcome is Outcome.CHANGED
+        and page.standing is Standing.HELD
+        and not body.strip()
+        and visit.body_hash != page.body_hash
+    )
 
 
 def _document(visit: Visit, body: bytes) -> tuple[Document, bool]:
@@ -144,9 +190,11 @@ class DecidePipeline(VisitPipeline):
     def process_item(self, item: Any) -> Any:
         """Set the verdict."""
         run = self.run
-        if isinstance(item, Visit) and run is not None:
-            force = run.forced or item.page.configuration != run.configuration
-            item.verdict = decide(item.page.standing, item.outcome, force=force)
+        if isinstance(item, Visit) and run is not None and not item.page.verify:
+            page = item.page
+            force = run.forced or page.configuration != run.configuration
+            alias = page.canonical_no is not None
+            item.verdict = decide(page.standing, item.outcome, force=force, alias=alias)
             if item.verdict.action is not Action.INDEX:
                 item.chunks = []
             self.crawler.stats.inc_value(f"visit/{item.verdict.word.word}")
@@ -171,7 +219,12 @@ class CommitPipeline(VisitPipeline):
             return item
         if run.failure is not None:
             return item
-        run.ledger.record(item)
+        if item.page.verify:
+            run.ledger.probe(item)
+        else:
+            run.ledger.record(item)
+            if run.watcher is not None:
+                run.watcher(progress_of(item))
         if run.ledger.batch.full:
             await self._flush(run)
         elif self._timer is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -12,14 +12,18 @@ from urllib.parse import urlsplit
 from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.frontier import Frontier
-from smartcrawl.items import Address, HostTally, Link, Page, Visit
+from smartcrawl.items import Address, HostTally, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
+from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult, failed_seeds, tally
 from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.seal import Evidence, reasons
@@ -35,6 +39,7 @@ class Orders:
     force: bool = False
     resume: bool = False
     max_pages: int = 0  #: 0: none
+    lost_threshold: int | None = None  #: None: as the settings say
 
 
 class Run:
@@ -59,23 +64,28 @@ class Run:
         self.max_depth = source.max_depth or options.depth_limit
         self.forced = opened.forced
         self.configuration = registry.fingerprint(options.configuration)
-        self.cut_by: list[str] = []
+        self.cut_by: list[str] = []  #: why it will not have seen everything
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
         self._lease = lease
         self._closed = False
         self._scope_no = registry.fingerprint(self.scope.fingerprint())
         self._reader: PageReader = registry.reader(opened.source)
+        self.blocked_hosts = self._reader.blocked_hosts()
         single = len(self.scope.hosts) == 1 and not self.scope.domains
         self._left = orders.max_pages or source.max_pages or -1
         rank = self._reader.last_visits if self._left > 0 else None
         self.frontier = Frontier(self._load, single_host=single, rank=rank)
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
-        writer = Writer(registry, opened, configuration=self.configuration, sink=EmbeddedIndex)
+        judgement = Judgement(_policy(options, orders), options.schedule)
+        writer = Writer(registry, opened, configuration=self.configuration, judgement=judgement)
         self.ledger = Ledger(writer, written=self._book.committed)
         self._seeds: set[int] = set()
         self._relax_all = opened.resumed
+        self._verify: Frontier | None = None  #: what was not reached and is looked at
+        self._reasons: tuple[str, ...] | None = None  #: as they stood before that
+        self.watcher: Callable[[dict[str, Any]], None] | None = None  #: of progress events
         self._moved: frozenset[str] = frozenset()  #: hosts that a seed moved the scope to
 
     @classmethod
@@ -86,16 +96,18 @@ class Run:
             RunHeldError: another process crawls this source.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = open_registry(options.registry)
+        registry = open_registry(options.registry, EmbeddedIndex)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = Lease.take(options.registry.parent / "leases", source.name, since)
         try:
+            registry.end_last(source.name, _closing(source, options, orders), now)
             opened = registry.open_run(
                 source=source.name,
                 kind=source.kind,
                 now=now,
                 resume=orders.resume,
                 forced=orders.force,
+                declared=not source.ad_hoc,
             )
             run = cls(
                 source=source,
@@ -125,9 +137,12 @@ class Run:
             if self._left > 0:
                 visits, _, _ = tally(self.registry.connection, self.opened.no)
                 self._left = max(0, self._left - visits)
+        pins = [no for no, url in self._reader.pins() if self.scope.allows(url)]
+        self._offer(pins, 0)
         self.ledger.submit(now)
         self.ledger.drain()
         self.registry.add_seeds(self.opened.no, list(self._seeds))
+        self.registry.add_seeds(self.opened.no, pins, pinned=True)
 
     def _follow_seeds(self, seeds: Sequence[int]) -> None:
         """Find the scope where seeds that this run asked before it was interrupted moved it."""
@@ -143,7 +158,11 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page to ask for, or None when there is none now."""
-        if self._left == 0 or self.failure:
+        if self.failure:
+            return None
+        if self._verify is not None:
+            return self._verify.next(free)
+        if self._left == 0:
             return None
         page = self.frontier.next(free)
         if page is not None and self._left > 0:
@@ -153,7 +172,11 @@ class Run:
     @property
     def pending(self) -> bool:
         """Whether there are pages left that this run may ask for."""
-        return bool(len(self.frontier)) and self._left != 0 and not self.failure
+        if self.failure:
+            return False
+        if self._verify is not None:
+            return bool(len(self._verify))
+        return bool(len(self.frontier)) and self._left != 0
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self._book.pages(numbers, self.opened.last_complete)
@@ -170,10 +193,52 @@ class Run:
             page.raw = raw.get(page.no)
         return pages
 
+    def begin_verify(self, now: int) -> bool:
+        """Look at what was not reached for long enough, if the run saw everything.
+
+        Returns whether there is anything to look at; later calls return False.
+        """
+        if self._verify is not None:
+            return False
+        self.ledger.submit(now)
+        self.ledger.drain()
+        self._verify = Frontier(self._load_to_verify)
+        self._reasons = reasons(self._evidence())
+        if self._reasons:
+            return False
+        self.registry.begin_verify(self._ending(now))
+        self._verify.grow(self._reader.last_number())
+        self._verify.offer(self._reader.to_verify(self.opened.no), 0)
+        return self.pending
+
+    def _load_to_verify(self, numbers: Sequence[int]) -> list[Page]:
+        pages = self._book.pages(numbers, self.opened.last_complete)
+        for page in pages:
+            page.verify = True
+        return pages
+
+    def _ending(self, now: int) -> Ending:
+        closing = _closing(self.source, self.options, self.orders)
+        closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
+        return Ending(self.opened.no, self.opened.source, now, closing)
+
+    def _in_scope(self, url: str, depth: int) -> bool:
+        return self.scope.allows(url) and not (self.max_depth and depth > self.max_depth)
+
     # Where links lead
 
-    def follow(self, visit: Visit, links: Iterable[Link], *, same_depth: bool = False) -> None:
-        """Offer the links of a new body, and keep them packed on the visit to be stored."""
+    def follow(
+        self,
+        visit: Visit,
+        links: Iterable[Link],
+        *,
+        same_depth: bool = False,
+        canonical: str | None = None,
+    ) -> None:
+        """Offer the links of a new body, and keep them packed on the visit to be stored.
+
+        ``canonical``, absolute, is what the page names as its better address (M-20).
+        """
         listed = list(links)
         visit.links, visit.links_count = pack_links(listed), len(listed)
         depth = self.frontier.depth(visit.page.no) + (not same_depth)
@@ -181,6 +246,20 @@ class Run:
             return
         visit.targets = pack_numbers(self._targets(listed, visit.page.no, depth))
         visit.scope = self._scope_no
+        if canonical is not None:
+            register = self._register(visit.page.no, depth)
+            found = self._book.numbers([canonical], self.scope, register)
+            visit.canonical_no = next((no for no in found if no != visit.page.no), None)
+
+    def stands_aside(self, visit: Visit) -> bool:
+        """Whether a page still names the canonical page it stood aside for, and that is indexed."""
+        number = visit.canonical_no
+        return (
+            number is not None
+            and number == visit.page.canonical_no
+            and visit.page.standing is Standing.LINKS
+            and self._reader.is_indexed(number)
+        )
 
     def replay(self, visit: Visit) -> None:
         """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
@@ -196,8 +275,9 @@ class Run:
         self.ledger.batch.retargeted.append((page.no, self._scope_no, pack_numbers(targets)))
 
     def _targets(self, links: Iterable[Link], origin: int, depth: int) -> list[int]:
-        urls = [link.url for link in links if not link.nofollow and link.type != "canonical"]
-        numbers = self._book.numbers(urls, self.scope, self._register(origin, depth))
+        urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]
+        found = self._book.numbers(urls, self.scope, self._register(origin, depth))
+        numbers = [number for number in found if number != origin]
         self._offer(numbers, depth)
         return numbers
 
@@ -277,10 +357,23 @@ class Run:
         if visit.targets and self.is_seed(visit.page.no):
             self._seeds.update(unpack_numbers(visit.targets))
 
-    def robots_read(self, origin: str, body: bytes) -> None:
-        """Note when the robots.txt of a host was read, and what it was."""
+    def stored_robots(self, origin: str) -> StoredRobots | None:
+        """Return the last robots.txt of an origin that could be read, in any run."""
+        return self._reader.robots(origin)
+
+    def robots_read(
+        self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
+    ) -> None:
+        """Keep what the robots.txt of an origin says; ``crawl_delay`` in seconds."""
+        self.ledger.batch.robots[origin] = robots
         tally_ = self.ledger.batch.hosts.setdefault(host_key(origin), HostTally())
-        tally_.robots = hashlib.sha256(body).digest()
+        tally_.robots = hashlib.sha256(robots.body).digest()
+        tally_.crawl_delay_ms = None if crawl_delay is None else round(1000 * crawl_delay)
+
+    def incomplete(self, reason: str) -> None:
+        """Note why this run will not have seen everything, such as ``host_down: a.example``."""
+        if reason not in self.cut_by and self._reasons is None:
+            self.cut_by.append(reason)
 
     # What is written
 
@@ -301,12 +394,27 @@ class Run:
                 why = str(self.failure) if self.failure else "interrupted"
                 self.result = self.registry.interrupt(self.opened, (why,), now)
             else:
-                if reason != "finished" and reason not in self.cut_by:
-                    self.cut_by.append(reason)
-                self.result = self.registry.seal(self.opened, reasons(self._evidence()), now)
+                found = self._reasons if self._reasons is not None else reasons(self._evidence())
+                if reason != "finished":
+                    found = (reason, *found)
+                self.result = self.registry.end(self._ending(now), found, self._removed)
         finally:
             self.close()
         return self.result
+
+    def _removed(self, removed: list[Removed]) -> None:
+        if self.watcher is not None:
+            for page in removed:
+                self.watcher(
+                    {
+                        "url": page.url,
+                        "pageId": page.no,
+                        "depth": page.depth,
+                        "status": page.status,
+                        "outcome": page.word,
+                        "deleted": True,
+                    }
+                )
 
     def _flush(self, now: int) -> None:
         if self.failure is None:
@@ -320,7 +428,7 @@ class Run:
         connection = self.registry.connection
         visits, unreachable, pending = tally(connection, self.opened.no)
         if pending and self._left == 0:
-            self.cut_by.append("max_pages")
+            self.incomplete("max_pages")
         return Evidence(
             seeds_failed=(*self._outside(), *failed_seeds(connection, self.opened.no)),
             cut_by=tuple(self.cut_by),
@@ -344,6 +452,26 @@ class Run:
         self.registry.give_back()
         self.registry.close()
         self._lease.release()
+
+
+def _policy(options: Options, orders: Orders) -> Policy:
+    if orders.lost_threshold is None:
+        return options.policy
+    return replace(options.policy, lost_threshold=orders.lost_threshold)
+
+
+def _closing(source: Source, options: Options, orders: Orders) -> Closing:
+    depth_limit = source.max_depth or options.depth_limit
+    return Closing(
+        policy=_policy(options, orders),
+        max_ratio=options.sweep_max_ratio,
+        min_count=options.sweep_min_count,
+        remove_excluded=options.out_of_scope_policy == "remove",
+        undo_ttl=options.undo_ttl,
+        in_scope=lambda url, depth: (
+            source.scope.allows(url) and not (depth_limit and depth > depth_limit)
+        ),
+    )
 
 
 def run_of(crawler: Any) -> Run | None:

@@ -41,9 +41,20 @@ LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first of them
 LOST_PURGE_STATUSES = _env("LOST_PURGE_STATUSES", "404,410")  # statuses that count; *: any
 ORPHAN_THRESHOLD = _env("ORPHAN_THRESHOLD", 3)  # complete runs that did not reach it
 ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first of them
+LOST_ORPHAN_RULE = _env(
+    "LOST_ORPHAN_RULE", "age"
+)  # age: runs lost and orphaned are added; or threshold
 SWEEP_MAX_RATIO = _env("SWEEP_MAX_RATIO", 0.1)  # share of a source one sweep may remove; 1.0: off
 SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages; fewer are removed whatever their share
+UNDO_TTL_SECONDS = _env("UNDO_TTL_SECONDS", 2_592_000)  # how long a removal can be undone
 TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0)  # share of known pages asked without validators
+
+# When pages are due again
+CRAWL_BASE_INTERVAL_SECONDS = _env("CRAWL_BASE_INTERVAL_SECONDS", 86_400)  # after a change
+CRAWL_MAX_INTERVAL_SECONDS = _env("CRAWL_MAX_INTERVAL_SECONDS", 1_209_600)  # never longer
+CRAWL_INTERVAL_STEPS = _env("CRAWL_INTERVAL_STEPS", "1, 3, 7, 14")  # times the base
+UNCHANGED_CHECKS_BEFORE_BACKOFF = _env("UNCHANGED_CHECKS_BEFORE_BACKOFF", 3)  # visits a step
+CRAWL_ERROR_BACKOFF_BASE = _env("CRAWL_ERROR_BACKOFF_BASE", 600)  # seconds; doubles with each error
 
 # Politeness
 ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable
+from typing import Any
 
+import apsw
 from backports import zstd
 
 from smartcrawl.items import Document, Image, Link, Section
@@ -37,6 +39,11 @@ def unpack_numbers(packed: bytes) -> array[int]:
     numbers = array("I")
     numbers.frombytes(packed)
     return numbers
+
+
+def numbers(values: Iterable[int]) -> Any:
+    """Return numbers as a value for ``IN carray(?)``, in order; 0 stands for none of them."""
+    return apsw.carray(array("q", sorted(values)) or array("q", [0]))
 
 
 def pack_document(document: Document) -> bytes:

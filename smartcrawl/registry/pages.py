@@ -8,14 +8,16 @@ from typing import Any
 
 import apsw
 
-from smartcrawl.items import Page
-from smartcrawl.rules.model import Standing, Status
+from smartcrawl.items import Page, StoredRobots
+from smartcrawl.rules.model import Rule, Standing, Status
 
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r.etag,
        r.last_modified, r.body_hash, r.content, coalesce(r.content_length, 0),
        coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run,
-       r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL
+       r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL,
+       s.lost_count, s.gone_count, s.lost_since, s.gone_since, s.unchanged_count, s.error_count,
+       r.canonical_no, r.last_indexed IS NOT NULL, r.first_run
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
  WHERE r.no IN carray(?)
 """
@@ -38,6 +40,11 @@ SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no
  WHERE no IN carray(?) AND s.visited_run = ? AND r.redirect_target IS NOT NULL
 """
 _LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
+_IS_INDEXED = "SELECT standing = 2 AND lost_count = 0 FROM state WHERE no = ?"
+_PINS = "SELECT r.no, r.url FROM pin p JOIN record r USING (no) WHERE p.source = ?"
+_PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
+_ROBOTS = "SELECT fetched_at, status, etag, last_modified, body FROM robots WHERE origin = ?"
+_BLOCKED = "SELECT name FROM host WHERE is_blocked = 1"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
 
@@ -78,6 +85,15 @@ class PageReader:
                 scope=row[13],
                 targets=row[14],
                 noted=bool(row[16]),
+                lost_count=row[17],
+                gone_count=row[18],
+                lost_since=row[19],
+                gone_since=row[20],
+                unchanged_count=row[21],
+                error_count=row[22],
+                canonical_no=row[23],
+                was_held=bool(row[24]),
+                first_run=row[25],
             )
         return [found[number] for number in numbers if number in found]
 
@@ -125,6 +141,31 @@ class PageReader:
         """Return when (Unix seconds) those of ``numbers`` were visited last that ever were."""
         rows: Any = self._connection.execute(_LAST_VISITS, (apsw.carray(array("q", numbers)),))
         return dict(rows.fetchall())
+
+    def is_indexed(self, no: int) -> bool:
+        """Whether a page's content is held, and it is not lost."""
+        return bool(self._connection.execute(_IS_INDEXED, (no,)).get)
+
+    def pins(self) -> list[tuple[int, str]]:
+        """Return (number, URL) of the addresses that were registered by hand."""
+        rows: Any = self._connection.execute(_PINS, (self._source,)).fetchall()
+        return list(rows)
+
+    def to_verify(self, run: int) -> list[int]:
+        """Return the candidates for removal as orphans that nobody looked at yet."""
+        values = (self._source, run, Rule.ORPHAN)
+        rows: Any = self._connection.execute(_PROBED, values).fetchall()
+        return [no for (no,) in rows]
+
+    def robots(self, origin: str) -> StoredRobots | None:
+        """Return the last robots.txt of an origin that could be read."""
+        row: Any = self._connection.execute(_ROBOTS, (origin,)).fetchone()
+        return None if row is None else StoredRobots(*row)
+
+    def blocked_hosts(self) -> frozenset[str]:
+        """Return the hosts that the operator blocked."""
+        rows: Any = self._connection.execute(_BLOCKED).fetchall()
+        return frozenset(name for (name,) in rows)
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import apsw
 
-from smartcrawl.registry.clones import settle_run
+from smartcrawl.ports import Sink
+from smartcrawl.registry.candidates import Ending, propose_absent
 from smartcrawl.registry.database import transaction
+from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
+from smartcrawl.registry.settle import settle
+from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
-from smartcrawl.rules.model import RunState, Word
+from smartcrawl.rules.model import Fault, Rule, RunState, Word
 
 _NEXT = "UPDATE sequence SET value = value + ? WHERE name = ? RETURNING value"
-_SOURCE = (
-    "INSERT INTO source (name, kind, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING"
-)
+_SOURCE = """
+INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
+"""
+_VANISHED = "SELECT name FROM source WHERE declared = 1 ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
 SELECT no, state, forced, started_at FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
 """
+_LAST_OF = """
+SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
+ WHERE o.name = ? ORDER BY r.no DESC LIMIT 1
+"""
+_IS_COMPLETE = "SELECT complete FROM run WHERE no = ?"
+_RESUMABLE = (RunState.OPEN, RunState.VERIFYING, RunState.INTERRUPTED)
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete = 1"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
 _OPEN = "INSERT INTO run (source, number, forced, started_at) VALUES (?, ?, ?, ?) RETURNING no"
@@ -31,30 +44,30 @@ UPDATE run SET number = ?, state = 0, complete = 0, finished_at = NULL, reasons 
 """
 _FINGERPRINT = "INSERT INTO fingerprint (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING"
 _FINGERPRINT_NO = "SELECT no FROM fingerprint WHERE hash = ?"
-_SEED = "INSERT INTO seed (run, no) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_SEED = """
+INSERT INTO seed (run, no, pinned) VALUES (?, ?, ?)
+ON CONFLICT (run, no) DO UPDATE SET pinned = min(pinned, excluded.pinned)
+"""
 _SEEDS = """
-SELECT r.no, r.url, r.error_message FROM seed d JOIN record r USING (no) WHERE d.run = ?
- ORDER BY r.no
+SELECT r.no, r.url, r.error_message, d.pinned FROM seed d JOIN record r USING (no)
+ WHERE d.run = ? ORDER BY r.no
 """
 _ANSWER = """
-SELECT s.http_status, s.seen_run, r.redirect_no FROM record r JOIN state s USING (no)
- WHERE r.no = ?
+SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
+  FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
 _SEAL = """
-UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ? WHERE no = ? AND state = 0
+UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ? WHERE no = ? AND state < 2
 """
-_SETTLED = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
-#: Every record of a source was reached by one of its runs, so reached_run names the source.
-_ORPHANED = """
-UPDATE state SET outcome = :word
- WHERE reached_run < :run AND standing > 0
-   AND reached_run IN (SELECT no FROM run WHERE source = :source)
-"""
-#: Also what an interrupted run met first and nobody reached since: it has no word yet.
-_SKIPPED = """
-UPDATE state SET outcome = :word
- WHERE (reached_run = :run AND visited_run < :run)
-    OR (outcome IS NULL AND reached_run IN (SELECT no FROM run WHERE source = :source))
+_VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
+_SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
+_SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
+_REMOVED = "UPDATE run SET removed = removed + ? WHERE no = ?"
+_CANDIDATES = f"""
+SELECT no, rule, json_patch(detail, json_object('probe', probe)) FROM candidate
+ WHERE source = :source AND renewed = :run AND withheld = 0
+   AND (rule <> {int(Rule.ORPHAN)} OR probe IN (SELECT value FROM json_each(:spoken)))
+ ORDER BY no LIMIT :most
 """
 _COUNTS = """
 SELECT CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END,
@@ -65,7 +78,8 @@ _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visite
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
-       not_modified, bytes_downloaded, bytes_saved, visits FROM run WHERE no = ?
+       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, notes
+  FROM run WHERE no = ?
 """
 
 
@@ -99,6 +113,9 @@ class RunResult:
     bytes_downloaded: int
     bytes_saved: int
     visits: int
+    removed: int  #: pages that its sweep removed
+    withheld: int  #: candidates that wait for an operator
+    notes: tuple[str, ...]  #: what was ignored, and why
 
 
 def draw(connection: apsw.Connection, name: str, count: int = 1) -> int:
@@ -106,34 +123,44 @@ def draw(connection: apsw.Connection, name: str, count: int = 1) -> int:
     return int(connection.execute(_NEXT, (count, name)).get)
 
 
+def last_state(connection: apsw.Connection, source: str) -> tuple[int, int, RunState] | None:
+    """Return (run, source, state) of the last run of a source, or None without one."""
+    row: Any = connection.execute(_LAST_OF, (source,)).fetchone()
+    return None if row is None else (row[0], row[1], RunState(row[2]))
+
+
 def open_run(
-    connection: apsw.Connection, *, source: str, kind: str, now: int, resume: bool, forced: bool
+    connection: apsw.Connection,
+    *,
+    source: str,
+    kind: str,
+    now: int,
+    resume: bool,
+    forced: bool,
+    declared: bool = False,
 ) -> OpenRun:
     """Open a run of ``source``, or go on with its last one. The caller holds the lease.
 
-    A run that was not settled was left by a dead process. With ``resume`` it goes on, even
-    where nothing but its end is missing. Without, one that was sealed is settled now, and one
-    that is open is closed as interrupted, never complete. With ``resume`` and nothing to go on
-    with a new run opens.
+    A run that was not sealed was left by a dead process. With ``resume`` it goes on, even
+    where nothing but its end is missing; without, it is closed as interrupted, never
+    complete. A run that was sealed is over: the caller has settled and swept it. With
+    ``resume`` and nothing to go on with a new run opens.
     """
     last: Any
     with transaction(connection):
-        connection.execute(_SOURCE, (source, kind, now))
+        connection.execute(_SOURCE, (source, kind, now, declared))
         source_no = int(connection.execute(_SOURCE_NO, (source,)).get)
         last = connection.execute(_LAST_RUN, (source_no,)).fetchone()
-        if resume and last is not None and last[1] != RunState.SETTLED:
+        if resume and last is not None and last[1] in _RESUMABLE:
             number = draw(connection, "number")
             again = bool(last[2]) or forced
             connection.execute(_REOPEN, (number, again, last[0]))
             complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
             return OpenRun(last[0], source_no, number, last[3], again, True, None, complete)
-    if last is not None and last[1] == RunState.SEALED:
-        settle(connection, last[0], source_no)
-    with transaction(connection):
         interrupted = None
-        if last is not None and last[1] in (RunState.OPEN, RunState.INTERRUPTED):
+        if last is not None and last[1] in _RESUMABLE:
             interrupted = int(last[0])
-            if last[1] == RunState.OPEN:
+            if last[1] != RunState.INTERRUPTED:
                 interrupt(connection, interrupted, now, ["interrupted"])
         number = draw(connection, "number")
         complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
@@ -141,9 +168,14 @@ def open_run(
         return OpenRun(no, source_no, number, now, forced, False, interrupted, complete)
 
 
+def declared_sources(connection: apsw.Connection) -> list[str]:
+    """Return the sources that sources.toml named when they were crawled last."""
+    return [str(name) for (name,) in connection.execute(_VANISHED)]
+
+
 def interrupt(connection: apsw.Connection, run: int, now: int, reasons: list[str]) -> None:
     """Close a run that did not end by itself."""
-    values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SETTLED)
+    values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
 
 
@@ -154,19 +186,29 @@ def fingerprint(connection: apsw.Connection, value: bytes) -> int:
         return int(connection.execute(_FINGERPRINT_NO, (value,)).get)
 
 
-def add_seeds(connection: apsw.Connection, run: int, numbers: list[int]) -> None:
+def add_seeds(
+    connection: apsw.Connection, run: int, numbers: Iterable[int], *, pinned: bool = False
+) -> None:
     """Remember what the run was asked for, to judge it at the seal."""
-    connection.executemany(_SEED, [(run, number) for number in numbers])
+    connection.executemany(_SEED, [(run, number, pinned) for number in numbers])
 
 
 def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
-    """Return the seeds that did not end, through redirects, in 200 or 304 in scope, and why."""
+    """Return the seeds that did not end, through redirects, in 200 or 304 in scope, and why.
+
+    Of pinned addresses only the host must have answered, whatever it said.
+    """
     seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
     return tuple(
         f"{url} ({error})" if error else str(url)
-        for no, url, error in seeds
-        if not _answered(connection, run, no)
+        for no, url, error, pinned in seeds
+        if not (_host_answered if pinned else _answered)(connection, run, no)
     )
+
+
+def _host_answered(connection: apsw.Connection, run: int, no: int) -> bool:
+    row: Any = connection.execute(_ANSWER, (no,)).fetchone()
+    return bool(row[3] == run and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
 
 
 def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
@@ -174,7 +216,7 @@ def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
         if no is None:
             return False
         row: Any = connection.execute(_ANSWER, (no,)).fetchone()
-        http_status, seen_run, redirect_no = row  # seen: reached, and robots.txt allowed it
+        http_status, seen_run, redirect_no, _ = row  # seen: reached, and robots.txt allowed it
         if seen_run != run or http_status not in {200, 304, *REDIRECTS}:
             return False
         if http_status not in REDIRECTS:
@@ -197,22 +239,55 @@ def seal(connection: apsw.Connection, run: int, reasons: tuple[str, ...], now: i
         return connection.changes() > 0
 
 
-def settle(connection: apsw.Connection, run: int, source: int) -> None:
-    """Give every record its word for this run, elect the originals of clones, count.
-
-    Nothing is removed: what was not reached is called orphaned and stays.
-    """
+def begin_verify(connection: apsw.Connection, ending: Ending) -> None:
+    """Propose what a run that saw everything did not reach; each is looked at before it goes."""
     with transaction(connection):
-        names = {"run": run, "source": source, "word": Word.ORPHANED}
-        connection.execute(_ORPHANED, names)
-        connection.execute(_SKIPPED, names | {"word": Word.SKIPPED})
-        settle_run(connection, run, source)
+        connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
+        propose_absent(connection, ending)
+
+
+def settle_sealed(connection: apsw.Connection, ending: Ending) -> None:
+    """Settle a run that is sealed; once, whoever gets there first."""
+    with transaction(connection):
+        connection.execute(_SETTLED, (RunState.SETTLED, ending.run, RunState.SEALED))
+        if connection.changes():
+            complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
+            settle(connection, ending, complete=complete)
+
+
+def sweep(
+    connection: apsw.Connection,
+    sink: Sink,
+    ending: Ending,
+    removed: Callable[[list[Removed]], None],
+) -> None:
+    """Remove what a settled run proposed and nobody withholds, batch by batch; then count.
+
+    It may be cut between any two batches: what is left is found again.
+    """
+    run, source, now = ending.run, ending.source, ending.now
+    names = ending.names | {"most": BATCH, "spoken": json.dumps(sorted(SPOKEN))}
+    more = True
+    while more:
+        with transaction(connection):
+            rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
+            number = draw(connection, "number")
+            remover = Remover(connection, sink, source=source, run=run, number=number)
+            candidates = [Candidate(no, Rule(rule), detail) for no, rule, detail in rows]
+            gone = remover.remove(candidates, now)
+            connection.execute(_REMOVED, (len(gone), run))
+            more = len(rows) == BATCH
+        removed(gone)
+    with transaction(connection):
+        expire(connection, source, now - ending.closing.undo_ttl)
         counts = {Word(code).word: n for code, n in connection.execute(_COUNTS, (source,))}
-        values = (RunState.SETTLED, json.dumps(counts), run, RunState.SEALED)
-        connection.execute(_SETTLED, values)
+        values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
+        connection.execute(_SWEPT, values)
 
 
 def result(connection: apsw.Connection, run: int) -> RunResult:
     """Return the report of a run."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
-    return RunResult(run, bool(row[0]), tuple(json.loads(row[1])), json.loads(row[2]), *row[3:])
+    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -1))
+    told = (bool(row[0]), tuple(reasons), counts, *row[3:-1], tuple(notes))
+    return RunResult(run, *told)

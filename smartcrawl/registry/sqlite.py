@@ -13,17 +13,23 @@ from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch
 from smartcrawl.ports import Sink
 from smartcrawl.registry import runs
+from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.database import connect, migrate, transaction, translated
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.rules.model import RunState
 
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
 
 
-def open_registry(path: Path) -> SqliteRegistry:
+def open_registry(path: Path, sink: Callable[[apsw.Connection], Sink]) -> SqliteRegistry:
     """Open the registry at ``path``, made if it is not there, brought up to this version.
+
+    ``sink`` makes the index that writes over a connection of the registry.
 
     Raises:
         RegistryError: it cannot be opened, is another program's, or of a newer version.
@@ -37,23 +43,52 @@ def open_registry(path: Path) -> SqliteRegistry:
         ) from error
     connection = connect(path)
     migrate(connection, path)
-    return SqliteRegistry(path, connection)
+    return SqliteRegistry(path, connection, sink)
 
 
 class SqliteRegistry:
     """One registry file. Every public method is for the thread that opened it."""
 
-    def __init__(self, path: Path, connection: apsw.Connection) -> None:
+    def __init__(
+        self, path: Path, connection: apsw.Connection, sink: Callable[[apsw.Connection], Sink]
+    ) -> None:
         self.path = path
+        self.index = sink  #: makes the index that writes over a connection
         self.connection = connection  #: control: opening, sealing, settling, reports
         self._next = self._end = 0
 
-    def open_run(self, *, source: str, kind: str, now: int, resume: bool, forced: bool) -> OpenRun:
+    def open_run(
+        self,
+        *,
+        source: str,
+        kind: str,
+        now: int,
+        resume: bool,
+        forced: bool,
+        declared: bool = False,
+    ) -> OpenRun:
         """Open or resume a run (runs.open_run)."""
         with translated(self.path, "write"):
             return runs.open_run(
-                self.connection, source=source, kind=kind, now=now, resume=resume, forced=forced
+                self.connection,
+                source=source,
+                kind=kind,
+                now=now,
+                resume=resume,
+                forced=forced,
+                declared=declared,
             )
+
+    def end_last(self, source: str, closing: Closing, now: int) -> None:
+        """Settle and sweep the last run of a source, if a dead process left it sealed."""
+        with translated(self.path, "write"):
+            last = runs.last_state(self.connection, source)
+            if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
+                self._finish(Ending(last[0], last[1], now, closing), _unwatched)
+
+    def declared_sources(self) -> list[str]:
+        """Return the sources that sources.toml named when they were crawled last."""
+        return runs.declared_sources(self.connection)
 
     def fingerprint(self, value: bytes) -> int:
         """Return the small integer that stands for a fingerprint."""
@@ -79,17 +114,34 @@ class SqliteRegistry:
             self.connection.execute(_GIVE_BACK, (self._next - 1, self._end - 1))
         self._next = self._end = 0
 
-    def add_seeds(self, run: int, numbers: list[int]) -> None:
+    def add_seeds(self, run: int, numbers: list[int], *, pinned: bool = False) -> None:
         """Remember what a run was asked for."""
         with translated(self.path, "write"), transaction(self.connection):
-            runs.add_seeds(self.connection, run, numbers)
+            runs.add_seeds(self.connection, run, numbers, pinned=pinned)
 
-    def seal(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
-        """Seal and settle a run that ended by itself, and report it."""
+    def begin_verify(self, ending: Ending) -> None:
+        """Propose what a run that saw everything did not reach (runs.begin_verify)."""
         with translated(self.path, "write"):
-            if runs.seal(self.connection, run.no, reasons, now):
-                runs.settle(self.connection, run.no, run.source)
-            return runs.result(self.connection, run.no)
+            runs.begin_verify(self.connection, ending)
+
+    def end(
+        self,
+        ending: Ending,
+        reasons: tuple[str, ...],
+        removed: Callable[[list[Removed]], None] | None = None,
+    ) -> RunResult:
+        """Seal, settle and sweep a run that ended by itself, and report it.
+
+        ``removed`` is told what the sweep removes, batch by batch.
+        """
+        with translated(self.path, "write"):
+            runs.seal(self.connection, ending.run, reasons, ending.now)
+            self._finish(ending, removed or _unwatched)
+            return runs.result(self.connection, ending.run)
+
+    def _finish(self, ending: Ending, removed: Callable[[list[Removed]], None]) -> None:
+        runs.settle_sealed(self.connection, ending)
+        runs.sweep(self.connection, self.index(self.connection), ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end by itself; it can be resumed."""
@@ -100,6 +152,10 @@ class SqliteRegistry:
     def close(self) -> None:
         """Close the control connection."""
         self.connection.close()
+
+
+def _unwatched(_: list[Removed]) -> None:
+    """Nobody wants to know what was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,19 +175,20 @@ class Writer:
         run: OpenRun,
         *,
         configuration: int,
-        sink: Callable[[apsw.Connection], Sink],
+        judgement: Judgement,
     ) -> None:
         self._path = registry.path
         self._connection = connect(registry.path)
         self._commit = Commit(
             self._connection,
-            sink(self._connection),
+            registry.index(self._connection),
             run=run.no,
             source=run.source,
             number=run.number,
             since=run.last_complete,
             forced=run.forced,
             configuration=configuration,
+            judgement=judgement,
         )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 

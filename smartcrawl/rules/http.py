@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 
+from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.model import Outcome
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -86,5 +87,9 @@ def outcome_of(status: int, *, conditional: bool) -> Outcome:
             return Outcome.NOT_ACCEPTABLE
         case _ if status in REDIRECTS:
             return Outcome.REDIRECT
+        case 404 | 410:
+            return Outcome.NOT_FOUND
+        case _ if status in PASSING:
+            return Outcome.TRANSIENT
         case _:
             return Outcome.HTTP_ERROR

@@ -12,12 +12,16 @@ class Outcome(StrEnum):
     SAME = auto()  #: 200, and the content hash is the stored one
     CHANGED = auto()  #: 200, new content
     NOT_ACCEPTABLE = auto()  #: 406, or a 200 that must not or cannot be indexed
+    ALIAS = auto()  #: 200, and its canonical link names another page that is indexed
     REDIRECT = auto()  #: 301, 302, 303, 307, 308 to another address
-    HTTP_ERROR = auto()  #: any other status, 404 and 410 included
+    NOT_FOUND = auto()  #: 404, 410
+    SOFT_404 = auto()  #: 200, and it says "not found"
+    HTTP_ERROR = auto()  #: any other status that speaks of the page: 401, 403, 451, 204 …
+    TRANSIENT = auto()  #: a status that speaks of the moment: 408, 425, 429, 5xx
     BAD_HEADER = auto()  #: the peer spoke, but not as HTTP asks
     UNREACHABLE = auto()  #: nobody gave a whole answer: DNS, refusal, time-out, truncation
     UNPROCESSABLE = auto()  #: downloaded, but our extraction failed
-    EXCLUDED = auto()  #: robots.txt or today's scope forbids the visit
+    EXCLUDED = auto()  #: robots.txt, today's scope or the operator forbids the visit
 
 
 class Standing(IntEnum):
@@ -84,14 +88,33 @@ class RunState(IntEnum):
     """Life of a run (design.md 9). The numbers are stored; never renumber."""
 
     OPEN = 0
-    SEALED = 2
-    SETTLED = 3
+    VERIFYING = 1  #: everything was visited; candidates for removal as orphans are looked at
+    SEALED = 2  #: whether it saw everything is decided
+    SETTLED = 3  #: every record has its word, and what may be removed is proposed
+    SWEPT = 4  #: over
     INTERRUPTED = 9
 
     @property
     def word(self) -> str:
         """The word as reports print it, such as ``open``."""
         return self.name.lower()
+
+
+class Rule(IntEnum):
+    """Why a page may be removed (design.md 8). The numbers are stored; never renumber."""
+
+    GONE = 1  #: 404 or 410, often and long enough
+    REDIRECT = 2  #: moved, and its target is indexed
+    NOT_ACCEPTABLE = 3  #: 406, noindex, or a type that is not read
+    CANONICAL = 4  #: names another page as canonical, and that one is indexed
+    EXCLUDED = 5  #: robots.txt, scope or the operator leaves it out
+    ORPHAN = 6  #: no link leads to it any more
+    FORGOTTEN = 7  #: the operator said so
+
+    @property
+    def word(self) -> str:
+        """The word as reports print it, such as ``not acceptable``."""
+        return self.name.lower().replace("_", " ")
 
 
 class Fault(IntEnum):
@@ -105,6 +128,7 @@ class Fault(IntEnum):
     UNSOLICITED_304 = 1001
     REDIRECT_LOOP = 1002
     NO_LOCATION = 1003
+    TOO_MANY_REDIRECTS = 1004
     NETWORK = 1100
     DNS = 1101
     REFUSED = 1102
@@ -115,7 +139,9 @@ class Fault(IntEnum):
     TOO_LARGE = 1107
     ROBOTS_UNKNOWN = 1108
     ADDRESS_REFUSED = 1109
+    HOST_DOWN = 1110
     PROCESSING = 1200
+    EMPTY = 1201
 
     @property
     def outcome(self) -> Outcome:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, assert_never
 
-from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
+from smartcrawl.rules.model import Action, Outcome, Rule, Standing, Status, Word
 
 HOLD, INDEX, LIST, NOTE, TOUCH = Action.HOLD, Action.INDEX, Action.LIST, Action.NOTE, Action.TOUCH
-EXCLUDED, FAILED, MODIFIED, NEW = Word.EXCLUDED, Word.FAILED, Word.MODIFIED, Word.NEW
-REDIRECTED, UNCHANGED = Word.REDIRECTED, Word.UNCHANGED
+EXCLUDED, FAILED, LOST, MODIFIED = Word.EXCLUDED, Word.FAILED, Word.LOST, Word.MODIFIED
+NEW, REDIRECTED, UNCHANGED = Word.NEW, Word.REDIRECTED, Word.UNCHANGED
 
 
 class Verdict(NamedTuple):
@@ -38,9 +38,13 @@ DECISIONS: Final[Mapping[Outcome, Row]] = {
     Outcome.SAME:          _row((INDEX, NEW),       (INDEX, NEW),       (TOUCH, UNCHANGED)),  # 2
     Outcome.CHANGED:       _row((INDEX, NEW),       (INDEX, NEW),       (INDEX, MODIFIED)),   # 1, 3
     Outcome.NOT_ACCEPTABLE:_row((LIST, EXCLUDED),   (LIST, EXCLUDED),   (HOLD, EXCLUDED)),    # 4
+    Outcome.ALIAS:         _row((INDEX, NEW),       (LIST, REDIRECTED), (INDEX, MODIFIED)),   # 1, 3
     Outcome.REDIRECT:      _row((NOTE, REDIRECTED), (HOLD, REDIRECTED), (HOLD, REDIRECTED)),  # 4
-    Outcome.HTTP_ERROR:    _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 5
-    Outcome.BAD_HEADER:    _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 6
+    Outcome.NOT_FOUND:     _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, LOST)),        # 5
+    Outcome.SOFT_404:      _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, LOST)),        # 5
+    Outcome.HTTP_ERROR:    _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, LOST)),        # 5
+    Outcome.TRANSIENT:     _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 5
+    Outcome.BAD_HEADER:    _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, LOST)),        # 6
     Outcome.UNREACHABLE:   _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 7
     Outcome.UNPROCESSABLE: _row((NOTE, FAILED),     (HOLD, FAILED),     (HOLD, FAILED)),      # 8
     Outcome.EXCLUDED:      _row((NOTE, EXCLUDED),   (HOLD, EXCLUDED),   (HOLD, EXCLUDED)),    # U-15
@@ -48,12 +52,15 @@ DECISIONS: Final[Mapping[Outcome, Row]] = {
 # fmt: on
 
 
-def decide(standing: Standing, outcome: Outcome, *, force: bool = False) -> Verdict:
+def decide(
+    standing: Standing, outcome: Outcome, *, force: bool = False, alias: bool = False
+) -> Verdict:
     """Return the verdict on one visit.
 
     ``force`` is the operator's order to reindex: it turns "same content" into a
     replacement and changes no other cell. The word stays *unchanged* then, because nothing
-    new was learnt.
+    new was learnt. ``alias``: the page stands aside for the one that it names as canonical,
+    so an unchanged one is *redirected*, not *excluded*.
 
     Source: R4-34 to R4-41; M-12; M-13; design.md 8.
     """
@@ -69,11 +76,19 @@ def decide(standing: Standing, outcome: Outcome, *, force: bool = False) -> Verd
             assert_never(standing)
     if force and outcome is Outcome.SAME and verdict.action is TOUCH:
         return verdict._replace(action=INDEX)
+    if alias and standing is Standing.LINKS and verdict.action is TOUCH:
+        return verdict._replace(word=REDIRECTED)
     return verdict
 
 
-def status_after(action: Action, outcome: Outcome, before: Status, standing: Standing) -> Status:
+def status_after(
+    action: Action, outcome: Outcome, before: Status, standing: Standing, *, gone: bool = False
+) -> Status:
     """Return the record's status after a visit.
+
+    ``standing`` is that after the visit. ``gone``: whether it has been gone often and long
+    enough (rules.absence.is_gone); where nothing is held that needs no sweep, and a
+    tombstone stays one until the page answers again.
 
     A failed visit shows as ``Error`` while the content it protects stays searchable (M-06);
     a redirect, 406 or noindex on held content changes no status until a sweep (design.md 8).
@@ -90,8 +105,12 @@ def status_after(action: Action, outcome: Outcome, before: Status, standing: Sta
             return Status.CRAWLED
         case Action.TOUCH:
             return Status.INDEXED if standing is Standing.HELD else Status.CRAWLED
+        case Action.NOTE if outcome is Outcome.REDIRECT:
+            return Status.CRAWLED
+        case Action.NOTE if gone or before is Status.GONE:
+            return Status.GONE
         case Action.NOTE:
-            return _AFTER_NOTE.get(outcome, Status.ERROR)
+            return Status.OUT_OF_SCOPE if outcome is Outcome.EXCLUDED else Status.ERROR
         case Action.HOLD if outcome in (Outcome.REDIRECT, Outcome.NOT_ACCEPTABLE):
             return _settled(before, standing)
         case Action.HOLD:
@@ -100,14 +119,23 @@ def status_after(action: Action, outcome: Outcome, before: Status, standing: Sta
             assert_never(action)
 
 
-_AFTER_NOTE: Final = {Outcome.EXCLUDED: Status.OUT_OF_SCOPE, Outcome.REDIRECT: Status.CRAWLED}
-
-
 def _settled(before: Status, standing: Standing) -> Status:
     """Return the status that held things have when the last answer endangers none of them."""
     if before in (Status.ERROR, Status.OUT_OF_SCOPE):
         return Status.INDEXED if standing is Standing.HELD else Status.CRAWLED
     return before
+
+
+_TOLD: Final = frozenset(
+    {
+        Outcome.REDIRECT,
+        Outcome.NOT_FOUND,
+        Outcome.SOFT_404,
+        Outcome.HTTP_ERROR,
+        Outcome.TRANSIENT,
+        Outcome.BAD_HEADER,
+    }
+)
 
 
 def effective_status(
@@ -126,7 +154,55 @@ def effective_status(
         case Action.TOUCH | Action.HOLD:
             return before
         case Action.NOTE:
-            told = outcome in (Outcome.REDIRECT, Outcome.HTTP_ERROR, Outcome.BAD_HEADER)
-            return http_status if told else before
+            return http_status if outcome in _TOLD else before
         case _:
             assert_never(action)
+
+
+class Removal(NamedTuple):
+    """What a record is once its content was removed."""
+
+    status: Status
+    standing: Standing
+    word: Word
+    effective_status: int | None  #: None: see effective_after
+
+
+REMOVALS: Final[Mapping[Rule, Removal]] = {
+    Rule.GONE: Removal(Status.GONE, Standing.BARE, Word.GONE, None),
+    Rule.REDIRECT: Removal(Status.CRAWLED, Standing.BARE, Word.REDIRECTED, None),
+    Rule.NOT_ACCEPTABLE: Removal(Status.CRAWLED, Standing.LINKS, Word.EXCLUDED, 406),
+    Rule.CANONICAL: Removal(Status.CRAWLED, Standing.LINKS, Word.REDIRECTED, 406),
+    Rule.EXCLUDED: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+    Rule.ORPHAN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+    Rule.FORGOTTEN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+}
+
+
+def removal(rule: Rule) -> Removal:
+    """Return what a record is after a sweep removed its content under ``rule``.
+
+    A redirect keeps its target as its only link; what must not be indexed, and what stands
+    aside for its canonical page, keep all of theirs; anything else has none.
+
+    >>> removal(Rule.GONE).word.word, removal(Rule.ORPHAN).status.word
+    ('gone', 'OutOfScope')
+
+    Source: U-06, U-07, U-09, U-18; RD-02; design.md 8 and 13.
+    """
+    return REMOVALS[rule]
+
+
+def effective_after(rule: Rule, http_status: int | None) -> int | None:
+    """Return the effective status of a record whose content was removed under ``rule``.
+
+    What the server said last, where that is why it was removed; nothing where it was not asked.
+
+    >>> effective_after(Rule.GONE, 410), effective_after(Rule.NOT_ACCEPTABLE, 200)
+    (410, 406)
+    >>> effective_after(Rule.ORPHAN, 200) is None
+    True
+    """
+    if rule in (Rule.GONE, Rule.REDIRECT):
+        return http_status
+    return REMOVALS[rule].effective_status

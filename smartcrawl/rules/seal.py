@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smartcrawl.rules.model import Outcome
+
 MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 
 
@@ -14,8 +16,22 @@ class Evidence:
     seeds_failed: tuple[str, ...]  #: seeds that did not end in 200 or 304 in scope, with why
     cut_by: tuple[str, ...]  #: limits and signals that ended it early, such as "max_pages"
     visits: int
-    unreachable: int  #: visits that ended in UNREACHABLE
+    unreachable: int  #: visits that brought no answer about the page (no_answer)
     pending: int  #: reached, not visited
+
+
+def no_answer(outcome: Outcome, http_status: int | None) -> bool:
+    """Whether a visit says nothing about its page, and so counts as unreachable at the seal.
+
+    Network, header and processing errors, 5xx and 429 after retries; redirects and every
+    other 4xx are answers.
+
+    >>> no_answer(Outcome.TRANSIENT, 503), no_answer(Outcome.TRANSIENT, 408)
+    (True, False)
+    """
+    if outcome is Outcome.TRANSIENT:
+        return http_status == 429 or (http_status is not None and http_status >= 500)
+    return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)
 
 
 def reasons(evidence: Evidence) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ SELECT hit.chunk, min(hit.rank) AS rank, r.url, o.name, c.title, c.language, c.d
        s.status, s.lost_count, s.last_checked, r.last_changed
   FROM hit
   JOIN content c ON c.no = hit.content
-  JOIN record r ON r.content = c.no AND r.duplicate_of IS NULL
+  JOIN record r ON r.content = c.no AND r.entry > 0
   JOIN state s ON s.no = r.no
   JOIN source o ON o.no = r.source
  GROUP BY r.no ORDER BY rank, length(r.url), r.url LIMIT :limit

@@ -21,7 +21,7 @@ from smartcrawl.sources import Source, ad_hoc, load, select
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize
 
-ARGUMENTS = ("url", "source", "force", "resume", "max_pages")
+ARGUMENTS = ("url", "source", "force", "resume", "max_pages", "lost_threshold")
 _FROM_SCRAPYD = ("_job", "_version")
 
 
@@ -35,7 +35,7 @@ class SiteSpider(VisitSpider):
         """Open the run that this spider crawls for.
 
         Arguments, all strings: ``url`` or ``source``, ``force=1``, ``resume=1``,
-        ``max_pages=N``.
+        ``max_pages=N``, ``lost_threshold=N``.
 
         Raises:
             SmartcrawlError: the run cannot be opened; the message names the remedy.
@@ -56,6 +56,9 @@ class SiteSpider(VisitSpider):
         visit.response_ms = int(1000 * response.meta.get("download_latency", 0))
         visit.etag = _header(response, "ETag")
         visit.last_modified = _header(response, "Last-Modified")
+        if visit.page.verify:
+            yield visit
+            return
         lines = response.headers.getlist("X-Robots-Tag")
         visit.robots_tags = tuple(line.decode("latin-1") for line in lines)
         match visit.outcome:
@@ -79,7 +82,7 @@ class SiteSpider(VisitSpider):
                 if again is not None:
                     yield again
                     return
-            case Outcome.HTTP_ERROR:
+            case Outcome.NOT_FOUND | Outcome.HTTP_ERROR | Outcome.TRANSIENT:
                 visit.error = f"HTTP status {response.status}"
         yield visit
 
@@ -141,10 +144,17 @@ def orders(arguments: dict[str, Any]) -> Orders:
     pages = str(arguments.get("max_pages", "0"))
     if not pages.isdecimal():
         raise SourceError(f"max_pages is {pages!r}: it takes a whole number, 0 for no limit")
+    threshold = arguments.get("lost_threshold")
+    if threshold is not None and not (str(threshold).isdecimal() and int(threshold)):
+        raise SourceError(
+            f"lost_threshold is {threshold!r}: it takes a whole number of at least 1, the runs"
+            " that must find a page gone before it may be removed"
+        )
     return Orders(
         force=_switch(arguments, "force"),
         resume=_switch(arguments, "resume"),
         max_pages=int(pages),
+        lost_threshold=int(threshold) if threshold is not None else None,
     )
 
 

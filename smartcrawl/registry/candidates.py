@@ -1,0 +1,210 @@
+"""Proposing what a sweep may remove, each with what was found (design.md 8)."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from smartcrawl.rules.absence import Policy, is_abandoned, lets_go, withholds
+from smartcrawl.rules.model import Rule
+
+OUT_OF_SCOPE = "out of scope"
+#: Every record of a source was reached by one of its runs, so reached_run names the source.
+_OF_SOURCE = "reached_run IN (SELECT no FROM run WHERE source = :source)"
+_COMPLETE = (
+    "SELECT no, finished_at FROM run WHERE source = ? AND complete = 1 AND no < ? ORDER BY no"
+)
+_ABSENT = f"""
+SELECT s.no, s.seen_run, s.gone_count, r.url, s.depth, s.visited_run = :run, r.error_message
+  FROM state s JOIN record r USING (no)
+ WHERE s.standing > 0 AND s.seen_run < :run AND s.{_OF_SOURCE}
+"""
+#: What another rule proposed in this run stays; what an earlier run proposed is renewed.
+_PROPOSE = """
+INSERT INTO candidate (no, source, run, renewed, rule, detail)
+SELECT :no, :source, :run, :run, :rule, :detail
+ WHERE :rule IN (1, 3, 7) OR NOT EXISTS (SELECT 1 FROM pin WHERE no = :no)
+ON CONFLICT (no) DO UPDATE
+   SET renewed = excluded.renewed, rule = excluded.rule, detail = excluded.detail, probe = NULL,
+       withheld = 0, run = CASE WHEN rule = excluded.rule THEN run ELSE excluded.run END
+ WHERE renewed < excluded.renewed
+"""
+_REFUTED = """
+DELETE FROM candidate WHERE source = :source AND renewed < :run
+   AND (:complete OR no IN (SELECT no FROM state WHERE reached_run = :run))
+"""
+_GONE = """
+SELECT s.no, s.http_status, s.gone_count, s.gone_since FROM state s
+ WHERE s.visited_run = :run AND s.standing > 0 AND s.gone_count >= :threshold
+   AND s.gone_since <= :since
+"""
+_NOT_ACCEPTABLE = """
+SELECT s.no, s.http_status, r.error_message FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = :run AND s.seen_run = :run AND s.standing = 2 AND s.outcome = 10
+"""
+_EXCLUDED = f"""
+SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
+ WHERE s.standing > 0 AND s.seen_run < :run AND s.outcome = 10 AND s.{_OF_SOURCE}
+"""
+_PROPOSED = """
+SELECT c.rule, c.probe, s.outcome = 1 AND s.visited_run = :run, count(*)
+  FROM candidate c JOIN state s USING (no)
+ WHERE c.source = :source AND c.renewed = :run GROUP BY 1, 2, 3
+"""
+_PAGES = f"""
+SELECT count(*) FROM state
+ WHERE standing > 0 AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
+"""
+_WITHHOLD = "UPDATE candidate SET withheld = 1 WHERE source = :source AND renewed = :run"
+_WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld = 1"
+
+
+Proposal = tuple[int, Rule, dict[str, object]]  #: number, rule, what was found
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """What the end of a run needs to know of its source and of the operator's choices."""
+
+    policy: Policy
+    max_ratio: float
+    min_count: int
+    remove_excluded: bool  #: OUT_OF_SCOPE_POLICY=remove
+    undo_ttl: int  #: seconds
+    in_scope: Callable[[str, int], bool]  #: URL and depth
+
+    def withholds(self, removals: int, pages: int) -> bool:
+        """Whether the guard withholds a sweep (rules.absence.withholds)."""
+        return withholds(removals, pages, max_ratio=self.max_ratio, min_count=self.min_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A run that comes to its end."""
+
+    run: int
+    source: int  #: source.no
+    now: int  #: Unix seconds
+    closing: Closing
+
+    @property
+    def names(self) -> dict[str, int]:
+        """Run and source as values of statements."""
+        return {"run": self.run, "source": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A page that is held, and that a run did not reach or did not ask."""
+
+    no: int
+    age: int  #: complete runs since it was reached and allowed, this one included
+    since: int  #: Unix seconds, when the first of them was sealed
+    gone_count: int
+    last_run: int  #: that reached it
+    excluded: str | None  #: why it was not asked, or is out of scope; None: no link leads to it
+
+
+def absences(connection: apsw.Connection, ending: Ending) -> Iterator[Absence]:
+    """Yield what a run did not reach, or reached and did not ask."""
+    complete: list[Any] = connection.execute(_COMPLETE, (ending.source, ending.run)).fetchall()
+    numbers = [no for no, _ in complete]
+    row: Any  # apsw gives each column as any of SQLite's types
+    for row in connection.execute(_ABSENT, ending.names):
+        no, seen, gone_count, url, depth, asked, message = row
+        first = bisect_right(numbers, seen)
+        excluded = (message or "excluded") if asked else None
+        if not asked and not ending.closing.in_scope(url, depth):
+            excluded = OUT_OF_SCOPE
+        since = complete[first][1] if first < len(complete) else ending.now
+        yield Absence(no, len(numbers) - first + 1, since, gone_count, seen, excluded)
+
+
+def propose_absent(connection: apsw.Connection, ending: Ending) -> None:
+    """Propose what was absent for long enough, if the run turns out to be complete."""
+    policy, now = ending.closing.policy, ending.now
+    rows: list[Proposal] = [
+        (
+            absence.no,
+            Rule.EXCLUDED if absence.excluded else Rule.ORPHAN,
+            {
+                "why": absence.excluded or "no link leads to it",
+                "completeRuns": absence.age,
+                "goneCount": absence.gone_count,
+                "since": absence.since,
+                "lastReachedRun": absence.last_run,
+            },
+        )
+        for absence in absences(connection, ending)
+        if is_abandoned(absence.gone_count, absence.age, absence.since, policy, now)
+    ]
+    propose(connection, ending, rows)
+
+
+def propose_direct(connection: apsw.Connection, ending: Ending) -> None:
+    """Propose what the answers of this run speak against: gone, not acceptable, excluded."""
+    policy = ending.closing.policy
+    names = ending.names | {
+        "threshold": policy.lost_threshold,
+        "since": ending.now - policy.lost_min_age,
+    }
+    gone: list[Proposal] = [
+        (row[0], Rule.GONE, {"status": row[1], "goneCount": row[2], "since": row[3]})
+        for row in _rows(connection, _GONE, names)
+        if policy.purges(row[1])
+    ]
+    propose(connection, ending, gone)
+    listed: list[Proposal] = [
+        (row[0], Rule.NOT_ACCEPTABLE, {"status": row[1], "why": row[2]})
+        for row in _rows(connection, _NOT_ACCEPTABLE, names)
+    ]
+    propose(connection, ending, listed)
+    if ending.closing.remove_excluded:
+        excluded: list[Proposal] = [
+            (row[0], Rule.EXCLUDED, {"why": row[1] or OUT_OF_SCOPE})
+            for row in _rows(connection, _EXCLUDED, names)
+        ]
+        propose(connection, ending, excluded)
+
+
+def propose(connection: apsw.Connection, ending: Ending, rows: Iterable[Proposal]) -> None:
+    """Propose pages, each with its rule and what was found; pinned ones keep what they can."""
+    connection.executemany(
+        _PROPOSE,
+        (
+            ending.names | {"no": no, "rule": rule, "detail": json.dumps(detail)}
+            for no, rule, detail in rows
+        ),
+    )
+
+
+def refute(connection: apsw.Connection, ending: Ending, *, complete: bool) -> None:
+    """Drop what earlier runs proposed and this one did not."""
+    connection.execute(_REFUTED, ending.names | {"complete": complete})
+
+
+def guard(connection: apsw.Connection, ending: Ending) -> int:
+    """Withhold the removals of a run if there are too many; return how many are withheld.
+
+    What came with this very run, such as a page whose canonical page turned up later, is no
+    loss and does not count.
+    """
+    names, closing = ending.names, ending.closing
+    removals = sum(
+        row[3]
+        for row in _rows(connection, _PROPOSED, names)
+        if not row[2] and (row[0] != Rule.ORPHAN or lets_go(row[1]))
+    )
+    if removals and closing.withholds(removals, int(connection.execute(_PAGES, names).get)):
+        connection.execute(_WITHHOLD, names)
+    return int(connection.execute(_WITHHELD, names).get)
+
+
+def _rows(connection: apsw.Connection, statement: str, names: dict[str, int]) -> list[Any]:
+    rows: list[Any] = connection.execute(statement, names).fetchall()
+    return rows

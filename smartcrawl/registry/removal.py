@@ -1,0 +1,279 @@
+"""Removing what may go, with evidence, and bringing it back (design.md 8, "Guard")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from smartcrawl.items import Chunk, Link
+from smartcrawl.ports import Sink
+from smartcrawl.registry.clones import elect
+from smartcrawl.registry.pack import numbers, pack_links, unpack_links
+from smartcrawl.registry.visited import EVENT, drop_content
+from smartcrawl.rules.model import Rule, Standing, Status
+from smartcrawl.rules.reindex import effective_after, removal
+
+BATCH = 500  #: removals of one transaction
+
+_STATE = ("status", "standing", "outcome", "http_status", "effective_status")
+_RECORD = (
+    "etag", "last_modified", "content_type", "content_length", "content_encoding",
+    "configuration", "canonical_url", "canonical_no", "redirect_target", "redirect_no",
+    "last_changed", "last_indexed", "changed_run", "error_message",
+)  # fmt: skip
+_HASHES = ("content_hash", "text_hash", "body_hash")
+_HELD = f"""
+SELECT r.no, r.url, s.depth, r.content, l.raw,
+       {", ".join(f"s.{name}" for name in _STATE)}, {", ".join(f"r.{name}" for name in _RECORD)},
+       {", ".join(f"lower(hex(r.{name}))" for name in _HASHES)}
+  FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no)
+ WHERE r.no IN carray(?) AND s.standing > 0
+ ORDER BY r.no
+"""
+_EVIDENCE = """
+INSERT INTO evidence (record, source, run, rule, at, detail, content, restore, links)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_BARE = """
+UPDATE state SET number = :number, status = :status, standing = :standing, outcome = :word,
+       effective_status = :effective_status, lost_count = 0, gone_count = 0, lost_since = NULL,
+       gone_since = NULL, unchanged_count = 0
+ WHERE no = :no AND number < :number
+"""
+_FORGET = f"""
+UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_of = NULL, entry = 0,
+       canonical_no = coalesce(:canonical_no, canonical_no),
+       {", ".join(f"{name} = NULL" for name in _HASHES)}
+ WHERE no = :no
+"""
+_DROP_LINKS = "DELETE FROM links WHERE no = ?"
+_ONE_LINK = """
+INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, 1, x'', ?)
+ON CONFLICT (no) DO UPDATE SET scope = 0, count = 1, targets = x'', raw = excluded.raw
+"""
+_NO_CANDIDATE = "DELETE FROM candidate WHERE no IN carray(?)"
+_EXPIRED = """
+UPDATE evidence SET content = NULL, restore = NULL, links = NULL
+ WHERE source = ? AND at < ? AND restore IS NOT NULL RETURNING no
+"""
+_EXPIRING = "SELECT content FROM evidence WHERE source = ? AND at < ? AND content IS NOT NULL"
+_UNHELD = """
+DELETE FROM content WHERE no IN carray(:contents)
+   AND no NOT IN (SELECT content FROM record WHERE content IN carray(:contents))
+   AND no NOT IN (SELECT content FROM evidence WHERE content IN carray(:contents))
+"""
+_TO_UNDO = """
+SELECT e.no, e.record, e.content, e.restore, e.links, s.standing, r.content, r.url, e.at
+  FROM evidence e JOIN state s ON s.no = e.record JOIN record r ON r.no = e.record
+ WHERE e.run = ? AND e.undone IS NULL ORDER BY e.no DESC
+"""
+_UNDONE = "UPDATE evidence SET undone = ? WHERE no = ?"
+_RESTORE_STATE = f"""
+UPDATE state SET number = :number, seen_run = :seen_run, lost_count = 0, gone_count = 0,
+       lost_since = NULL, gone_since = NULL, {", ".join(f"{n} = :{n}" for n in _STATE)}
+ WHERE no = :no AND number < :number
+"""
+_RESTORE_RECORD = f"""
+UPDATE record SET content = :content, {", ".join(f"{n} = :{n}" for n in (*_RECORD, *_HASHES))}
+ WHERE no = :no
+"""
+_RESTORE_LINKS = """
+INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, ?, x'', ?)
+ON CONFLICT (no) DO UPDATE
+   SET scope = 0, count = excluded.count, targets = x'', raw = excluded.raw
+"""
+_HOLDERS = "SELECT count(*) FROM record WHERE content = ?"
+_DOCUMENT = "SELECT title, document FROM content WHERE no = ?"
+_PIN = """
+INSERT INTO pin (no, source, at) SELECT no, source, ? FROM record WHERE no = ?
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A page that is about to be removed, and why."""
+
+    no: int
+    rule: Rule
+    detail: str  #: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A page that was removed, for those who watch the run."""
+
+    no: int
+    url: str
+    depth: int
+    status: int | None  #: HTTP or extended, of its last visit
+    word: str  #: lastOutcome from here on
+
+
+class Remover:
+    """Removes pages of one source over one connection; the caller opens the transaction."""
+
+    def __init__(
+        self, connection: apsw.Connection, sink: Sink, *, source: int, run: int, number: int
+    ) -> None:
+        self._connection = connection
+        self._sink = sink
+        self._source = source
+        self._run = run
+        self._number = number
+
+    def remove(self, candidates: Sequence[Candidate], now: int) -> list[Removed]:
+        """Remove pages, keeping all that it takes to bring them back; the index goes along.
+
+        Promotions come first: a clone takes the place of an original that goes, in the same
+        transaction, so that search never misses the content (RD-10). What somebody else wrote
+        meanwhile (a higher claim number) stays.
+        """
+        connection = self._connection
+        by_no = {candidate.no: candidate for candidate in candidates}
+        removed: list[Removed] = []
+        contents: set[int] = set()
+        rows: list[Any] = connection.execute(_HELD, (numbers(by_no),)).fetchall()
+        for row in rows:
+            candidate = by_no[row[0]]
+            after = removal(candidate.rule)
+            names = {
+                "no": candidate.no,
+                "number": self._number,
+                "status": after.status,
+                "standing": after.standing,
+                "word": after.word,
+                "effective_status": effective_after(candidate.rule, row[8]),
+            }
+            connection.execute(_BARE, names)
+            if not connection.changes():
+                continue
+            self._keep(candidate, row, now)
+            final = json.loads(candidate.detail).get("canonicalNo")
+            connection.execute(_FORGET, {"no": candidate.no, "canonical_no": final})
+            self._links(candidate, row)
+            told = (after.word, row[8], candidate.rule.word)
+            event = (candidate.no, self._run, now, after.status, after.standing, *told)
+            connection.execute(EVENT, event)
+            if row[3] is not None:
+                contents.add(row[3])
+            removed.append(Removed(row[0], row[1], row[2], row[8], after.word.word))
+        elect(connection, self._run, sorted(contents), midway=False)
+        for content in sorted(contents):
+            drop_content(connection, self._sink, content)
+        self._sink.flush()
+        connection.execute(_NO_CANDIDATE, (numbers(by_no),))
+        return removed
+
+    def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
+        names = (*_STATE, *_RECORD, *_HASHES)
+        restore = json.dumps(dict(zip(names, row[5:], strict=True)))
+        told = (candidate.rule, now, candidate.detail, row[3], restore, row[4])
+        self._connection.execute(_EVIDENCE, (candidate.no, self._source, self._run, *told))
+
+    def _links(self, candidate: Candidate, row: tuple[Any, ...]) -> None:
+        """A redirect's only link is its target; links that are held for themselves stay."""
+        if removal(candidate.rule).standing is not Standing.BARE:
+            return
+        target = json.loads(candidate.detail).get("target")
+        if candidate.rule is Rule.REDIRECT and target:
+            raw = pack_links([Link(target, "", "redirect", False)])
+            self._connection.execute(_ONE_LINK, (candidate.no, raw))
+        else:
+            self._connection.execute(_DROP_LINKS, (candidate.no,))
+
+
+def expire(connection: apsw.Connection, source: int, before: int) -> int:
+    """Forget what it took to undo removals before a time (Unix seconds); return how many."""
+    contents: Any = connection.execute(_EXPIRING, (source, before)).fetchall()
+    count = len(connection.execute(_EXPIRED, (source, before)).fetchall())
+    held = numbers({no for (no,) in contents})
+    connection.execute(_UNHELD, {"contents": held})
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What came of bringing pages back."""
+
+    restored: tuple[str, ...]  #: URLs
+    kept: tuple[str, ...]  #: URLs that hold newer content by now
+    expired: tuple[str, ...]  #: URLs whose content is not there any more
+
+
+class Restorer:
+    """Brings back what a run removed; the caller opens the transaction."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        sink: Sink,
+        *,
+        number: int,
+        seen_run: int,
+        chunked: Callable[[bytes], list[Chunk]],
+    ) -> None:
+        self._connection = connection
+        self._sink = sink
+        self._number = number
+        self._seen_run = seen_run
+        self._chunked = chunked
+
+    def undo(self, run: int, now: int, *, pin: bool) -> Undone:
+        """Bring back everything that ``run`` removed, as it was; pages count as seen just now.
+
+        ``chunked`` turns a stored document into the chunks that the index takes. ``pin``
+        makes the pages seeds of their source, so that no missing link removes them again.
+        """
+        restored: list[str] = []
+        kept: list[str] = []
+        expired: list[str] = []
+        contents: set[int] = set()
+        rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
+        for no, record, content, restore, links, standing, current, url, _ in rows:
+            if restore is None:
+                expired.append(url)
+                continue
+            if current is not None or standing == Standing.HELD:
+                kept.append(url)
+                continue
+            self._restore(record, content, json.loads(restore), links)
+            detail = f"restored: the sweep of run {run} was undone"
+            self._told(record, json.loads(restore), now, detail)
+            self._connection.execute(_UNDONE, (now, no))
+            if content is not None:
+                contents.add(content)
+            if pin:
+                self._connection.execute(_PIN, (now, record))
+            restored.append(url)
+        elect(self._connection, self._seen_run, sorted(contents), midway=False)
+        self._sink.flush()
+        return Undone(tuple(restored), tuple(kept), tuple(expired))
+
+    def _restore(
+        self, no: int, content: int | None, was: dict[str, Any], links: bytes | None
+    ) -> None:
+        connection = self._connection
+        hashes = {name: bytes.fromhex(was[name] or "") or None for name in _HASHES}
+        alone = content is not None and not connection.execute(_HOLDERS, (content,)).get
+        names = was | {"no": no, "number": self._number, "seen_run": self._seen_run}
+        connection.execute(_RESTORE_STATE, names | {"status": _status(was)})
+        connection.execute(_RESTORE_RECORD, was | hashes | {"no": no, "content": content})
+        if links is not None:
+            connection.execute(_RESTORE_LINKS, (no, len(unpack_links(links)), links))
+        if alone and content is not None:
+            row: Any = connection.execute(_DOCUMENT, (content,)).fetchone()
+            self._sink.put(content, row[0], self._chunked(row[1]))
+
+    def _told(self, no: int, was: dict[str, Any], now: int, detail: str) -> None:
+        told = (_status(was), was["standing"], was["outcome"], was["http_status"], detail)
+        self._connection.execute(EVENT, (no, self._seen_run, now, *told))
+
+
+def _status(was: dict[str, Any]) -> Status:
+    """Return the status of what is brought back: nothing speaks against it any more."""
+    return Status.INDEXED if was["standing"] == Standing.HELD else Status.CRAWLED

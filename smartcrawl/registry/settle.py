@@ -1,0 +1,224 @@
+"""Settling a run: what its redirects meant, a word for every record, clones, candidates."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import apsw
+
+from smartcrawl.registry.candidates import (
+    OUT_OF_SCOPE,
+    Ending,
+    Proposal,
+    absences,
+    guard,
+    propose,
+    propose_direct,
+    refute,
+)
+from smartcrawl.registry.clones import settle_run
+from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.visited import EVENT
+from smartcrawl.rules.absence import Counts, counted
+from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
+
+_ORPHANED = """
+UPDATE state SET outcome = :word
+ WHERE reached_run < :run AND standing > 0
+   AND reached_run IN (SELECT no FROM run WHERE source = :source)
+"""
+#: Also what an interrupted run met first and nobody reached since: it has no word yet.
+_SKIPPED = """
+UPDATE state SET outcome = :word
+ WHERE (reached_run = :run AND visited_run < :run)
+    OR (outcome IS NULL AND reached_run IN (SELECT no FROM run WHERE source = :source))
+"""
+_OUT_OF_SCOPE = "UPDATE state SET outcome = 10, status = 4 WHERE no IN carray(?)"
+_LEFT_SCOPE = """
+SELECT no, standing FROM state WHERE no IN carray(?) AND status <> 4
+"""
+_MOVES = """
+SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing, s.status,
+       s.lost_count, s.gone_count, s.lost_since, s.gone_since
+  FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = :run AND s.outcome = 5 AND r.redirect_target IS NOT NULL
+"""
+#: Answered 200 or 304 in this run, in scope, and held.
+_INDEXED = """
+SELECT no FROM state
+ WHERE no IN carray(:numbers) AND visited_run = :run AND standing = 2
+   AND outcome IN (1, 2, 3) AND lost_count = 0
+"""
+_COUNTED = """
+UPDATE state SET lost_count = ?, gone_count = ?, lost_since = ?, gone_since = ?, status = ?,
+       outcome = ?, http_status = ?, effective_status = CASE standing WHEN 0 THEN ?
+                                                        ELSE effective_status END
+ WHERE no = ?
+"""
+_TOLD = "UPDATE record SET error_message = ? WHERE no = ?"
+_NAMES = """
+SELECT r.no, r.canonical_no, s.standing, s.visited_run = :run AND s.outcome IN (1, 2, 3)
+  FROM record r JOIN state s USING (no)
+ WHERE r.canonical_no IS NOT NULL AND r.source = :source AND s.standing > 0
+"""
+_URLS = "SELECT no, url FROM record WHERE no IN carray(?)"
+_HELD_COUNT = """
+SELECT count(*) FROM state
+ WHERE standing > 0 AND reached_run IN (SELECT no FROM run WHERE source = :source)
+"""
+_HEALTHY = """
+SELECT no FROM state
+ WHERE no IN carray(:numbers) AND standing = 2 AND lost_count = 0 AND :run
+"""
+#: What stands aside for a page that is not indexed is asked anew, to be indexed itself.
+_ASK_ANEW = """
+UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no IN carray(?)
+"""
+_NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
+
+
+def settle(connection: apsw.Connection, ending: Ending, *, complete: bool) -> None:
+    """Give every record its word and propose what may be removed; the caller's transaction."""
+    _words(connection, ending)
+    notes: list[str] = []
+    moved, hops = _moves(connection, ending, notes)
+    settle_run(connection, ending.run, ending.source)
+    propose_direct(connection, ending)
+    propose(connection, ending, moved)
+    propose(connection, ending, _canonicals(connection, ending, hops, notes))
+    refute(connection, ending, complete=complete)
+    withheld = guard(connection, ending)
+    connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
+
+
+def _words(connection: apsw.Connection, ending: Ending) -> None:
+    """Say of everything that was not visited whether it is orphaned, excluded or skipped."""
+    connection.execute(_ORPHANED, ending.names | {"word": Word.ORPHANED})
+    connection.execute(_SKIPPED, ending.names | {"word": Word.SKIPPED})
+    outside = [a.no for a in absences(connection, ending) if a.excluded == OUT_OF_SCOPE]
+    left: Any = connection.execute(_LEFT_SCOPE, (numbers(outside),)).fetchall()
+    told = (Word.EXCLUDED, None, OUT_OF_SCOPE)
+    row = (ending.run, ending.now, Status.OUT_OF_SCOPE)
+    connection.executemany(EVENT, [(no, *row, standing, *told) for no, standing in left])
+    connection.execute(_OUT_OF_SCOPE, (numbers(outside),))
+
+
+def _moves(
+    connection: apsw.Connection, ending: Ending, notes: list[str]
+) -> tuple[list[Proposal], dict[int, int | None]]:
+    """Judge the redirects of a run; return those whose old content may go, and all hops."""
+    rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
+    moves = [Move(*row[:4]) for row in rows]
+    closing = ending.closing
+    indexed = _those(
+        connection, _INDEXED, ending.run, (m.target_no for m in moves if m.target_no is not None)
+    )
+    judged = fates(moves, indexed, max_ratio=closing.max_ratio, min_count=closing.min_count)
+    proposed: list[Proposal] = []
+    lost = Counter[Fate]()
+    for move, row in zip(moves, rows, strict=True):
+        fate, passed = judged[move.no]
+        old = _Old(move, Standing(row[4]), Status(row[5]), Counts(row[6], row[7], row[8], row[9]))
+        if fate is Fate.MOVED and old.standing is not Standing.BARE:
+            detail = {"status": move.http_status, "target": move.target, "hops": len(passed)}
+            proposed.append((move.no, Rule.REDIRECT, detail))
+        if fate in (Fate.MOVED, Fate.WAITS):
+            if any(old.counts) and old.standing is not Standing.BARE:
+                _restart(connection, old)
+        elif fate is not Fate.LOST or old.standing is not Standing.BARE:
+            lost[fate] += 1
+            _age(connection, ending, fate, old)
+    if lost[Fate.LOST]:
+        notes.append(f"temporary_redirects: {lost[Fate.LOST]} treated as lost")
+    if loops := lost[Fate.LOOP] + lost[Fate.TOO_LONG]:
+        notes.append(f"redirect_loops: {loops}")
+    return proposed, {move.no: move.target_no for move in moves}
+
+
+class _Old(NamedTuple):
+    """A page that redirects, and what is held of it."""
+
+    move: Move
+    standing: Standing
+    status: Status
+    counts: Counts
+
+
+def _those(
+    connection: apsw.Connection, statement: str, run: int, wanted: Iterable[int]
+) -> frozenset[int]:
+    """Return those of the ``wanted`` numbers that a statement finds."""
+    values = {"run": run, "numbers": numbers(set(wanted))}
+    rows: Any = connection.execute(statement, values).fetchall()
+    return frozenset(no for (no,) in rows)
+
+
+def _restart(connection: apsw.Connection, old: _Old) -> None:
+    """Let nothing that was counted before the page moved count any more."""
+    row = (0, 0, None, None, old.status, Word.REDIRECTED, old.move.http_status, None, old.move.no)
+    connection.execute(_COUNTED, row)
+
+
+_MESSAGES = {
+    Fate.LOST: "a temporary redirect to a page that is not indexed, or to a login page: {}",
+    Fate.LOOP: "redirected in a circle: {}",
+    Fate.TOO_LONG: "redirected too often: {}",
+}
+_FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIRECTS}
+
+
+def _age(connection: apsw.Connection, ending: Ending, fate: Fate, old: _Old) -> None:
+    """Count a redirect that leads nowhere as an error of its page."""
+    fault, move = _FAULTS.get(fate), old.move
+    outcome = Outcome.BAD_HEADER if fault else Outcome.HTTP_ERROR
+    status = int(fault) if fault else move.http_status
+    held = old.standing is Standing.HELD
+    policy = ending.closing.policy
+    counts = counted(old.counts, outcome, status, policy, ending.now, held=held)
+    word = Word.LOST if held else Word.FAILED
+    row = (counts.lost, counts.gone, counts.lost_since, counts.gone_since)
+    connection.execute(_COUNTED, (*row, Status.ERROR, word, status, status, move.no))
+    message = _MESSAGES[fate].format(move.target)[:1024]
+    connection.execute(_TOLD, (message, move.no))
+    told = (Status.ERROR, old.standing, word, status, message)
+    connection.execute(EVENT, (move.no, ending.run, ending.now, *told))
+
+
+def _canonicals(
+    connection: apsw.Connection,
+    ending: Ending,
+    hops: dict[int, int | None],
+    notes: list[str],
+) -> list[Proposal]:
+    """Return the pages that stand aside for the one that they name as canonical."""
+    rows: list[Any] = connection.execute(_NAMES, ending.names).fetchall()
+    if not rows:
+        return []
+    pages = int(connection.execute(_HELD_COUNT, ending.names).get)
+    least = ending.closing.min_count
+    flooded = floods(Counter(row[1] for row in rows), pages, min_count=least)
+    named = {row[1] for row in rows}
+    urls: dict[int, str] = {}
+    urls.update(connection.execute(_URLS, (numbers(named),)).fetchall())  # type: ignore[arg-type]
+    notes += [f"canonical_ignored: {urls[no]} is named by too many pages" for no in sorted(flooded)]
+    leads = hops | {row[0]: row[1] for row in rows if row[1] not in flooded}
+    ends = {*named, *(no for no in leads.values() if no is not None)}
+    indexed = _those(connection, _INDEXED, ending.run, ends)
+    healthy = _those(connection, _HEALTHY, ending.run, ends)
+    proposed: list[Proposal] = []
+    alone: list[int] = []
+    for no, target, standing, answered in rows:
+        if standing == Standing.LINKS:
+            if target not in healthy:
+                alone.append(no)
+        elif answered and target not in flooded:
+            final = canonical_of(no, leads, indexed)
+            if final is not None:
+                detail = {"canonical": urls[target], "canonicalNo": final}
+                proposed.append((no, Rule.CANONICAL, detail))
+    connection.execute(_ASK_ANEW, (numbers(alone),))
+    return proposed

@@ -1,0 +1,317 @@
+"""Writing what one visit found: state, content, links, index."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+import apsw
+
+from smartcrawl.items import Visit
+from smartcrawl.ports import Sink
+from smartcrawl.registry.pack import pack_document
+from smartcrawl.rules.absence import Counts, Policy, counted, is_gone
+from smartcrawl.rules.clones import MIN_CLONE_TEXT
+from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
+from smartcrawl.rules.reindex import effective_status, status_after
+from smartcrawl.rules.schedule import Schedule
+
+_VISITED = """
+UPDATE state
+   SET visited_run = :run, seen_run = CASE WHEN :allowed THEN :run ELSE seen_run END,
+       number = :number, last_checked = :now, next_visit = :next_visit, status = :status,
+       standing = :standing, outcome = :outcome,
+       http_status = coalesce(:http_status, http_status), effective_status = :effective_status,
+       lost_count = :lost, gone_count = :gone, lost_since = :lost_since,
+       gone_since = :gone_since, unchanged_count = :unchanged, error_count = :errors,
+       attempts = attempts + 1
+ WHERE no = :no AND number < :number
+"""
+EVENT = """
+INSERT INTO event (record, run, at, status, standing, outcome, http_status, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
+_CONTENT = """
+INSERT INTO content (source, content_hash, text_hash, text_length, title, description,
+                     language, charset, document)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
+"""
+_AGAIN = "UPDATE content SET document = ? WHERE no = ?"
+_CONTENT_NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
+_INDEXED = """
+UPDATE record
+   SET etag = :etag, last_modified = :last_modified, content = :content, content_hash = NULL,
+       text_hash = NULL, body_hash = :body_hash, content_type = :content_type,
+       content_length = :content_length, content_encoding = :content_encoding,
+       configuration = :configuration, canonical_url = :canonical, canonical_no = :canonical_no,
+       error_message = NULL, redirect_target = NULL, redirect_no = NULL, last_indexed = :now,
+       last_changed = CASE WHEN :same THEN last_changed ELSE :now END,
+       changed_run = CASE WHEN :same THEN changed_run ELSE :run END,
+       duplicate_of = CASE WHEN :same THEN duplicate_of ELSE :clone_of END,
+       entry = CASE WHEN :same THEN entry ELSE :clone_of IS NULL END
+ WHERE no = :no
+"""
+#: A newcomer to a group that has an original starts as its clone; the election has the last word.
+_ORIGINAL = """
+SELECT r.no FROM record r JOIN content c ON c.no = r.content JOIN state s ON s.no = r.no
+ WHERE r.content = :content AND r.entry = 1 AND s.lost_count = 0 AND r.no <> :no
+   AND (c.text_length >= :least OR (c.text_length > 0 AND r.body_hash = :body_hash)) LIMIT 1
+"""
+_LISTED = """
+UPDATE record
+   SET etag = :etag, last_modified = :last_modified, content_hash = :content_hash,
+       text_hash = :text_hash, body_hash = :body_hash, content_type = :content_type,
+       content_length = :content_length, content_encoding = :content_encoding,
+       configuration = :configuration, canonical_url = :canonical,
+       canonical_no = CASE WHEN :alias THEN :canonical_no END, error_message = :error,
+       redirect_target = NULL, redirect_no = NULL,
+       last_changed = CASE WHEN body_hash IS :body_hash THEN last_changed ELSE :now END
+ WHERE no = :no
+"""
+_RENEWED = """
+UPDATE record
+   SET etag = :etag, last_modified = :last_modified,
+       error_message = CASE WHEN :keep_message THEN error_message END,
+       canonical_url = CASE WHEN :read THEN :canonical ELSE canonical_url END,
+       canonical_no = CASE WHEN :read THEN :canonical_no ELSE canonical_no END,
+       redirect_target = NULL, redirect_no = NULL,
+       body_hash = coalesce(:body_hash, body_hash),
+       content_length = coalesce(:content_length, content_length),
+       configuration = coalesce(:configuration, configuration)
+ WHERE no = :no
+"""
+_NOTED = """
+UPDATE record SET error_message = ?, redirect_target = ?, redirect_no = ? WHERE no = ?
+"""
+_LINKS = """
+INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (no) DO UPDATE
+   SET scope = excluded.scope, count = excluded.count, targets = excluded.targets,
+       raw = excluded.raw
+"""
+_HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
+_KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
+_DROP_CONTENT = "DELETE FROM content WHERE no = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the rules need to know of the operator's choices while a run goes on."""
+
+    policy: Policy = field(default_factory=Policy)
+    schedule: Schedule = field(default_factory=Schedule)
+
+
+def drop_content(connection: apsw.Connection, sink: Sink, content: int) -> bool:
+    """Take a content that nobody holds any more out of the index; False while somebody does.
+
+    Its row goes, too, unless a removal that can be undone needs it.
+    """
+    if connection.execute(_HELD_BY, (content,)).get:
+        return False
+    sink.remove(content)
+    if not connection.execute(_KEPT_FOR_UNDO, (content,)).get:
+        connection.execute(_DROP_CONTENT, (content,))
+    return True
+
+
+class VisitWriter:
+    """Writes decided visits of one run over one connection; the caller opens the transaction."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        sink: Sink,
+        *,
+        run: int,
+        source: int,
+        number: int,
+        configuration: int,
+        judgement: Judgement,
+    ) -> None:
+        self._connection = connection
+        self._sink = sink
+        self._run = run
+        self._source = source
+        self._number = number
+        self._configuration = configuration
+        self._judgement = judgement
+
+    def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
+        """Write one visit; False when it is stale. Touched groups of clones go to ``changed``."""
+        page, action, outcome = visit.page, visit.action, visit.outcome
+        standing = {Action.INDEX: Standing.HELD, Action.LIST: Standing.LINKS}.get(
+            action, page.standing
+        )
+        counts = self._counts(visit, now)
+        policy = self._judgement.policy
+        gone = is_gone(counts, outcome, visit.http_status, policy, now)
+        status = status_after(action, outcome, page.status, standing, gone=gone)
+        word = visit.verdict.word if visit.verdict else Word.FAILED
+        if status is Status.GONE and outcome is Outcome.NOT_FOUND and page.was_held:
+            word = Word.GONE  # a tombstone; what was never held is failed
+        failed = status in (Status.ERROR, Status.GONE)
+        unchanged = page.unchanged_count + 1 if action is Action.TOUCH else 0
+        errors = page.error_count + 1 if failed else 0
+        schedule = self._judgement.schedule
+        wait = (
+            schedule.backoff(errors, visit.retry_after) if failed else schedule.interval(unchanged)
+        )
+        values = {
+            "run": self._run,
+            "allowed": outcome is not Outcome.EXCLUDED,
+            "number": self._number,
+            "now": now,
+            "next_visit": now + wait,
+            "status": status,
+            "standing": standing,
+            "outcome": word,
+            "http_status": visit.http_status,
+            "effective_status": effective_status(
+                action, outcome, visit.http_status, page.effective_status
+            ),
+            "lost": counts.lost,
+            "gone": counts.gone,
+            "lost_since": counts.lost_since,
+            "gone_since": counts.gone_since,
+            "unchanged": unchanged,
+            "errors": errors,
+            "no": page.no,
+        }
+        self._connection.execute(_VISITED, values)
+        if not self._connection.changes():
+            return False
+        turned = (counts.lost > 0) is not (page.lost_count > 0)
+        turned = turned or (status, standing) != (page.status, page.standing)
+        if turned and page.status is not Status.PENDING:
+            told = (word, visit.http_status, visit.error)
+            row = (page.no, self._run, now, status, standing, *told)
+            self._connection.execute(EVENT, row)
+        self._write_record(visit, now, changed)
+        return True
+
+    def _counts(self, visit: Visit, now: int) -> Counts:
+        page = visit.page
+        before = Counts(page.lost_count, page.gone_count, page.lost_since, page.gone_since)
+        if visit.outcome is Outcome.REDIRECT and visit.action is Action.HOLD:
+            return before  # what it means is known when its target was asked: at the settlement
+        return counted(
+            before,
+            visit.outcome,
+            visit.http_status,
+            self._judgement.policy,
+            now,
+            held=page.standing is Standing.HELD,
+            first_run=page.first_run in (None, self._run),
+        )
+
+    def _write_record(self, visit: Visit, now: int, changed: set[int]) -> None:
+        page, action, outcome = visit.page, visit.action, visit.outcome
+        # What is held keeps the spelling that gave it: validators belong to that one (RD-03).
+        if visit.url != page.url and action is not Action.HOLD:
+            self._connection.execute(_ADDRESS, (visit.url, page.url, page.no, visit.url))
+        match action:
+            case Action.INDEX:
+                self._index(visit, now, changed)
+            case Action.LIST:
+                self._connection.execute(_LISTED, self._fields(visit, now))
+            case Action.TOUCH:
+                self._connection.execute(_RENEWED, self._renewal(visit))
+                if page.content is not None and visit.body_hash not in (None, page.body_hash):
+                    changed.add(page.content)  # short pages are clones by their bytes
+            case Action.NOTE | Action.HOLD:
+                redirect = visit.targets and outcome is Outcome.REDIRECT
+                number = array("I", visit.targets)[0] if redirect else None
+                self._connection.execute(_NOTED, (visit.error, visit.location, number, page.no))
+        if visit.links is not None and action is not Action.HOLD:
+            row = (page.no, visit.scope, visit.links_count, visit.targets, visit.links)
+            self._connection.execute(_LINKS, row)
+
+    def _fields(self, visit: Visit, now: int) -> dict[str, object]:
+        document = visit.document
+        return {
+            "no": visit.page.no,
+            "now": now,
+            "etag": visit.etag,
+            "last_modified": visit.last_modified,
+            "content_hash": visit.content_hash,
+            "text_hash": visit.text_hash,
+            "body_hash": visit.body_hash,
+            "content_type": visit.content_type or None,
+            "content_length": visit.content_length,
+            "content_encoding": visit.content_encoding,
+            "configuration": self._configuration,
+            "canonical": document.canonical if document else None,
+            "canonical_no": visit.canonical_no,
+            "alias": visit.outcome is Outcome.ALIAS,
+            "error": visit.error,
+        }
+
+    def _renewal(self, visit: Visit) -> dict[str, object]:
+        fresh, page = visit.outcome is Outcome.SAME, visit.page
+        return {
+            "no": page.no,
+            "read": visit.document is not None,
+            "canonical": visit.document.canonical if visit.document else None,
+            "canonical_no": visit.canonical_no,
+            "keep_message": page.standing is Standing.LINKS and page.status is Status.CRAWLED,
+            "etag": visit.etag,
+            "last_modified": visit.last_modified,
+            "body_hash": visit.body_hash,
+            "content_length": visit.content_length if fresh else None,
+            "configuration": self._configuration if fresh else None,
+        }
+
+    def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
+        page = visit.page
+        content = self._content(visit)
+        same = content == page.content
+        fields = self._fields(visit, now)
+        names = {
+            "content": content,
+            "no": page.no,
+            "least": MIN_CLONE_TEXT,
+            "body_hash": visit.body_hash,
+        }
+        fields |= {
+            "run": self._run,
+            "content": content,
+            "same": same,
+            "clone_of": self._connection.execute(_ORIGINAL, names).get,
+        }
+        self._connection.execute(_INDEXED, fields)
+        if same:
+            return
+        changed.add(content)
+        if page.content is not None:
+            if drop_content(self._connection, self._sink, page.content):
+                changed.discard(page.content)
+            else:
+                changed.add(page.content)
+
+    def _content(self, visit: Visit) -> int:
+        """Return the number of the content row, written now if its hash is new."""
+        document = visit.document
+        assert document is not None, "INDEX needs a document"
+        row = (
+            self._source,
+            visit.content_hash,
+            visit.text_hash,
+            len(document.text),
+            document.title,
+            document.description,
+            document.language,
+            document.charset,
+            pack_document(document),
+        )
+        number: int | None = self._connection.execute(_CONTENT, row).get
+        if number is None:
+            number = int(self._connection.execute(_CONTENT_NO, row[:2]).get)
+            if number == visit.page.content:  # again: by force, or by another extraction
+                self._sink.remove(number)
+            elif self._connection.execute(_HELD_BY, (number,)).get:
+                return number  # another page brought it: a clone needs no entry of its own
+            self._connection.execute(_AGAIN, (row[-1], number))
+        self._sink.put(number, document.title, visit.chunks)
+        return number

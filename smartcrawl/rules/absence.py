@@ -1,0 +1,192 @@
+"""What ages, and when it is old enough to be removed (design.md 8, "what ages")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from smartcrawl.rules.model import Outcome
+
+#: Statuses that speak of the moment, never of the page; no setting makes them count.
+PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
+
+
+class Ageing(NamedTuple):
+    """What one answer does to the counts of a page."""
+
+    lost: bool  #: lostCount + 1, where content is held
+    gone: bool  #: goneCount + 1
+    clears: bool  #: both counts and their ages start again at 0
+
+
+_COUNTS, _LOST, _NOTHING = (
+    Ageing(lost=True, gone=True, clears=False),
+    Ageing(lost=True, gone=False, clears=False),
+    Ageing(lost=False, gone=False, clears=False),
+)
+_CLEARS = Ageing(lost=False, gone=False, clears=True)
+
+AGEING: Final[Mapping[Outcome, Ageing]] = {
+    Outcome.NOT_MODIFIED: _CLEARS,
+    Outcome.SAME: _CLEARS,
+    Outcome.CHANGED: _CLEARS,
+    Outcome.NOT_ACCEPTABLE: _CLEARS,
+    Outcome.ALIAS: _CLEARS,
+    Outcome.REDIRECT: _CLEARS,
+    Outcome.NOT_FOUND: _COUNTS,
+    Outcome.SOFT_404: _COUNTS,
+    Outcome.HTTP_ERROR: _LOST,
+    Outcome.BAD_HEADER: _LOST,
+    Outcome.TRANSIENT: _NOTHING,
+    Outcome.UNREACHABLE: _NOTHING,
+    Outcome.UNPROCESSABLE: _NOTHING,
+    Outcome.EXCLUDED: _NOTHING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The choices that the specification leaves to the operator. Ages are in seconds."""
+
+    lost_threshold: int = 3  #: runs that found a page gone
+    lost_min_age: int = 0
+    purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: any that counts
+    orphan_threshold: int = 3  #: complete runs
+    orphan_min_age: int = 0
+    sum_of_thresholds: bool = False  #: LOST_ORPHAN_RULE=threshold (G-14)
+
+    def purges(self, http_status: int | None) -> bool:
+        """Whether a page that answers this (extended) status may be removed for it at all."""
+        if http_status is None or http_status in PASSING or http_status >= 1100:
+            return False
+        return self.purge_statuses is None or http_status in self.purge_statuses
+
+
+class Counts(NamedTuple):
+    """How often a page was found lost and gone in a row, and since when (Unix seconds)."""
+
+    lost: int = 0
+    gone: int = 0
+    lost_since: int | None = None
+    gone_since: int | None = None
+
+
+def counted(
+    before: Counts,
+    outcome: Outcome,
+    http_status: int | None,
+    policy: Policy,
+    now: int,
+    *,
+    held: bool,
+    first_run: bool = False,
+) -> Counts:
+    """Return the counts after one visit; call it at most once per page and run (RD-08).
+
+    ``held``: whether content is held, for only that can be lost. ``first_run``: whether the
+    page was discovered in this run, for a soft 404 is not believed then.
+
+    >>> counted(Counts(1, 1, 10, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
+    Counts(lost=2, gone=2, lost_since=10, gone_since=10)
+    >>> counted(Counts(2, 1, 10, 10), Outcome.SAME, 200, Policy(), 20, held=True)
+    Counts(lost=0, gone=0, lost_since=None, gone_since=None)
+
+    Source: M-05, M-08, R4-43, R4-44, U-08 to U-13 as overridden by design.md 8.
+    """
+    ageing = AGEING[outcome]
+    if ageing.clears:
+        return Counts()
+    if outcome is Outcome.SOFT_404 and first_run:
+        return before
+    lost, gone, lost_since, gone_since = before
+    if ageing.lost and held:
+        lost, lost_since = lost + 1, now if lost_since is None else lost_since
+    if ageing.gone or (ageing.lost and policy.purges(http_status)):
+        gone, gone_since = gone + 1, now if gone_since is None else gone_since
+    return Counts(lost, gone, lost_since, gone_since)
+
+
+def is_gone(
+    counts: Counts, outcome: Outcome, http_status: int | None, policy: Policy, now: int
+) -> bool:
+    """Whether a page that gave this answer has been gone often enough and long enough.
+
+    >>> is_gone(Counts(3, 3, 10, 10), Outcome.NOT_FOUND, 404, Policy(), now=20)
+    True
+    >>> is_gone(Counts(3, 3, 10, 10), Outcome.NOT_FOUND, 404, Policy(lost_min_age=60), now=20)
+    False
+
+    Source: R0-50, M-01, M-08, U-09; design.md 8 (count **and** age).
+    """
+    if not AGEING[outcome].lost:
+        return False
+    purged = outcome is Outcome.SOFT_404 or policy.purges(http_status)
+    since = counts.gone_since if counts.gone_since is not None else now
+    return purged and counts.gone >= policy.lost_threshold and now - since >= policy.lost_min_age
+
+
+def missing_runs(gone_count: int, policy: Policy) -> int:
+    """Return how many complete runs in a row must not reach a page before it may be removed.
+
+    The runs in which it was gone and those in which nobody linked to it are added, never
+    begun anew (R4-07); the answer is at least 1.
+
+    >>> missing_runs(0, Policy()), missing_runs(2, Policy()), missing_runs(9, Policy())
+    (3, 1, 1)
+
+    Source: M-05, G-14, U-18; design.md 8.
+    """
+    needed = policy.orphan_threshold - gone_count
+    if policy.sum_of_thresholds and gone_count:
+        needed = policy.orphan_threshold + policy.lost_threshold - gone_count
+    return max(1, needed)
+
+
+def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, now: int) -> bool:
+    """Whether a page that was not reached, or not asked, has been so for long enough.
+
+    ``age`` counts the complete runs since it was reached and allowed, the one being sealed
+    included; ``absent_since`` is when the first of them was sealed (Unix seconds).
+
+    Source: R4-07, M-05, U-17, U-18; design.md 8.
+    """
+    return age >= missing_runs(gone_count, policy) and now - absent_since >= policy.orphan_min_age
+
+
+#: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").
+SPOKEN: Final = frozenset({200, 304, 301, 302, 303, 307, 308, 404, 410})
+
+
+def lets_go(probe: int | None) -> bool:
+    """Whether the answer to a look at an unreached page lets its removal go ahead.
+
+    The page may well be there: what counts is that its host speaks of it. Anything else, a
+    time-out, a 403 or a 503, holds it for this run.
+
+    >>> lets_go(200), lets_go(404), lets_go(503), lets_go(403), lets_go(1103), lets_go(None)
+    (True, True, False, False, False, False)
+    """
+    return probe in SPOKEN
+
+
+def withholds(removals: int, pages: int, *, max_ratio: float, min_count: int) -> bool:
+    """Whether a sweep is withheld, because it would remove too much at once.
+
+    ``removals`` of ``pages`` held before the run. The last pages of a source never go by
+    themselves, however few they are: that is what a lost server looks like.
+
+    >>> [withholds(n, 100, max_ratio=0.1, min_count=10) for n in (10, 11)]
+    [False, True]
+    >>> [withholds(n, 20, max_ratio=0.1, min_count=10) for n in (10, 11)]
+    [False, True]
+    >>> withholds(1, 1, max_ratio=0.1, min_count=10), withholds(2, 2, max_ratio=0.1, min_count=10)
+    (False, True)
+
+    Source: INV-5; design.md 8 (guard).
+    """
+    if max_ratio >= 1:
+        return False
+    if removals > 1 and removals >= pages:
+        return True
+    return removals > min_count and removals > max_ratio * pages

@@ -1,0 +1,68 @@
+"""Clones: equal content is searched under one address, the original (R4-13 to R4-16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+MIN_CLONE_TEXT: Final = 200  #: characters; shorter texts are equal by accident
+
+NONE, OWN, KEPT = 0, 1, 2  #: entry in the index: another's, its own, one from before it was lost
+
+
+class Member(NamedTuple):
+    """One page of a group with equal content."""
+
+    no: int
+    lost: bool  #: found lost by its last runs
+    fresh: bool  #: the content came to it in this run
+    entry: int  #: NONE, OWN or KEPT
+    depth: int
+    length: int  #: characters of its URL
+    first_run: int
+    id: bytes
+
+
+class Place(NamedTuple):
+    """What a page of a group is: its original's number, or None, and its entry."""
+
+    duplicate_of: int | None
+    entry: int
+
+
+def _rank(member: Member, *, midway: bool) -> tuple[object, ...]:
+    standing = member.entry == OWN and (midway or not member.fresh)
+    return (
+        member.lost,
+        member.fresh,
+        not standing,
+        member.entry == NONE if member.lost else False,
+        member.depth,
+        member.length,
+        member.first_run,
+        member.id,
+    )
+
+
+def places(members: Iterable[Member], *, midway: bool) -> dict[int, Place]:
+    """Return the place of each member of one group.
+
+    Living members come before lost ones, then those that held the content before this run,
+    the standing original among them, then depth, length of the URL, first run, id: never the
+    order of arrival. A lost page is no clone: the entry that it has stays, and it is the
+    original only where nobody living is. ``midway``, while a run goes on, whoever is the
+    original and living stays it, so that search never sees two.
+
+    Source: M-23, R4-14 to R4-16; design.md 8 (clones).
+    """
+    group = sorted(members, key=lambda member: _rank(member, midway=midway))
+    if not group:
+        return {}
+    original = group[0].no
+    found = {original: Place(None, OWN)}
+    for member in group[1:]:
+        if member.lost:
+            found[member.no] = Place(None, NONE if member.entry == NONE else KEPT)
+        else:
+            found[member.no] = Place(original, NONE)
+    return found

@@ -1,0 +1,122 @@
+"""Where pages moved: chains of redirects and canonical links, loops, login walls, floods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import Final
+from urllib.parse import urlsplit
+
+from smartcrawl.rules.http import MAX_REDIRECTS
+
+TEMPORARY: Final = frozenset({302, 303, 307})
+MAX_CANONICAL_SHARE: Final = 0.2  #: of a source's pages that name one canonical
+
+
+class Fate(StrEnum):
+    """What a redirect means for the page that is held under the old address."""
+
+    MOVED = auto()  #: its target is indexed: what is held may be removed
+    WAITS = auto()  #: its target is not indexed (yet): what is held stays
+    LOST = auto()  #: temporary, and leads nowhere or to a login wall: the page ages as lost
+    LOOP = auto()  #: it comes back to itself: an error of the server's headers
+    TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One redirecting page of a run."""
+
+    no: int
+    http_status: int
+    target: str  #: absolute URL
+    target_no: int | None  #: its number; None out of scope
+
+
+def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
+    """Return the numbers that ``no`` leads to, in order, and whether they come back in a circle.
+
+    ``hops`` leads from each page that moved to the next; None: out of scope.
+
+    >>> chain(1, {1: 2, 2: 3}), chain(1, {1: 2, 2: 1})
+    (([2, 3], False), ([2, 1], True))
+    """
+    passed, seen = [], {no}
+    target = hops.get(no)
+    while target is not None:
+        passed.append(target)
+        if target in seen:
+            return passed, True
+        seen.add(target)
+        target = hops.get(target)
+    return passed, False
+
+
+def wall(target: str) -> str:
+    """Return what makes two targets one login page: everything but the query.
+
+    >>> wall("https://a.example/login?next=/1") == wall("https://a.example/login?next=/2")
+    True
+    """
+    parts = urlsplit(target)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}"
+
+
+def fates(
+    moves: Iterable[Move], indexed: Container[int], *, max_ratio: float, min_count: int
+) -> dict[int, tuple[Fate, list[int]]]:
+    """Return the fate of each redirect of a run, and the numbers that it leads through.
+
+    ``indexed`` are those numbers that answered 200 or 304 in scope in this run and are held.
+
+    Source: U-06, M-21; design.md 8 (redirects).
+    """
+    listed = list(moves)
+    hops = {move.no: move.target_no for move in listed}
+    shared = Counter(wall(move.target) for move in listed if move.http_status in TEMPORARY)
+    most = max(min_count, max_ratio * len(listed))
+    found = {}
+    for move in listed:
+        passed, circle = chain(move.no, hops)
+        temporary = move.http_status in TEMPORARY
+        if circle:
+            fate = Fate.LOOP
+        elif len(passed) > MAX_REDIRECTS:
+            fate = Fate.TOO_LONG
+        elif temporary and shared[wall(move.target)] > most:
+            fate = Fate.LOST
+        elif passed and passed[-1] in indexed:
+            fate = Fate.MOVED
+        else:
+            fate = Fate.LOST if temporary else Fate.WAITS
+        found[move.no] = fate, passed
+    return found
+
+
+def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:
+    """Return the canonical targets that are named too often to be believed.
+
+    ``named``: how many pages of the source name each number; ``pages``: how many it has.
+
+    >>> floods({7: 30, 8: 20}, 100, min_count=10)
+    frozenset({7})
+    """
+    most = max(min_count, MAX_CANONICAL_SHARE * pages)
+    return frozenset(no for no, count in named.items() if count > most)
+
+
+def canonical_of(no: int, leads: Mapping[int, int | None], indexed: Container[int]) -> int | None:
+    """Return the indexed page that ``no`` stands aside for, or None when it stands for itself.
+
+    ``leads`` goes from a page to the one that it names as canonical, and from a redirect to
+    its target. A circle means nothing, and neither does a target that is not indexed.
+
+    >>> canonical_of(1, {1: 2, 2: 3}, {1, 2, 3}), canonical_of(1, {1: 2, 2: 1}, {1, 2})
+    (3, None)
+    """
+    passed, circle = chain(no, leads)
+    if circle or not passed or len(passed) > MAX_REDIRECTS or passed[-1] not in indexed:
+        return None
+    return passed[-1]
