@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import sys
+import threading
 import time
+from functools import partial
 from typing import Any, Self
 
+from pydispatch.dispatcher import getReceivers
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -22,6 +26,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.network import installed_resolver
 from smartcrawl.run import Run, run_of
+from smartcrawl.signals import page_progress
 
 logger = logging.getLogger(__name__)
 
@@ -58,10 +63,20 @@ class RunLifecycle:
         resolver = installed_resolver()
         if resolver is not None:
             resolver.protect(run.endpoints())
+        if getReceivers(self._crawler, page_progress):
+            run.watcher = self._tell
         gc.collect()
         gc.freeze()  # what was imported lives to the end: 4 % less work for the collector
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        """Send a progress event from whatever thread it comes."""
+        send = partial(self._crawler.signals.send_catch_log, signal=page_progress, event=event)
+        if threading.current_thread() is threading.main_thread():
+            send()
+        else:
+            self._loop.call_soon_threadsafe(send)
 
     def idle(self) -> None:
         """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
@@ -88,6 +103,7 @@ class RunLifecycle:
     async def closed(self, reason: str) -> None:
         """Seal the run, or close it as interrupted."""
         run = self._run
+        self._loop = asyncio.get_running_loop()
         try:
             await asyncio.to_thread(run.finish, reason, int(time.time()))
         except RegistryError as error:
@@ -113,6 +129,23 @@ class DelayControl(AutoThrottle):
         slot.delay = min(max(self.mindelay, delay), self.maxdelay)
 
 
+class JsonProgress:
+    """One JSON object a line on standard output for each page (``--progress json``)."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Listen to the progress of the crawl, if that was asked for."""
+        if crawler.settings["PROGRESS_FORMAT"] != "json":
+            raise NotConfigured("PROGRESS_FORMAT is not json")
+        progress = cls()
+        crawler.signals.connect(progress.tell, signal=page_progress)
+        return progress
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Print one event."""
+        print(json.dumps(event, ensure_ascii=False), flush=True)
+
+
 class Progress:
     """One live line on a terminal, plain log lines elsewhere."""
 
@@ -129,6 +162,8 @@ class Progress:
         run = run_of(crawler)
         if run is None:
             raise NotConfigured("the spider has no run")
+        if crawler.settings["PROGRESS_FORMAT"] == "json":
+            raise NotConfigured("each page is told as JSON")
         progress = cls(crawler, run, interval=0.5 if sys.stderr.isatty() else 30)
         crawler.signals.connect(progress.opened, signal=signals.spider_opened)
         crawler.signals.connect(progress.closed, signal=signals.spider_closed)

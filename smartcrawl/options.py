@@ -55,6 +55,11 @@ class Options:
     sweep_min_count: int = 10
     trust_sample_ratio: float = 0.0
     robots_ttl: int = 86_400  #: seconds
+    retry_after_max_wait: int = 60  #: seconds
+    host_failures_to_park: int = 20  #: visits in a row
+    host_failure_seconds: int = 30
+    host_park_seconds: int = 60
+    host_probes: int = 3
     policy: Policy = field(default_factory=Policy)
     schedule: Schedule = field(default_factory=Schedule)
     undo_ttl: int = 2_592_000  #: seconds
@@ -77,6 +82,7 @@ class Options:
             raise SettingError(
                 f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
             )
+        _one_of(settings, "PROGRESS_FORMAT", "line", "json")
         data_dir = _folder(settings)
         return cls(
             data_dir=data_dir,
@@ -105,6 +111,11 @@ class Options:
             sweep_min_count=_whole(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=_number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
             robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
+            retry_after_max_wait=_whole(settings, "RETRY_AFTER_MAX_WAIT"),
+            host_failures_to_park=_whole(settings, "HOST_FAILURES_TO_PARK", least=1),
+            host_failure_seconds=_whole(settings, "HOST_FAILURE_SECONDS"),
+            host_park_seconds=_whole(settings, "HOST_PARK_SECONDS"),
+            host_probes=_whole(settings, "HOST_PROBES", least=1),
         )
 
     @property

@@ -74,13 +74,23 @@ DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one bod
 TWISTED_DNS_RESOLVER = "smartcrawl.network.GuardedResolver"  # see ALLOW_NETWORKS
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
+RETRY_HTTP_CODES = [408, 425, 429, *range(500, 600)]  # what speaks of the moment (M-32)
+RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # seconds a host may ask to be left alone
+HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row that nobody answers
+HOST_FAILURE_SECONDS = _env("HOST_FAILURE_SECONDS", 30)  # how long they must go on, at least
+HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
+HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")
+PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line, or json: one object for each page
 
 # The road (design.md 3): where our parts take their place in Scrapy
 SCHEDULER = "smartcrawl.scheduler.NumberScheduler"
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it is not asked either
     "smartcrawl.middlewares.RobotsMiddleware": 100,
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "smartcrawl.middlewares.PassingRetryMiddleware": 550,
     "smartcrawl.middlewares.RevalidationMiddleware": 595,  # outside HttpCompression: wire bytes
     # Off, because public crawls do not need them; each can be switched on again.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
@@ -102,6 +112,7 @@ EXTENSIONS = {
     "smartcrawl.extensions.RunLifecycle": 0,
     "smartcrawl.extensions.DelayControl": 0,
     "smartcrawl.extensions.Progress": 0,
+    "smartcrawl.extensions.JsonProgress": 0,
     "scrapy.extensions.throttle.AutoThrottle": None,  # never lowers a delay on a 304
     "scrapy.extensions.logstats.LogStats": None,
     "scrapy.extensions.corestats.CoreStats": 0,

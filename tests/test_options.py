@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from ipaddress import ip_network
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from smartcrawl import settings as module
 from smartcrawl.exceptions import SettingError
 from smartcrawl.options import Options
+from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.schedule import Schedule
 from smartcrawl.urls import Trackers
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,8 +126,9 @@ def test_shipped_settings_make_valid_options():
     made = options()
 
     assert made.trackers == Trackers()
-    assert (made.lost_threshold, made.orphan_threshold) == (3, 3)
-    assert made.lost_purge_statuses == {404, 410}
+    assert made.policy == Policy()
+    assert made.schedule == Schedule()
+    assert made.policy.purge_statuses == {404, 410}
     assert (made.sweep_max_ratio, made.sweep_min_count) == (0.1, 10)
     assert made.allow_networks == ()
 
@@ -152,9 +156,24 @@ def test_shipped_settings_make_valid_options():
         ("ROBOTS_TTL_SECONDS", "-1", "it takes a whole number of at least 0"),
         ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
         ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),
-        ("LOST_PURGE_STATUSES", "404,gone", "it takes HTTP error statuses such as 404,410, or *"),
-        ("LOST_PURGE_STATUSES", "200", "it takes HTTP error statuses such as 404,410, or *"),
-        ("LOST_PURGE_STATUSES", "404,600", "it takes HTTP error statuses such as 404,410, or *"),
+        ("LOST_PURGE_STATUSES", "404,503", "say nothing about a page"),
+        ("LOST_ORPHAN_RULE", "both", "it takes one of age, threshold"),
+        ("CRAWL_INTERVAL_STEPS", "3, 1", "it takes rising whole numbers such as 1, 3, 7, 14"),
+        ("CRAWL_INTERVAL_STEPS", "", "it takes rising whole numbers such as 1, 3, 7, 14"),
+        ("CRAWL_MAX_INTERVAL_SECONDS", 60, "it takes at least the 86400 of"),
+        ("UNCHANGED_CHECKS_BEFORE_BACKOFF", "0", "it takes a whole number of at least 1"),
+        ("PROGRESS_FORMAT", "xml", "it takes one of line, json"),
+        (
+            "LOST_PURGE_STATUSES",
+            "404,gone",
+            "it takes HTTP statuses from 400 to 499 such as 404,410",
+        ),
+        ("LOST_PURGE_STATUSES", "200", "it takes HTTP statuses from 400 to 499 such as 404,410"),
+        (
+            "LOST_PURGE_STATUSES",
+            "404,600",
+            "it takes HTTP statuses from 400 to 499 such as 404,410",
+        ),
         ("ALLOW_NETWORKS", "intranet", "it takes networks such as 10.0.0.0/8, fd00::/8"),
         ("ALLOW_NETWORKS", "10.0.0.1/8", "it takes networks such as 10.0.0.0/8, fd00::/8"),
         ("CONCURRENT_REQUESTS", "0", "it takes a number of at least 1"),
@@ -201,10 +220,14 @@ def test_what_scrapy_reads_as_a_whole_number_must_be_one(name: str):
 @pytest.mark.parametrize(
     ("name", "value", "field", "read"),
     [
-        ("LOST_PURGE_STATUSES", "*", "lost_purge_statuses", None),
-        ("LOST_PURGE_STATUSES", " 404 , 451 ", "lost_purge_statuses", {404, 451}),
-        ("LOST_PURGE_STATUSES", "", "lost_purge_statuses", frozenset()),
-        ("LOST_PURGE_STATUSES", [404, 410], "lost_purge_statuses", {404, 410}),
+        ("LOST_PURGE_STATUSES", "*", "policy.purge_statuses", None),
+        ("LOST_ORPHAN_RULE", "threshold", "policy.sum_of_thresholds", True),
+        ("CRAWL_INTERVAL_STEPS", "1, 2", "schedule.steps", (1, 2)),
+        ("CRAWL_ERROR_BACKOFF_BASE", "60", "schedule.error_base", 60),
+        ("UNDO_TTL_SECONDS", "0", "undo_ttl", 0),
+        ("LOST_PURGE_STATUSES", " 404 , 451 ", "policy.purge_statuses", {404, 451}),
+        ("LOST_PURGE_STATUSES", "", "policy.purge_statuses", frozenset()),
+        ("LOST_PURGE_STATUSES", [404, 410], "policy.purge_statuses", {404, 410}),
         ("CONTENT_HASH_BASIS", " Bytes ", "content_hash_basis", "bytes"),
         ("SWEEP_MAX_RATIO", "1.0", "sweep_max_ratio", 1.0),
         ("SWEEP_MAX_RATIO", "0", "sweep_max_ratio", 0.0),
@@ -218,7 +241,7 @@ def test_what_scrapy_reads_as_a_whole_number_must_be_one(name: str):
     ],
 )  # fmt: skip
 def test_right_values_are_read(name, value, field, read):
-    assert getattr(options(**{name: value}), field) == read
+    assert attrgetter(field)(options(**{name: value})) == read
 
 
 def test_a_configuration_is_told_by_what_shapes_documents():

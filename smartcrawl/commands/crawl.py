@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,8 @@ from twisted.internet.error import ReactorNotRunning
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.options import Options
+from smartcrawl.registry.database import connect, migrate, translated
+from smartcrawl.registry.runs import declared_sources
 from smartcrawl.run import Run
 from smartcrawl.sources import load
 from smartcrawl.spiders.site import SiteSpider
@@ -38,14 +40,27 @@ class Command(ScrapyCrawl):
         return (
             "Crawl one address (-a url=https://…), one source of sources.toml (-a source=NAME)"
             " or all of them (neither). -a force=1 asks for every page without validators,"
-            " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages."
+            " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
+            " -a lost_threshold=N removes what N runs in a row found gone."
             " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--progress",
+            choices=("line", "json"),
+            help="json: one object on standard output for each page that was visited or removed,"
+            " and the closing table on standard error (default: line)",
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Keep the terminal to the live line, unless a log level was asked for."""
         super().process_options(args, opts)
         assert self.settings is not None
+        if opts.progress:
+            self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
             Options.of(self.settings)
         except SmartcrawlError as error:
@@ -86,6 +101,7 @@ class Command(ScrapyCrawl):
             _tell(error)
             self.exitcode = FAILED
             return
+        self._warn_of_vanished()
         asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
         process.start(stop_after_crawl=False)
 
@@ -98,6 +114,27 @@ class Command(ScrapyCrawl):
         declared = load(options.sources_file)
         names = [name for name, source in declared.items() if source.kind == "site"]
         return [{**given, "source": name} for name in names] or [given]
+
+    def _warn_of_vanished(self) -> None:
+        """Name the sources that sources.toml does not declare any more; they are never swept."""
+        assert self.settings is not None
+        options = Options.of(self.settings)
+        if not options.registry.exists():
+            return
+        with translated(options.registry, "read"):
+            connection = connect(options.registry)
+            migrate(connection, options.registry)
+            declared = load(options.sources_file)
+            vanished = [name for name in declared_sources(connection) if name not in declared]
+            connection.close()
+        for name in vanished:
+            logger.warning(
+                "%s is not declared in %s any more: its pages stay searchable and are neither"
+                " visited nor removed; declare it again, or: scrapy forget --source %s",
+                name,
+                options.sources_file,
+                name,
+            )
 
     async def _crawl_all(
         self, process: AsyncCrawlerProcess, spider: type[SiteSpider], runs: list[dict[str, str]]
@@ -132,7 +169,8 @@ class Command(ScrapyCrawl):
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
             return FAILED, False
-        print_summary(run, str(crawler.settings["DATA_DIR"]))
+        table = sys.stderr if crawler.settings["PROGRESS_FORMAT"] == "json" else sys.stdout
+        print_summary(run, str(crawler.settings["DATA_DIR"]), table)
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
             _tell(run.failure)

@@ -6,11 +6,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import IO
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Word
 from smartcrawl.run import Run
 
@@ -18,19 +20,28 @@ from smartcrawl.run import Run
 REMEDIES = {
     "seed_failed": "check the address, and whether the server answers it",
     "unreachable": "the server or the network was failing; run again later",
+    "host_down": "its pages stay as they are; run again when the host answers",
+    "robots_unknown": "no page of that host was asked; run again when its robots.txt answers",
+    "too_many_links": "links beyond the first 50,000 were not followed",
     "max_pages": "raise or leave out max_pages to see everything",
     "pending": "the next run finds them again",
     "no_pages": "nothing was visited: check the seeds and the scope",
     "interrupted": "go on with -a resume=1",
 }
+#: What people should know about what a run did not believe, by its first word.
+NOTES = {
+    "temporary_redirects": "their old content stays; is a login needed?",
+    "redirect_loops": "their old content stays; the server redirects in circles",
+    "canonical_ignored": "its pages are indexed under their own addresses",
+}
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 
 
-def print_summary(run: Run, data_dir: str) -> None:
-    """Print the closing table of a finished run."""
+def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
+    """Print the closing table of a finished run to ``file``, or to standard output."""
     result = run.result
     assert result is not None, "a run is summed up when it is over"
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(file=file, highlight=False, soft_wrap=True)
     took = (result.finished_at or result.started_at) - result.started_at
     state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
     console.print(f"\nRun {result.no} of [bold]{escape(run.source.name)}[/]: {state}, {took} s")
@@ -47,7 +58,11 @@ def print_summary(run: Run, data_dir: str) -> None:
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
     changed = sum(result.counts.get(word.word, 0) for word in _CHANGES)
-    if result.complete and result.not_modified and not changed:
+    if (
+        result.complete
+        and result.not_modified
+        and not (changed or result.removed or result.withheld)
+    ):
         asked, same = result.visits, result.not_modified
         share = f"all {asked:,}" if same == asked else f"{same:,} of {asked:,}"
         console.print(f"Nothing changed: {share} pages answered 304, no content was written.")
@@ -56,7 +71,28 @@ def print_summary(run: Run, data_dir: str) -> None:
         console.print(
             f"[yellow]not complete:[/] {escape(reason)}" + (f" ({remedy})" if remedy else "")
         )
-    console.print(f"Search it:  {escape(_command('search', data_dir, run.source.name))}")
+    _print_removals(console, run, result, data_dir)
+    words = f"--source {shlex.quote(run.source.name)} 'your words'"
+    console.print(f"Search it:  {escape(_command('search', data_dir, words))}")
+
+
+def _print_removals(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
+    """Print what was removed and what was not, with the command that goes on."""
+    for note in result.notes:
+        remedy = NOTES.get(note.partition(":")[0], "")
+        console.print(f"[yellow]not believed:[/] {escape(note)} ({remedy})")
+    if result.removed:
+        undo = _command("undo", data_dir, str(result.no))
+        console.print(f"{result.removed:,} removed; to bring them back:  {escape(undo)}")
+    if result.withheld:
+        share, count = run.options.sweep_max_ratio, run.options.sweep_min_count
+        listed = _command("orphans", data_dir, f"--source {shlex.quote(run.source.name)}")
+        approved = _command("orphans", data_dir, f"--approve {result.no} --max {result.withheld}")
+        console.print(
+            f"[yellow]{result.withheld:,} removals are withheld:[/] a sweep takes no more than"
+            f" {share:.0%} of a source's pages and {count} of them, and never the last ones\n"
+            f"  look at them:  {escape(listed)}\n  remove them:   {escape(approved)}"
+        )
 
 
 def _size(count: int) -> str:
@@ -72,10 +108,10 @@ def _size(count: int) -> str:
     return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
-def _command(name: str, data_dir: str, source: str) -> str:
+def _command(name: str, data_dir: str, arguments: str) -> str:
     program = Path(sys.argv[0])
     shown = os.path.relpath(program) if program.is_absolute() else str(program)
     if shown.startswith("..") or program.name == "__main__.py":
         shown = "scrapy"
     told = "" if data_dir == ".smartcrawl" else f" -s DATA_DIR={shlex.quote(data_dir)}"
-    return f"{shown} {name}{told} --source {shlex.quote(source)} 'your words'"
+    return f"{shown} {name}{told} {arguments}"

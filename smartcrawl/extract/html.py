@@ -69,6 +69,7 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
     seen = read(markup.encode())
     base = base_url(url, seen.base)
     text = _main_text(seen)
+    links, more = resolve(seen.references.values(), base=base, page=page)
     return Document(
         title=_title(seen),
         description=seen.descriptions.get("description")
@@ -76,7 +77,8 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
         language=language(_sample(text), seen.language),
         sections=text,
         images=tuple(seen.images.values()),
-        links=resolve(seen.references.values(), base=base, page=page),
+        links=links,
+        links_cut=more or seen.cut,
         canonical=join(base, seen.canonical) if seen.canonical else None,
         noindex=seen.noindex,
         nofollow=seen.nofollow,

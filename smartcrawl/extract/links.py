@@ -54,8 +54,10 @@ def base_url(url: str, href: str | None = None) -> can_ada.URL:
 
 def resolve(
     references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL
-) -> tuple[Link, ...]:
-    """Return the distinct links of a page in document order, at most ``MAX_LINKS``.
+) -> tuple[tuple[Link, ...], bool]:
+    """Return the distinct links of a page in document order, and whether there are more.
+
+    At most ``MAX_LINKS`` are kept: distinct addresses, without fragment.
 
     The first occurrence counts, but ``nofollow`` holds only when all say so. Links to ``page``
     itself are left out.
@@ -64,6 +66,7 @@ def resolve(
     """
     itself = str(page)
     links: dict[str, Link] = {}
+    more = False
     for found in references:
         url = join(base, found.href)
         if url is None or url == itself:
@@ -72,9 +75,11 @@ def resolve(
         if known is None:
             if len(links) < MAX_LINKS:
                 links[url] = Link(url, found.anchor, found.type, found.nofollow)
+            else:
+                more = True
         elif known.nofollow and not found.nofollow:
             links[url] = known._replace(nofollow=False)
-    return tuple(links.values())
+    return tuple(links.values()), more
 
 
 def refresh_target(content: str) -> str:

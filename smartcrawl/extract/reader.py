@@ -77,7 +77,8 @@ class Seen:
     boilerplate: list[Span] = field(default_factory=list)
     mains: list[Span] = field(default_factory=list)
     articles: list[Span] = field(default_factory=list)
-    references: dict[str, Reference] = field(default_factory=dict)  #: by href
+    references: dict[str, Reference] = field(default_factory=dict)  #: by href, without fragment
+    cut: bool = False  #: whether there are more references than are kept
     images: dict[str, Image] = field(default_factory=dict)  #: by source
     titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
     descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
@@ -324,6 +325,7 @@ class _Reader:
             if len(self._seen.references) < _MAX_REFERENCES:
                 known = self._seen.references[href] = Reference(href, kind, nofollow, anchor)
                 return known
+            self._seen.cut = True
         elif not nofollow:
             known.nofollow = False
         return None

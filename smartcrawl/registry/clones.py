@@ -32,7 +32,7 @@ WITH several AS (
     SELECT content FROM record WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1
 )
 SELECT DISTINCT r.content FROM several JOIN record r USING (content)
- WHERE r.source = :source
+ WHERE +r.source = :source
    AND (r.changed_run = :run OR r.no IN (SELECT record FROM event WHERE run = :run))
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -69,10 +70,14 @@ SELECT no, rule, json_patch(detail, json_object('probe', probe)) FROM candidate
    AND (rule <> {int(Rule.ORPHAN)} OR probe IN (SELECT value FROM json_each(:spoken)))
  ORDER BY no LIMIT :most
 """
+#: One scan of the narrow table; how many of the new and modified are clones is told apart.
 _COUNTS = """
-SELECT CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END,
-       count(*)
-  FROM record r JOIN state s USING (no) WHERE r.source = ? AND s.outcome IS NOT NULL GROUP BY 1
+SELECT outcome, count(*) FROM state
+ WHERE outcome IS NOT NULL AND reached_run IN (SELECT no FROM run WHERE source = ?) GROUP BY 1
+"""
+_CLONES = """
+SELECT s.outcome, count(*) FROM record r JOIN state s USING (no)
+ WHERE r.duplicate_of IS NOT NULL AND +r.source = ? AND s.outcome IN (1, 2) GROUP BY 1
 """
 _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visited_run < :run"
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
@@ -280,9 +285,20 @@ def sweep(
         removed(gone)
     with transaction(connection):
         expire(connection, source, now - ending.closing.undo_ttl)
-        counts = {Word(code).word: n for code, n in connection.execute(_COUNTS, (source,))}
+        counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
         connection.execute(_SWEPT, values)
+
+
+def _count(connection: apsw.Connection, source: int) -> dict[Word, int]:
+    """Return how many records of a source have each word; their sum is their number."""
+    found: Any = connection.execute(_COUNTS, (source,)).fetchall()
+    counts = Counter({Word(code): n for code, n in found})
+    clones: Any = connection.execute(_CLONES, (source,)).fetchall()
+    for code, n in clones:
+        counts[Word(code)] -= n
+        counts[Word.CLONE] += n
+    return {word: n for word, n in sorted(counts.items()) if n}
 
 
 def result(connection: apsw.Connection, run: int) -> RunResult:

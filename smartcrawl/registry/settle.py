@@ -63,7 +63,7 @@ _TOLD = "UPDATE record SET error_message = ? WHERE no = ?"
 _NAMES = """
 SELECT r.no, r.canonical_no, s.standing, s.visited_run = :run AND s.outcome IN (1, 2, 3)
   FROM record r JOIN state s USING (no)
- WHERE r.canonical_no IS NOT NULL AND r.source = :source AND s.standing > 0
+ WHERE r.canonical_no IS NOT NULL AND +r.source = :source AND s.standing > 0
 """
 _URLS = "SELECT no, url FROM record WHERE no IN carray(?)"
 _HELD_COUNT = """
@@ -110,7 +110,7 @@ def _words(connection: apsw.Connection, ending: Ending) -> None:
 def _moves(
     connection: apsw.Connection, ending: Ending, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
-    """Judge the redirects of a run; return those whose old content may go, and all hops."""
+    """Judge the redirects of a run; return whose old content may go, and the hops that count."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
     moves = [Move(*row[:4]) for row in rows]
     closing = ending.closing
@@ -136,7 +136,8 @@ def _moves(
         notes.append(f"temporary_redirects: {lost[Fate.LOST]} treated as lost")
     if loops := lost[Fate.LOOP] + lost[Fate.TOO_LONG]:
         notes.append(f"redirect_loops: {loops}")
-    return proposed, {move.no: move.target_no for move in moves}
+    followed = (move for move in moves if judged[move.no][0] is Fate.MOVED)
+    return proposed, {move.no: move.target_no for move in followed}
 
 
 class _Old(NamedTuple):

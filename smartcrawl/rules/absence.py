@@ -173,8 +173,8 @@ def lets_go(probe: int | None) -> bool:
 def withholds(removals: int, pages: int, *, max_ratio: float, min_count: int) -> bool:
     """Whether a sweep is withheld, because it would remove too much at once.
 
-    ``removals`` of ``pages`` held before the run. The last pages of a source never go by
-    themselves, however few they are: that is what a lost server looks like.
+    ``removals`` of ``pages`` held before the run. Two or more pages that are the last of a
+    source never go by themselves: that is what a lost server looks like.
 
     >>> [withholds(n, 100, max_ratio=0.1, min_count=10) for n in (10, 11)]
     [False, True]

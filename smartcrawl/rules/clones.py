@@ -34,8 +34,8 @@ def _rank(member: Member, *, midway: bool) -> tuple[object, ...]:
     standing = member.entry == OWN and (midway or not member.fresh)
     return (
         member.lost,
-        member.fresh,
         not standing,
+        member.fresh,
         member.entry == NONE if member.lost else False,
         member.depth,
         member.length,
@@ -47,8 +47,8 @@ def _rank(member: Member, *, midway: bool) -> tuple[object, ...]:
 def places(members: Iterable[Member], *, midway: bool) -> dict[int, Place]:
     """Return the place of each member of one group.
 
-    Living members come before lost ones, then those that held the content before this run,
-    the standing original among them, then depth, length of the URL, first run, id: never the
+    Living members come before lost ones, then the standing original, then those that held the
+    content before this run, then depth, length of the URL, first run, id: never the
     order of arrival. A lost page is no clone: the entry that it has stays, and it is the
     original only where nobody living is. ``midway``, while a run goes on, whoever is the
     original and living stays it, so that search never sees two.

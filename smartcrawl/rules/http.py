@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.model import Outcome
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 5  #: hops (R2-21)
+MAX_RETRY_AFTER = 86_400  #: seconds; nobody's word counts for longer
 
 
 def conditional_headers(
@@ -65,6 +69,34 @@ def whole_gzip(packed: bytes, size: int) -> bool:
             return False
         packed = member.unused_data
     return True
+
+
+def retry_after(value: str | None, now: int) -> int | None:
+    """Return the seconds that a Retry-After asks to wait; None when it says nothing.
+
+    ``value`` is a number of seconds or an HTTP date, ``now`` is Unix seconds. What lies in
+    the past is 0, and nothing is longer than MAX_RETRY_AFTER.
+
+    >>> retry_after("120", 0), retry_after("-3", 0), retry_after("9" * 50, 0)
+    (120, 0, 86400)
+    >>> retry_after("Fri, 31 Dec 1999 23:59:59 GMT", 946_684_799 - 90)
+    90
+    >>> retry_after("soon", 0), retry_after("1.5", 0), retry_after(None, 0)
+    (None, None, None)
+
+    Source: RFC 9110 section 10.2.3; R0-63.
+    """
+    text = (value or "").strip()
+    if number := re.fullmatch(r"(-?)0*([0-9]+)", text):
+        sign, digits = number.groups()
+        seconds = int(digits[:9])  # more digits are more than the most anyway
+        return 0 if sign else min(seconds, MAX_RETRY_AFTER)
+    try:
+        moment = parsedate_to_datetime(text)
+        at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return min(max(0, int(at) - now), MAX_RETRY_AFTER)
 
 
 def outcome_of(status: int, *, conditional: bool) -> Outcome:

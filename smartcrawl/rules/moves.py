@@ -77,6 +77,11 @@ def fates(
     hops = {move.no: move.target_no for move in listed}
     shared = Counter(wall(move.target) for move in listed if move.http_status in TEMPORARY)
     most = max(min_count, max_ratio * len(listed))
+    walled = {
+        move.no
+        for move in listed
+        if move.http_status in TEMPORARY and shared[wall(move.target)] > most
+    }
     found = {}
     for move in listed:
         passed, circle = chain(move.no, hops)
@@ -85,9 +90,7 @@ def fates(
             fate = Fate.LOOP
         elif len(passed) > MAX_REDIRECTS:
             fate = Fate.TOO_LONG
-        elif temporary and shared[wall(move.target)] > most:
-            fate = Fate.LOST
-        elif passed and passed[-1] in indexed:
+        elif passed and passed[-1] in indexed and walled.isdisjoint((move.no, *passed)):
             fate = Fate.MOVED
         else:
             fate = Fate.LOST if temporary else Fate.WAITS

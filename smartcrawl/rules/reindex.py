@@ -130,7 +130,6 @@ _TOLD: Final = frozenset(
     {
         Outcome.REDIRECT,
         Outcome.NOT_FOUND,
-        Outcome.SOFT_404,
         Outcome.HTTP_ERROR,
         Outcome.TRANSIENT,
         Outcome.BAD_HEADER,
@@ -204,5 +203,5 @@ def effective_after(rule: Rule, http_status: int | None) -> int | None:
     True
     """
     if rule in (Rule.GONE, Rule.REDIRECT):
-        return http_status
+        return 404 if http_status == 200 else http_status  # a soft 404
     return REMOVALS[rule].effective_status

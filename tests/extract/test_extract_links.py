@@ -201,13 +201,23 @@ def test_known_links_stay_when_the_page_has_too_many_spellings():
     )
 
     assert [link.url for link in document.links] == ["http://site.example/dir/a"]
+    assert document.links_cut
 
 
-def test_links_of_a_page_are_limited():
-    document = read("".join(f"<a href={n}>" for n in range(MAX_LINKS + 10)))
+def test_links_of_a_page_are_limited_and_the_page_says_so():
+    document = read("".join(f"<a href={n}>" for n in range(MAX_LINKS + 1)))
 
     assert len(document.links) == MAX_LINKS
     assert document.links[-1].url == f"http://site.example/dir/{MAX_LINKS - 1}"
+    assert document.links_cut
+
+
+def test_the_limit_counts_addresses_not_fragments():
+    fragments = "".join(f"<a href=0#{n}>" for n in range(2 * MAX_LINKS + 1))
+    document = read(fragments + "".join(f"<a href={n}>" for n in range(MAX_LINKS)))
+
+    assert len(document.links) == MAX_LINKS
+    assert not document.links_cut
 
 
 HREFS = st.text() | st.from_regex(

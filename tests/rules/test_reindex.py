@@ -1,29 +1,32 @@
-"""The decision table of docs/decisions.md, cell by cell."""
+"""The decision tables of docs/decisions.md, cell by cell."""
 
-from pathlib import Path
+import re
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.http import conditional_headers, outcome_of
-from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
-from smartcrawl.rules.reindex import DECISIONS, Verdict, decide, effective_status, status_after
+from smartcrawl.rules.model import Action, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.reindex import (
+    DECISIONS,
+    REMOVALS,
+    Removal,
+    Verdict,
+    decide,
+    effective_after,
+    effective_status,
+    removal,
+    status_after,
+)
+from tests.rules.manual import PAGE, fits, header, table
 
-PAGE = Path(__file__).parents[2] / "docs" / "decisions.md"
-
-
-def table(title):
-    """Return the rows of the first table below a heading, as lists of cells."""
-    lines = PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0].splitlines()
-    rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
-    return [[cell.strip() for cell in row] for row in rows]
+OUTCOMES, STANDINGS = st.sampled_from(Outcome), st.sampled_from(Standing)
 
 
 def cells():
-    header, _, *rows = table("One visit")
-    for outcome, *verdicts, source in rows:
-        for standing, verdict in zip(header[1:-1], verdicts, strict=True):
+    for outcome, *verdicts, source in table("One visit"):
+        for standing, verdict in zip(header("One visit")[1:-1], verdicts, strict=True):
             action, word = verdict.split(", ")
             yield pytest.param(
                 Standing[standing.upper()],
@@ -33,8 +36,10 @@ def cells():
             )
 
 
-@pytest.mark.covers("R4-34", "R4-35", "R4-36", "R4-39", "R4-40", "R4-41", "M-31")
-@pytest.mark.parametrize(("standing", "outcome", "verdict"), cells())
+@pytest.mark.covers(
+    "R4-34", "R4-35", "R4-36", "R4-37", "R4-38", "R4-39", "R4-40", "R4-41", "M-30", "M-31", "R4-01"
+)
+@pytest.mark.parametrize(("standing", "outcome", "verdict"), list(cells()))
 def test_verdict(standing, outcome, verdict):
     assert decide(standing, outcome) == verdict
 
@@ -44,125 +49,153 @@ def test_every_pair_is_specified_and_decided():
     assert set(DECISIONS) == set(Outcome)
 
 
+def test_every_source_of_a_row_is_a_requirement():
+    lines = (PAGE.parents[1] / "tests" / "requirements.tsv").read_text().splitlines()
+    known = {line.split("\t")[0] for line in lines}
+    for *_, source in table("One visit"):
+        told = re.findall(r"\w+-\d+", source)
+        assert told
+        assert set(told) <= known
+
+
 @pytest.mark.covers("R0-06", "M-13")
-@given(st.sampled_from(Standing), st.sampled_from(Outcome))
-def test_force_never_endangers_what_is_held(standing, outcome):
+@given(STANDINGS, OUTCOMES, st.booleans())
+def test_force_never_endangers_what_is_held(standing, outcome, alias):
     """An order to reindex may cause more writing, never more forgetting."""
-    plain, forced = decide(standing, outcome), decide(standing, outcome, force=True)
+    plain = decide(standing, outcome, alias=alias)
+    forced = decide(standing, outcome, force=True, alias=alias)
 
     rewritten = plain._replace(action=Action.INDEX)
     assert forced == (rewritten if outcome is Outcome.SAME else plain)
 
 
-@pytest.mark.covers("M-06", "R4-45")
-@given(st.sampled_from(Standing), st.sampled_from(Outcome), st.sampled_from(Status), st.integers())
-def test_what_is_held_keeps_its_effective_status_through_any_failure(
-    standing, outcome, before, status
-):
+@pytest.mark.covers("M-13")
+def test_force_replaces_equal_content_and_invents_no_change():
+    assert decide(Standing.HELD, Outcome.SAME, force=True) == (Action.INDEX, Word.UNCHANGED)
+    assert decide(Standing.HELD, Outcome.NOT_MODIFIED, force=True).action is Action.TOUCH
+
+
+def test_an_unchanged_page_that_stands_aside_is_redirected():
+    for standing, outcome in product(Standing, Outcome):
+        plain, aside = decide(standing, outcome), decide(standing, outcome, alias=True)
+        if (standing, plain.action) == (Standing.LINKS, Action.TOUCH):
+            assert aside == (Action.TOUCH, Word.REDIRECTED)
+        else:
+            assert aside == plain
+
+
+@pytest.mark.covers("R4-02", "R4-04", "M-01")
+@given(OUTCOMES)
+def test_no_visit_removes_what_is_held(outcome):
+    assert decide(Standing.HELD, outcome).action in (Action.INDEX, Action.TOUCH, Action.HOLD)
+
+
+@pytest.mark.covers("M-06", "R4-45", "R4-27")
+@given(OUTCOMES, st.sampled_from(Status), st.integers())
+def test_what_is_held_keeps_its_effective_status_through_any_failure(outcome, before, status):
     action = decide(Standing.HELD, outcome).action
 
-    after = effective_status(action, outcome, status, 200)
-
-    assert after == 200
+    assert effective_status(action, outcome, status, 200) == 200
     if action is Action.HOLD:
-        assert status_after(action, outcome, Status.INDEXED, Standing.HELD) in (
+        assert status_after(action, outcome, Status.INDEXED, Standing.HELD, gone=True) in (
             Status.INDEXED,
             Status.ERROR,
             Status.OUT_OF_SCOPE,
         )
 
 
-def statuses():
-    _, _, *rows = table("The status of a record")
-    for action, outcomes, status in rows:
-        named = (
-            {Outcome(name.strip()) for name in outcomes.split(",")}
-            if "any" not in outcomes
-            else None
-        )
-        yield Action(action), named, status
+def status_told(action, outcome, before, standing, *, gone):
+    """Return the status that the first fitting row of the manual gives."""
+    tombstone = gone or before is Status.GONE
+    told = next(
+        told
+        for named, outcomes, old, told in table("The status of a record")
+        if named == action
+        and fits(outcomes, outcome)
+        and (tombstone if old == "Gone, or gone by now" else fits(old, before.word))
+    )
+    match told:
+        case "as before":
+            return before.word
+        case "Indexed where content is held, else Crawled":
+            return "Indexed" if standing is Standing.HELD else "Crawled"
+        case _:
+            return told
 
 
+@pytest.mark.covers("M-06", "R0-50", "R0-28")
 @pytest.mark.parametrize("action", list(Action))
-def test_status_of_a_record_is_the_manual(action):
-    rows = [(named, told) for a, named, told in statuses() if a is action]
+@pytest.mark.parametrize("gone", [False, True])
+def test_status_of_a_record_is_the_manuals(action, gone):
+    for facts in product(Outcome, Status, Standing):
+        after = status_after(action, *facts, gone=gone)
+
+        assert after.word == status_told(action, *facts, gone=gone), facts
+
+
+def test_a_page_is_not_gone_unless_said_so():
+    before = Status.ERROR
+    after = status_after(Action.NOTE, Outcome.NOT_FOUND, before, Standing.BARE)
+
+    assert after is Status.ERROR
+
+
+@pytest.mark.covers("R0-50", "M-01")
+@given(OUTCOMES)
+def test_a_tombstone_stays_one_until_the_page_answers_again(outcome):
+    action = decide(Standing.BARE, outcome).action
+    answered = action is not Action.NOTE or outcome is Outcome.REDIRECT
+
+    after = status_after(action, outcome, Status.GONE, Standing.BARE)
+
+    assert (after is not Status.GONE) == answered
+
+
+@pytest.mark.covers("R4-45")
+@pytest.mark.parametrize("action", list(Action))
+def test_effective_status_is_the_manuals(action):
     for outcome in Outcome:
-        told = next(
-            (told for named, told in rows if named and outcome in named),
-            next(told for named, told in rows if named is None),
-        )
-        after = status_after(action, outcome, Status.ERROR, Standing.HELD)
-        plain = status_after(action, outcome, Status.INDEXED, Standing.LINKS)
-        match told:
-            case "Indexed where content is held, else Crawled":
-                assert (after, plain) == (Status.INDEXED, Status.CRAWLED)
-            case "as before; back to Indexed or Crawled after an error":
-                assert (after, plain) == (Status.INDEXED, Status.INDEXED)
-                healed = status_after(action, outcome, Status.ERROR, Standing.LINKS)
-                assert healed is Status.CRAWLED
-            case _:
-                assert after.word == plain.word == told
+        rows = [row for row in table("Effective status") if row[0] == action]
+        told = next(told for _, outcomes, told in rows if fits(outcomes, outcome))
+        for status, before in [(503, 301), (None, 404), (404, None)]:
+            expected = {"as before": before, "that of the answer": status}
+            after = effective_status(action, outcome, status, before)
+
+            assert after == (expected[told] if told in expected else int(told))
 
 
-@pytest.mark.parametrize(
-    ("action", "outcome", "http_status", "expected"),
-    [
-        (Action.INDEX, Outcome.CHANGED, 200, 200),
-        (Action.LIST, Outcome.NOT_ACCEPTABLE, 200, 406),
-        (Action.NOTE, Outcome.REDIRECT, 301, 301),
-        (Action.NOTE, Outcome.HTTP_ERROR, 404, 404),
-        (Action.NOTE, Outcome.UNREACHABLE, 1101, None),
-        (Action.NOTE, Outcome.EXCLUDED, None, None),
-    ],
-)
-def test_effective_status_where_nothing_is_held(action, outcome, http_status, expected):
-    assert effective_status(action, outcome, http_status, None) == expected
+def test_effective_status_is_200_only_where_content_is_held():
+    action = decide(Standing.BARE, Outcome.SOFT_404).action
+
+    assert effective_status(action, Outcome.SOFT_404, 200, None) != 200
 
 
-@pytest.mark.covers("R4-38")
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 418, 451, 500, 503, 201, 204, 206])
-def test_any_other_status_is_an_http_error(status):
-    assert outcome_of(status, conditional=True) is Outcome.HTTP_ERROR
+@pytest.mark.covers("R4-06", "M-01")
+@pytest.mark.parametrize("rule", list(Rule))
+def test_what_is_left_after_a_removal_is_the_manuals(rule):
+    ((status, standing, word, effective),) = (
+        row for name, *row in table("After a removal") if name == rule.word
+    )
+    left = removal(rule)
+
+    assert left == REMOVALS[rule] == Removal(*left)
+    assert left.status.word == status
+    assert left.standing.name.lower() == standing
+    assert left.word.word == word
+    for answer in (404, 301, None):
+        expected = {"that of the answer": answer, "none": None}
+        after = effective_after(rule, answer)
+        assert after == (expected[effective] if effective in expected else int(effective))
+    assert left.effective_status == (int(effective) if effective.isdecimal() else None)
 
 
-@pytest.mark.covers("R4-37", "M-30")
-@pytest.mark.parametrize(
-    ("status", "outcome"),
-    [(s, Outcome.REDIRECT) for s in (301, 302, 303, 307, 308)]
-    + [(406, Outcome.NOT_ACCEPTABLE), (200, Outcome.CHANGED), (304, Outcome.BAD_HEADER)],
-)
-def test_statuses_with_a_case_of_their_own(status, outcome):
-    assert outcome_of(status, conditional=False) is outcome
+def test_every_rule_of_removal_leaves_no_content():
+    assert [name for name, *_ in table("After a removal")] == [rule.word for rule in Rule]
+    assert set(REMOVALS) == set(Rule)
+    assert all(removal(rule).standing is not Standing.HELD for rule in Rule)
 
 
-@pytest.mark.covers("R0-38", "RD-04", "RP-05")
-@given(st.text(min_size=1), st.text(min_size=1))
-def test_validators_are_sent_byte_for_byte(etag, last_modified):
-    sent = conditional_headers(etag, last_modified, trusted=True)
-
-    assert sent == {"If-None-Match": etag, "If-Modified-Since": last_modified}
-    assert conditional_headers(etag, last_modified, trusted=False) == {}
-    assert conditional_headers(None, "", trusted=True) == {}
-
-
-@pytest.mark.covers("R4-42", "G-15")
-def test_each_fault_falls_in_exactly_one_group():
-    groups = {
-        Outcome.BAD_HEADER: range(1000, 1100),
-        Outcome.UNREACHABLE: range(1100, 1200),
-        Outcome.UNPROCESSABLE: range(1200, 1300),
-    }
-    for fault in Fault:
-        assert [o for o, numbers in groups.items() if fault in numbers] == [fault.outcome]
-
-
-@pytest.mark.covers("R0-28")
-def test_status_words_are_the_seeds():
-    assert [status.word for status in Status] == [
-        "Pending",
-        "Crawled",
-        "Indexed",
-        "Error",
-        "OutOfScope",
-        "Gone",
-    ]
+@pytest.mark.covers("R4-06", "R4-45")
+@pytest.mark.parametrize(("said", "kept"), [(404, 404), (410, 410), (200, 404), (403, 403)])
+def test_a_tombstone_keeps_what_the_server_said_and_never_a_200(said, kept):
+    assert effective_after(Rule.GONE, said) == kept

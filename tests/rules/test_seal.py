@@ -1,26 +1,118 @@
 """When a run is complete (docs/decisions.md)."""
 
-import pytest
+import re
 
-from smartcrawl.rules.seal import Evidence, reasons
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.seal import MAX_UNREACHABLE_SHARE, Evidence, no_answer, reasons
+from tests.rules.manual import numbers, section, table
 
 WHOLE = {"seeds_failed": (), "cut_by": (), "visits": 100, "unreachable": 0, "pending": 0}
+STATUSES = [*range(100, 600), None]
+
+#: What makes each reason of the manual, and how it reads then.
+GAPS = {
+    "seed_failed: URL (why)": (
+        {"seeds_failed": ("http://a.example/ (404)",)},
+        "seed_failed: http://a.example/ (404)",
+    ),
+    "unreachable: N of M visits": ({"unreachable": 11}, "unreachable: 11 of 100 visits"),
+    "pending: N": ({"pending": 1}, "pending: 1"),
+    "no_pages": ({"visits": 0}, "no_pages"),
+}
+#: What others notice while a run goes on.
+CUTS = [
+    "max_pages",
+    "interrupted",
+    "robots_unknown: HOST",
+    "host_down: HOST",
+    "too_many_links: URL",
+]
 
 
 @pytest.mark.covers("RD-07")
-@pytest.mark.parametrize(
-    ("told", "reason"),
-    [
-        ({}, None),
-        ({"unreachable": 10}, None),
-        ({"unreachable": 11}, "unreachable: 11 of 100 visits"),
-        ({"seeds_failed": ("http://a.example/",)}, "seed_failed: http://a.example/"),
-        ({"cut_by": ("max_pages",)}, "max_pages"),
-        ({"pending": 1}, "pending: 1"),
-        ({"visits": 0}, "no_pages"),
-    ],
-)
-def test_every_gap_is_a_reason(told, reason):
-    found = reasons(Evidence(**(WHOLE | told)))
+@pytest.mark.parametrize("reason", [row[0].strip("`") for row in table("When a run is complete")])
+def test_every_gap_of_the_manual_is_a_reason(reason):
+    told, found = GAPS.get(reason, ({"cut_by": (reason,)}, reason))
 
-    assert found == (() if reason is None else (reason,))
+    assert reasons(Evidence(**(WHOLE | told))) == (found,)
+
+
+def test_every_reason_of_the_rules_is_in_the_manual():
+    told = [row[0] for row in table("When a run is complete")]
+
+    assert sorted(told) == sorted(f"`{reason}`" for reason in [*GAPS, *CUTS])
+
+
+@pytest.mark.covers("RD-07")
+def test_several_gaps_are_told_in_the_order_in_which_they_cut_deepest():
+    evidence = Evidence(
+        ("http://a.example/", "http://b.example/"), ("max_pages", "interrupted"), 0, 1, 7
+    )
+
+    assert reasons(evidence) == (
+        "max_pages",
+        "interrupted",
+        "seed_failed: http://a.example/",
+        "seed_failed: http://b.example/",
+        "unreachable: 1 of 0 visits",
+        "pending: 7",
+        "no_pages",
+    )
+
+
+@pytest.mark.covers("RD-07")
+def test_a_run_without_a_gap_is_complete():
+    assert reasons(Evidence(**WHOLE)) == ()
+    assert reasons(Evidence(**(WHOLE | {"visits": 1}))) == ()
+
+
+@pytest.mark.covers("RD-07")
+@pytest.mark.parametrize("visits", [1, 9, 10, 30, 99, 100, 1000])
+def test_a_tenth_of_the_visits_may_bring_no_answer(visits):
+    (share,) = re.findall(r"more than (\d+) % of the visits", section("When a run is complete"))
+    most = visits * int(share) // 100
+
+    assert int(share) / 100 == MAX_UNREACHABLE_SHARE
+    assert reasons(Evidence((), (), visits, most, 0)) == ()
+    assert len(reasons(Evidence((), (), visits, most + 1, 0))) == 1
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_counts_as_unreachable_is_the_manuals(outcome):
+    rows = table("What counts as unreachable")
+    own = [row[1:] for row in rows if row[0] in (outcome, "any other")]
+    for status in STATUSES:
+        told = next(
+            counts
+            for statuses, counts in own
+            if statuses in ("any", "any other, or none") or status in numbers(statuses)
+        )
+
+        assert no_answer(outcome, status) == (told == "yes"), status
+
+
+@pytest.mark.covers("RD-07")
+@given(
+    st.builds(
+        Evidence,
+        st.lists(st.text(), max_size=2).map(tuple),
+        st.lists(st.text(), max_size=2).map(tuple),
+        st.integers(0, 50),
+        st.integers(0, 50),
+        st.integers(0, 3),
+    )
+)
+def test_only_a_run_without_any_gap_is_complete(evidence):
+    gaps = (
+        evidence.seeds_failed,
+        evidence.cut_by,
+        evidence.pending,
+        not evidence.visits,
+        10 * evidence.unreachable > evidence.visits,
+    )
+
+    assert bool(reasons(evidence)) == any(gaps)

@@ -14,6 +14,8 @@ UPDATE record SET entry = 1 WHERE content IS NOT NULL AND duplicate_of IS NULL
 -- Record.no of canonical_url: another page, in scope.
 ALTER TABLE record ADD COLUMN canonical_no INTEGER
 --;
+CREATE INDEX record_clone ON record (duplicate_of) WHERE duplicate_of IS NOT NULL
+--;
 CREATE INDEX record_canonical ON record (canonical_no) WHERE canonical_no IS NOT NULL
 --;
 -- Whether sources.toml named it when it was crawled last.

@@ -1,0 +1,314 @@
+"""Removing between runs: what is lost or orphaned now, what waits for approval, undo (design.md 8).
+
+The caller holds the lease of every source that it changes.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from smartcrawl.items import Chunk
+from smartcrawl.ports import Sink
+from smartcrawl.registry.database import transaction
+from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.removal import BATCH, Candidate, Remover, Restorer, Undone
+from smartcrawl.registry.runs import draw
+from smartcrawl.rules.absence import Policy, lets_go
+from smartcrawl.rules.model import Rule, Status
+
+_PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: what removes pinned pages, too
+_WANTED = "(:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))"
+_PAGE = """
+SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
+       s.seen_run, s.reached_run, s.last_checked, r.error_message
+"""
+_LOST = f"""{_PAGE}
+  FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
+ WHERE s.standing = 2 AND s.lost_count > 0 AND {_WANTED} ORDER BY o.name, r.no
+"""
+_COMPLETE = "SELECT source, no, finished_at FROM run WHERE complete = 1 ORDER BY source, no"
+#: What a later run, complete or not, reached is no orphan; what it could not ask is excluded.
+_ABSENT = f"""
+WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete = 1 GROUP BY source)
+{_PAGE}
+  FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
+  JOIN last ON last.source = o.no
+ WHERE s.standing > 0 AND {_WANTED} AND s.seen_run < last.run
+   AND (s.reached_run < last.run OR (s.status = 4 AND s.visited_run >= s.reached_run))
+   AND NOT EXISTS (SELECT 1 FROM pin WHERE no = r.no)
+ ORDER BY o.name, r.no
+"""
+_WITHHELD = f"""{_PAGE}, c.rule, json_patch(c.detail, json_object('probe', c.probe)), c.run,
+       c.probe, s.standing > 0 AND s.visited_run <= c.renewed AND s.reached_run <= c.renewed,
+       EXISTS (SELECT 1 FROM pin WHERE no = r.no)
+  FROM candidate c JOIN state s USING (no) JOIN record r USING (no) JOIN source o ON o.no = r.source
+ WHERE c.withheld = 1 AND {_WANTED} ORDER BY o.name, r.no
+"""
+_HELD = f"""{_PAGE}
+  FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
+ WHERE s.standing > 0 AND {_WANTED} ORDER BY o.name, r.no
+"""
+_PAGES = """
+SELECT count(*) FROM record r JOIN state s USING (no) WHERE r.source = ? AND s.standing > 0
+"""
+_LATEST = "SELECT max(no) FROM run WHERE source = ?"
+_RUN = "SELECT o.no, o.name FROM run r JOIN source o ON o.no = r.source WHERE r.no = ?"
+_KNOWN = """
+SELECT r.no, o.no, o.name, r.url, s.standing > 0, EXISTS (SELECT 1 FROM pin WHERE no = r.no)
+  FROM record r JOIN source o ON o.no = r.source JOIN state s ON s.no = r.no
+ WHERE r.id = ? ORDER BY o.name
+"""
+_REMOVED_BY = f"""
+SELECT e.run, o.name, count(*), count(*) FILTER (WHERE e.undone IS NOT NULL),
+       count(*) FILTER (WHERE e.undone IS NULL AND e.restore IS NOT NULL), max(e.at)
+  FROM evidence e JOIN source o ON o.no = e.source WHERE {_WANTED}
+ GROUP BY e.run, o.name ORDER BY e.run DESC
+"""
+_UNPIN = "DELETE FROM pin WHERE no IN carray(?)"
+_UNPIN_ALL = "DELETE FROM pin WHERE source = (SELECT no FROM source WHERE name = ?)"
+_UNDECLARE = "UPDATE source SET declared = 0 WHERE name = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A page that a command may remove, and why."""
+
+    no: int
+    source_no: int
+    source: str
+    url: str
+    status: Status
+    http_status: int | None
+    word: int | None  #: rules.model.Word
+    lost_count: int
+    gone_count: int
+    seen_run: int
+    reached_run: int
+    last_checked: int | None
+    message: str | None
+    rule: Rule
+    detail: str  #: JSON, what was found
+    age: int = 0  #: complete runs since it was reached and allowed
+    removable: bool = True  #: whether the order to remove takes it along
+    run: int | None = None  #: that proposed it first, if it is withheld
+    why_not: str | None = None  #: why it is not removable
+
+
+def lost(
+    connection: apsw.Connection, policy: Policy, *, sources: Sequence[str] = ()
+) -> list[Target]:
+    """Return what is held and was lost when it was visited last.
+
+    Removable is what answered a status of LOST_PURGE_STATUSES, however often (design.md 12).
+    """
+    found = []
+    for row in _rows(connection, _LOST, sources):
+        removable = policy.purges(row[5])
+        detail = {"status": row[5], "lostCount": row[7], "goneCount": row[8]}
+        why_not = None if removable else f"{row[5]} is not in LOST_PURGE_STATUSES"
+        told = {"removable": removable, "why_not": why_not}
+        found.append(_target(row, Rule.GONE, json.dumps(detail), **told))
+    return found
+
+
+def orphans(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> list[Target]:
+    """Return what is held, and what the latest complete run did not reach or could not ask."""
+    complete: dict[int, list[tuple[int, int]]] = {}
+    row: Any  # apsw gives each column as any of SQLite's types
+    for row in connection.execute(_COMPLETE):
+        complete.setdefault(row[0], []).append((row[1], row[2]))
+    found = []
+    for row in _rows(connection, _ABSENT, sources):
+        runs = complete[row[1]]
+        first = bisect_right(runs, row[9], key=lambda run: run[0])
+        excluded = Status(row[4]) is Status.OUT_OF_SCOPE
+        age = len(runs) - first
+        detail = {
+            "why": (row[12] or "excluded") if excluded else "no link leads to it",
+            "completeRuns": age,
+            "goneCount": row[8],
+            "since": runs[first][1],
+            "lastReachedRun": row[9],
+        }
+        rule = Rule.EXCLUDED if excluded else Rule.ORPHAN
+        found.append(_target(row, rule, json.dumps(detail), age=age))
+    return found
+
+
+def withheld(
+    connection: apsw.Connection, *, sources: Sequence[str] = (), run: int | None = None
+) -> list[Target]:
+    """Return what the guard withheld, proposed in ``run`` or earlier (None: in any).
+
+    Removable is what was neither reached nor answered since it was proposed last.
+    """
+    found = []
+    for row in _rows(connection, _WITHHELD, sources):
+        *page, rule, detail, proposed, probe, valid, pinned = row
+        if run is not None and proposed > run:
+            continue
+        why_not = None
+        if not valid:
+            why_not = "it was reached or answered since"
+        elif pinned and rule not in _PINNABLE:
+            why_not = "it is pinned"
+        elif rule == Rule.ORPHAN and not lets_go(probe):
+            why_not = f"the look at it failed ({probe})" if probe else "nobody looked at it"
+        told = {"run": proposed, "removable": why_not is None, "why_not": why_not}
+        found.append(_target(page, Rule(rule), detail, **told))
+    return found
+
+
+def forgettable(connection: apsw.Connection, source: str) -> list[Target]:
+    """Return everything that is held of a source, to be forgotten."""
+    detail = json.dumps({"why": "the source was forgotten"})
+    rows = _rows(connection, _HELD, [source])
+    return [_target(row, Rule.FORGOTTEN, detail) for row in rows]
+
+
+def _rows(connection: apsw.Connection, statement: str, sources: Sequence[str]) -> list[Any]:
+    rows: list[Any] = connection.execute(
+        statement, {"sources": json.dumps(list(sources))}
+    ).fetchall()
+    return rows
+
+
+def _target(row: Sequence[Any], rule: Rule, detail: str, **told: Any) -> Target:
+    values: list[Any] = [*row[:4], Status(row[4]), *row[5:13], rule, detail]
+    return Target(*values, **told)
+
+
+def held_count(connection: apsw.Connection, source_no: int) -> int:
+    """Return how many pages of a source are held."""
+    return int(connection.execute(_PAGES, (source_no,)).get)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a command removed of one source."""
+
+    source: str
+    run: int  #: under which it can be undone
+    urls: tuple[str, ...]
+
+
+def remove(
+    connection: apsw.Connection,
+    sink: Callable[[apsw.Connection], Sink],
+    targets: Iterable[Target],
+    now: int,
+) -> list[Removal]:
+    """Remove pages between runs, batch by batch, each source under the number of its latest run.
+
+    Every batch draws a claim number of its own, so that a process that is believed dead cannot
+    write over it (design.md 6).
+    """
+    by_source: dict[tuple[int, str], list[Target]] = {}
+    for target in targets:
+        by_source.setdefault((target.source_no, target.source), []).append(target)
+    done = []
+    for (source_no, source), listed in by_source.items():
+        run = int(connection.execute(_LATEST, (source_no,)).get)
+        urls: list[str] = []
+        for start in range(0, len(listed), BATCH):
+            batch = [Candidate(t.no, t.rule, t.detail) for t in listed[start : start + BATCH]]
+            with transaction(connection):
+                number = draw(connection, "number")
+                index = sink(connection)
+                remover = Remover(connection, index, source=source_no, run=run, number=number)
+                urls += [page.url for page in remover.remove(batch, now)]
+        done.append(Removal(source, run, tuple(urls)))
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class Removals:
+    """What was removed under the number of one run."""
+
+    run: int
+    source: str
+    count: int
+    undone: int
+    restorable: int
+    at: int  #: Unix seconds of the last
+
+
+def removals(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
+    """Return the runs under whose number something was removed, newest first."""
+    return [Removals(*row) for row in _rows(connection, _REMOVED_BY, sources)]
+
+
+def source_of_run(connection: apsw.Connection, run: int) -> tuple[int, str] | None:
+    """Return (number, name) of the source of a run, or None when there is no such run."""
+    row: Any = connection.execute(_RUN, (run,)).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def undo(
+    connection: apsw.Connection,
+    sink: Callable[[apsw.Connection], Sink],
+    run: int,
+    now: int,
+    *,
+    pin: bool,
+    chunked: Callable[[bytes], list[Chunk]],
+) -> Undone:
+    """Bring back what was removed under the number of a run (removal.Restorer)."""
+    found = source_of_run(connection, run)
+    assert found is not None, "the caller knows the run"
+    latest = int(connection.execute(_LATEST, (found[0],)).get)
+    with transaction(connection):
+        restorer = Restorer(
+            connection,
+            sink(connection),
+            number=draw(connection, "number"),
+            seen_run=latest,
+            chunked=chunked,
+        )
+        return restorer.undo(run, now, pin=pin)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A record that an address leads to."""
+
+    no: int
+    source_no: int
+    source: str
+    url: str
+    held: bool
+    pinned: bool
+
+    def forgotten(self) -> Target:
+        """Return the page as one to be forgotten."""
+        detail = json.dumps({"why": "the operator forgot it"})
+        rest = (Status.PENDING, None, None, 0, 0, 0, 0, None, None)
+        return Target(self.no, self.source_no, self.source, self.url, *rest, Rule.FORGOTTEN, detail)
+
+
+def known(connection: apsw.Connection, key: bytes) -> list[Known]:
+    """Return the records of an id (32 bytes), one for each source that knows it."""
+    rows: list[Any] = connection.execute(_KNOWN, (key,)).fetchall()
+    return [
+        Known(no, source_no, source, url, bool(held), bool(pinned))
+        for no, source_no, source, url, held, pinned in rows
+    ]
+
+
+def unpin(connection: apsw.Connection, pages: Iterable[int]) -> None:
+    """Let pages be no seeds any more."""
+    with transaction(connection):
+        connection.execute(_UNPIN, (numbers(pages),))
+
+
+def undeclare(connection: apsw.Connection, source: str) -> None:
+    """Unpin all pages of a source, and let nobody miss it in sources.toml."""
+    with transaction(connection):
+        connection.execute(_UNPIN_ALL, (source,))
+        connection.execute(_UNDECLARE, (source,))

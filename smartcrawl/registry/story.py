@@ -1,0 +1,363 @@
+"""The whole story of one address, out of every table that knows a part of it (``scrapy why``)."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import apsw
+from protego import Protego
+
+from smartcrawl.registry.pack import unpack_links, unpack_numbers
+from smartcrawl.registry.reports import RECORD_KEYS, iso
+from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.forecast import Facts, Finding, finding
+from smartcrawl.rules.model import Rule, Standing, Status, Word
+from smartcrawl.sources import Source
+from smartcrawl.urls import Scope, Trackers, digest, item_id, normalize, request_url
+
+SHOWN: Final = 20  #: links and clones that are listed
+
+_ENTRIES = """
+SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.lost_count,
+       s.gone_count, s.gone_since, s.seen_run, s.reached_run, s.visited_run,
+       r.etag IS NOT NULL OR r.last_modified IS NOT NULL, coalesce(r.configuration, 0),
+       r.canonical_no, r.redirect_no, r.redirect_target, r.error_message,
+       EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit
+  FROM record r JOIN state s USING (no)
+ WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
+"""
+_COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete = 1 ORDER BY no"
+_RECORD = """
+SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
+       coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
+       s.lost_count, s.gone_count, s.depth, d.url, r.canonical_url, s.outcome, s.reached_run,
+       s.visited_run, r.first_seen, s.last_checked, r.last_changed, r.last_indexed, s.next_visit,
+       r.error_message, r.first_run, f.url
+  FROM record r
+  JOIN state s USING (no)
+  JOIN source o ON o.no = r.source
+  LEFT JOIN content c ON c.no = r.content
+  LEFT JOIN record d ON d.no = r.duplicate_of
+  LEFT JOIN record f ON f.no = r.discovered_from
+ WHERE r.no = ?
+"""
+_EVENTS = """
+SELECT run, at, status, standing, outcome, http_status, detail FROM event WHERE record = ?
+ ORDER BY no
+"""
+_EVIDENCE = """
+SELECT run, at, rule, detail, undone, restore IS NOT NULL FROM evidence WHERE record = ? ORDER BY no
+"""
+_TARGETS = """
+SELECT l.no, l.scope, l.count, l.targets FROM links l JOIN record r USING (no) WHERE r.source = ?
+"""
+_RAW = "SELECT raw FROM links WHERE no = ?"
+_LEADS = "SELECT no FROM record WHERE source = ? AND (redirect_no = ? OR canonical_no = ?)"
+_URLS = "SELECT url FROM record WHERE no IN (SELECT value FROM json_each(?)) ORDER BY no"
+_STATE_OF = """
+SELECT s.status, s.standing = 2 AND s.lost_count = 0 FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND r.id = ?
+"""
+_CLONES = """
+SELECT m.url FROM record r JOIN record m ON m.content = r.content AND m.no <> r.no
+ WHERE r.no = ? AND (m.duplicate_of = coalesce(r.duplicate_of, r.no) OR m.no = r.duplicate_of)
+ ORDER BY m.no
+"""
+_CHAIN = "SELECT chain FROM redirect_chain WHERE no = ?"
+_CANDIDATE = "SELECT rule, run, renewed, probe, withheld, detail FROM candidate WHERE no = ?"
+_PIN = "SELECT at FROM pin WHERE no = ?"
+_ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
+_SEEDS = """
+SELECT r.url FROM seed d JOIN record r USING (no) JOIN source o ON o.no = r.source
+ WHERE o.name = :name AND o.declared = 0 AND d.pinned = 0
+   AND d.run = (SELECT max(d.run) FROM seed d JOIN run u ON u.no = d.run
+                  JOIN source o ON o.no = u.source WHERE o.name = :name)
+ ORDER BY r.no
+"""
+_KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
+
+
+class Entry(NamedTuple):
+    """One record, as far as the next run and the sweep depend on it."""
+
+    no: int
+    url: str
+    depth: int
+    status: int
+    standing: int
+    word: int | None
+    http_status: int | None
+    lost_count: int
+    gone_count: int
+    gone_since: int | None
+    seen_run: int
+    reached_run: int
+    visited_run: int
+    validators: int  #: whether there are some
+    configuration: int  #: fingerprint.no of its extraction
+    canonical_no: int | None
+    redirect_no: int | None
+    redirect_target: str | None
+    message: str | None
+    pinned: int
+    next_visit: int | None
+
+    @property
+    def sound(self) -> bool:
+        """Whether its content is held, and its last visit answered so."""
+        answered = self.word in (Word.NEW, Word.MODIFIED, Word.UNCHANGED, Word.CLONE)
+        return self.standing == Standing.HELD and answered and not self.lost_count
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The complete runs of a source."""
+
+    runs: tuple[tuple[int, int], ...]  #: number, and when it was sealed
+
+    @property
+    def last(self) -> int:
+        """The latest, 0 without one."""
+        return self.runs[-1][0] if self.runs else 0
+
+    def absence(self, seen_run: int) -> tuple[int, int | None]:
+        """Return how many there were after ``seen_run``, and when the first of them was sealed."""
+        first = bisect_right(self.runs, seen_run, key=lambda run: run[0])
+        return len(self.runs) - first, self.runs[first][1] if first < len(self.runs) else None
+
+
+def past(connection: apsw.Connection, source: int) -> Past:
+    """Return the complete runs of a source."""
+    rows: Any = connection.execute(_COMPLETE, (source,)).fetchall()
+    return Past(tuple(rows))
+
+
+def entries(connection: apsw.Connection, source: int, number: int | None = None) -> Iterator[Entry]:
+    """Yield the records of a source, or the one with this number."""
+    row: Any  # apsw gives each column as any of SQLite's types
+    for row in connection.execute(_ENTRIES, {"source": source, "no": number}):
+        yield Entry(*row)
+
+
+def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: bool) -> Facts:
+    """Return what a record's removal depends on (rules.forecast)."""
+    word = None if entry.word is None else Word(entry.word)
+    told = (Status(entry.status), word, entry.http_status, policy)
+    found = finding(*told, reached=reached, aside=aside)
+    age, since = runs.absence(entry.seen_run)
+    absent = found in (Finding.ABSENT, Finding.EXCLUDED)
+    return Facts(
+        Standing(entry.standing),
+        found,
+        entry.http_status,
+        entry.gone_count,
+        entry.gone_since,
+        age if absent else 0,
+        since if absent else None,
+        bool(entry.pinned),
+    )
+
+
+def record_of(connection: apsw.Connection, number: int, age: int) -> dict[str, Any]:
+    """Return what ``scrapy registry`` tells of a record, and where it was found first."""
+    row: Any = connection.execute(_RECORD, (number,)).fetchone()
+    hashes = [None if value is None else f"sha256:{value.hex()}" for value in row[8:11]]
+    word = None if row[16] is None else Word(row[16])
+    clone = row[14] is not None and word in (Word.NEW, Word.MODIFIED)
+    values = (
+        item_id("url", row[0]), row[1], row[2], Status(row[3]).word, *row[4:8], *hashes, row[11],
+        row[12], age, *row[13:16], Word.CLONE.word if clone else word and word.word,
+        row[17] or None, row[18] or None, *(iso(value) for value in row[19:24]), row[24],
+    )  # fmt: skip
+    return dict(zip(RECORD_KEYS, values, strict=True)) | {"discoveredFrom": row[26]}
+
+
+def history(connection: apsw.Connection, number: int) -> list[dict[str, Any]]:
+    """Return what happened to a record, oldest first."""
+    first: Any = connection.execute(_RECORD, (number,)).fetchone()
+    told: list[dict[str, Any]] = [_happened("discovered", first[25], first[19])]
+    removed: dict[tuple[int, int, str], dict[str, Any]] = {}
+    row: Any
+    for row in connection.execute(_EVIDENCE, (number,)):
+        rule = Rule(row[2]).word
+        more = {
+            "rule": rule,
+            "found": json.loads(row[3]),
+            "restorable": bool(row[5]) and row[4] is None,
+            "undoneAt": iso(row[4]),
+        }
+        removed[row[0], row[1], rule] = more
+    for row in connection.execute(_EVENTS, (number,)):
+        run, at, status, standing, word, http_status, detail = row
+        evidence = removed.pop((run, at, detail), None)
+        what = "removed" if evidence else "changed"
+        if detail is not None and str(detail).startswith("restored"):
+            what = "restored"
+        told.append(
+            _happened(what, run, at)
+            | {
+                "status": Status(status).word,
+                "standing": Standing(standing).name.lower(),
+                "lastOutcome": None if word is None else Word(word).word,
+                "httpStatusCode": http_status,
+                "detail": detail,
+            }
+            | (evidence or {})
+        )
+    return told
+
+
+def _happened(what: str, run: int, at: int) -> dict[str, Any]:
+    return {"event": what, "run": run, "at": iso(at)}
+
+
+def links_in(
+    connection: apsw.Connection, source: int, number: int, key: bytes, trackers: Trackers
+) -> tuple[int, list[str]]:
+    """Return how many pages of the source lead to a record, and the first of them."""
+    needle = array("I", [number]).tobytes()
+    found: set[int] = set()
+    row: Any
+    for no, scope, count, targets in connection.execute(_TARGETS, (source,)):
+        if scope == 0 and count:  # restored: its numbers are computed by the next run
+            raw: Any = connection.execute(_RAW, (no,)).get
+            urls = (link.url for link in unpack_links(raw))
+            if any(digest(normalize(url, trackers)) == key for url in urls):
+                found.add(int(str(no)))
+        elif needle in targets and number in unpack_numbers(targets):
+            found.add(int(str(no)))
+    for row in connection.execute(_LEADS, (source, number, number)):
+        found.add(row[0])
+    found.discard(number)
+    first = json.dumps(sorted(found)[:SHOWN])
+    return len(found), [str(url) for (url,) in connection.execute(_URLS, (first,))]
+
+
+def links_out(
+    connection: apsw.Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
+) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many links a record has, and the first of them: in scope, known, indexed?"""
+    raw: Any = connection.execute(_RAW, (number,)).get
+    if raw is None:
+        return 0, []
+    links = unpack_links(raw)
+    shown = []
+    for link in links[:SHOWN]:
+        key = digest(normalize(link.url, trackers))
+        row: Any = connection.execute(_STATE_OF, (source, key)).fetchone()
+        shown.append(
+            {
+                "url": link.url,
+                "type": link.type,
+                "nofollow": link.nofollow,
+                "inScope": None if scope is None else scope.allows(link.url),
+                "status": None if row is None else Status(row[0]).word,
+            }
+        )
+    return len(links), shown
+
+
+def clones(connection: apsw.Connection, number: int) -> list[str]:
+    """Return the other pages of a record's group of equal content."""
+    return [str(url) for (url,) in connection.execute(_CLONES, (number,))]
+
+
+def redirect_chain(connection: apsw.Connection, number: int) -> list[str]:
+    """Return the addresses that a redirect leads through, itself first; none for other pages."""
+    chain: Any = connection.execute(_CHAIN, (number,)).get
+    return json.loads(chain) if chain is not None else []
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a sweep may do to a page, as it stands in the registry."""
+
+    rule: Rule
+    run: int
+    renewed: int
+    probe: int | None
+    withheld: bool
+    detail: dict[str, Any]
+
+
+def proposal(connection: apsw.Connection, number: int) -> Proposal | None:
+    """Return the proposal to remove a record."""
+    row: Any = connection.execute(_CANDIDATE, (number,)).fetchone()
+    if row is None:
+        return None
+    rule, run, renewed, probe, waits, detail = row
+    return Proposal(Rule(rule), run, renewed, probe, bool(waits), json.loads(detail))
+
+
+def pinned_at(connection: apsw.Connection, number: int) -> int | None:
+    """Return when (Unix seconds) a record was pinned."""
+    value: Any = connection.execute(_PIN, (number,)).get
+    return None if value is None else int(value)
+
+
+class KeptRobots:
+    """The answers of the robots.txt copies that are kept."""
+
+    def __init__(self, connection: apsw.Connection, user_agent: str) -> None:
+        self._connection = connection
+        self._user_agent = user_agent
+        self._known: dict[str, tuple[int, int, Protego | None] | None] = {}
+
+    def answer(self, url: str) -> tuple[bool, int, int] | None:
+        """Return (allowed, status, when read) for an address; None where no copy is kept."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        if origin not in self._known:
+            self._known[origin] = self._read(origin)
+        found = self._known[origin]
+        if found is None:
+            return None
+        fetched_at, status, rules = found
+        allowed = rules is None or bool(rules.can_fetch(url, self._user_agent))
+        return allowed, status, fetched_at
+
+    def _read(self, origin: str) -> tuple[int, int, Protego | None] | None:
+        row: Any = self._connection.execute(_ROBOTS, (origin,)).fetchone()
+        if row is None:
+            return None
+        spoken = 200 <= row[1] < 300
+        rules = Protego.parse(row[2].decode("utf-8-sig", "replace")) if spoken else None
+        return row[0], row[1], rules
+
+
+def source_today(
+    connection: apsw.Connection, declared: Mapping[str, Source], name: str
+) -> Source | None:
+    """Return a source as its next run would take it; None when it is not declared any more.
+
+    An ad-hoc source is what its last run started from.
+    """
+    if name in declared:
+        return declared[name]
+    seeds = tuple(str(url) for (url,) in connection.execute(_SEEDS, {"name": name}))
+    return Source(name=name, seeds=seeds, ad_hoc=True) if seeds else None
+
+
+def near_misses(connection: apsw.Connection, url: str, trackers: Trackers) -> list[str]:
+    """Return known addresses that differ from ``url`` in scheme, slash or www. only."""
+    known = request_url(url) or request_url(f"https://{url}")
+    if known is None:
+        return []
+    scheme, _, rest = known.partition("://")
+    host, _, path = rest.partition("/")
+    other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+    paths: Sequence[str] = (path, path.rstrip("/"), f"{path}/", path.partition("?")[0])
+    found: dict[str, None] = {}
+    for way in (scheme, "http" if scheme == "https" else "https"):
+        for name in (host, other):
+            for tail in paths:
+                key = digest(normalize(f"{way}://{name}/{tail}", trackers))
+                for (near,) in connection.execute(_KNOWN, (key,)):
+                    found[str(near)] = None
+    return list(found)

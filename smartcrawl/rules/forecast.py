@@ -1,0 +1,232 @@
+"""What would remove a page, and when: the rules of absence, read forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import Final
+
+from smartcrawl.rules.absence import Policy, missing_runs
+from smartcrawl.rules.http import REDIRECTS, outcome_of
+from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
+
+
+class Finding(StrEnum):
+    """What the last run found of a page, as far as its removal depends on it."""
+
+    FINE = auto()  #: nothing speaks against it
+    GONE = auto()  #: it answers what may remove it in the end, such as 404
+    TROUBLE = auto()  #: it answers an error that removes nothing
+    MOVED = auto()  #: it redirects
+    NOT_ACCEPTABLE = auto()  #: 406, noindex, or a type that is not read
+    CANONICAL = auto()  #: it names another page as canonical
+    EXCLUDED = auto()  #: robots.txt or scope leaves it out
+    ABSENT = auto()  #: no link leads to it
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a page. Times are Unix seconds."""
+
+    standing: Standing
+    finding: Finding
+    http_status: int | None = None  #: of its last visit
+    gone_count: int = 0
+    gone_since: int | None = None
+    age: int = 0  #: complete runs since it was reached and allowed
+    absent_since: int | None = None  #: when the first of them was sealed
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to lose a page."""
+
+    rule: Rule
+    runs: int  #: so many more must find the same, at least 1
+    finds: str  #: what they must find, such as ``find 404``
+    complete: bool  #: whether only complete runs count
+    current: bool  #: whether the last run found just that
+    earliest: int | None = None  #: not before that (Unix seconds), whatever the runs find
+    min_age: int = 0  #: seconds that must pass after the first of them
+
+    def due(self, now: int) -> bool:
+        """Whether the next run that finds the same removes the page."""
+        waits = self.min_age if self.earliest is None else self.earliest - now
+        return self.current and self.runs <= 1 and waits <= 0
+
+    def __str__(self) -> str:
+        kind = "complete run" if self.complete else "run"
+        more = "more " if self.current else ""
+        if self.runs == 1:
+            return f"1 {more}{kind} that {_singular(self.finds)}"
+        row = "" if self.current else " in a row"
+        return f"{self.runs} {more}{kind}s{row} that {self.finds}"
+
+
+_SINGULAR: Final = {"find": "finds", "do": "does", "leave": "leaves"}
+
+
+def _singular(text: str) -> str:
+    """Return what several runs do as what one does.
+
+    >>> _singular("find 404"), _singular("do not reach it")
+    ('finds 404', 'does not reach it')
+    """
+    verb, _, rest = text.partition(" ")
+    return f"{_SINGULAR[verb]} {rest}"
+
+
+_RESTS: Final = {
+    Finding.MOVED: (Rule.REDIRECT, "find its redirect to lead to an indexed page"),
+    Finding.NOT_ACCEPTABLE: (Rule.NOT_ACCEPTABLE, "find that it must not be indexed"),
+    Finding.CANONICAL: (Rule.CANONICAL, "find its canonical page indexed"),
+}
+
+
+def finding(
+    status: Status,
+    word: Word | None,
+    http_status: int | None,
+    policy: Policy,
+    *,
+    reached: bool,
+    aside: bool = False,
+) -> Finding:
+    """Return what the last visit says about a page, or that it was not reached.
+
+    ``aside``: whether it is held and names another, indexed page as its canonical one.
+
+    >>> finding(Status.ERROR, Word.LOST, 404, Policy(), reached=True).value
+    'gone'
+    >>> finding(Status.ERROR, Word.LOST, 403, Policy(), reached=True).value
+    'trouble'
+    """
+    if status is Status.OUT_OF_SCOPE:
+        return Finding.EXCLUDED
+    if not reached:
+        return Finding.ABSENT
+    match word:
+        case Word.LOST | Word.FAILED | Word.GONE:
+            return Finding.GONE if policy.purges(http_status) else Finding.TROUBLE
+        case Word.REDIRECTED if http_status in REDIRECTS:
+            return Finding.MOVED
+        case Word.EXCLUDED:
+            return Finding.NOT_ACCEPTABLE
+        case _:
+            return Finding.CANONICAL if aside else Finding.FINE
+
+
+def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tuple[Way, ...]:
+    """Return what would remove a page, what is under way first; nothing where nothing is held.
+
+    ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page goes only for what it answers.
+
+    Source: R0-50, R4-07, M-05; design.md 8.
+    """
+    if facts.standing is Standing.BARE:
+        return ()
+    found = [] if policy.purge_statuses == frozenset() else [_gone(facts, policy)]
+    if not facts.pinned:
+        found.append(_absent(facts, policy, at_once=remove_excluded))
+    rest = _RESTS.get(facts.finding)
+    # What is held as links only has nothing more to lose by noindex or a canonical page.
+    if rest is not None and (facts.standing is Standing.HELD or facts.finding is Finding.MOVED):
+        rule, finds = rest
+        if rule is Rule.NOT_ACCEPTABLE or not facts.pinned:
+            found.append(Way(rule, 1, finds, complete=False, current=True))
+    return tuple(sorted(found, key=lambda way: not way.current))
+
+
+def _gone(facts: Facts, policy: Policy) -> Way:
+    current = facts.finding is Finding.GONE
+    answers = facts.finding in (Finding.FINE, Finding.MOVED, Finding.NOT_ACCEPTABLE)
+    answers = answers or facts.finding is Finding.CANONICAL
+    count = 0 if answers else facts.gone_count
+    since = None if answers else facts.gone_since
+    return Way(
+        Rule.GONE,
+        max(1, policy.lost_threshold - count),
+        f"find {facts.http_status if current else _listed(policy)}",
+        complete=False,
+        current=current,
+        earliest=_earliest(since, policy.lost_min_age),
+        min_age=policy.lost_min_age,
+    )
+
+
+def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> Way:
+    excluded = facts.finding is Finding.EXCLUDED
+    current = excluded or facts.finding is Finding.ABSENT
+    at_once = at_once and excluded
+    runs = 1 if at_once else max(1, missing_runs(facts.gone_count, policy) - facts.age)
+    since = facts.absent_since if current and facts.age else None
+    age = 0 if at_once else policy.orphan_min_age
+    return Way(
+        Rule.EXCLUDED if excluded else Rule.ORPHAN,
+        runs,
+        "leave it out" if excluded else "do not reach it",
+        complete=not at_once,
+        current=current,
+        earliest=_earliest(since, age),
+        min_age=age,
+    )
+
+
+def _earliest(since: int | None, age: int) -> int | None:
+    return since + age if age and since is not None else None
+
+
+def _listed(policy: Policy) -> str:
+    if policy.purge_statuses is None:
+        return "an error that counts"
+    return " or ".join(str(status) for status in sorted(policy.purge_statuses))
+
+
+def outcome_of_record(status: Status, word: Word | None, http_status: int | None) -> Outcome | None:
+    """Return what the last visit of a page found, told from what its record keeps of it.
+
+    None when it was not visited, or when what it found is told by something later.
+
+    >>> outcome_of_record(Status.INDEXED, Word.UNCHANGED, 304).value
+    'not_modified'
+    >>> outcome_of_record(Status.ERROR, Word.FAILED, 1103).value
+    'unreachable'
+    """
+    match word:
+        case Word.NEW | Word.MODIFIED:
+            return Outcome.CHANGED
+        case Word.UNCHANGED:
+            return Outcome.NOT_MODIFIED if http_status == 304 else Outcome.SAME
+        case Word.REDIRECTED:
+            return Outcome.REDIRECT if http_status in REDIRECTS else Outcome.ALIAS
+        case Word.EXCLUDED if status is Status.OUT_OF_SCOPE:
+            return Outcome.EXCLUDED
+        case Word.EXCLUDED:
+            return Outcome.NOT_MODIFIED if http_status == 304 else Outcome.NOT_ACCEPTABLE
+        case Word.FAILED | Word.LOST | Word.GONE if http_status is not None:
+            return _error(http_status)
+        case _:
+            return None
+
+
+def _error(http_status: int) -> Outcome:
+    if http_status == 200:
+        return Outcome.SOFT_404
+    if http_status < min(Fault):
+        return outcome_of(http_status, conditional=False)
+    return Fault(http_status).outcome if http_status in set(Fault) else Outcome.UNREACHABLE
+
+
+def unconditional(*, standing: Standing, validators: bool, same_configuration: bool) -> str | None:
+    """Return why the next request for a page carries no validators; None when it does.
+
+    Source: RP-05, R0-38; design.md 3.
+    """
+    if standing is Standing.BARE:
+        return "nothing is held of it"
+    if not same_configuration:
+        return "it was extracted with other settings"
+    if not validators:
+        return "the server gave no validators"
+    return None

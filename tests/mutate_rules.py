@@ -1,0 +1,537 @@
+"""Change each cell and each comparison of smartcrawl/rules in turn, and demand that a test fails.
+
+    tests/mutate_rules.py               every mutant, about 20 seconds
+    tests/mutate_rules.py clones if     only those whose name contains all of these words
+
+Part of script/test. Exit status 1 when tests/rules passes with a mutant, which is named then:
+either a test is missing, or the mutant means the same and stands in EQUIVALENT with its reason.
+
+No file is changed. Each mutant is a forked process that imports the rules, one thing in them being
+different, then the tests, and calls these one after the other until one fails.
+"""
+
+import ast
+import gc
+import importlib.abc
+import importlib.util
+import os
+import resource
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest  # noqa: F401  # loaded once, before any process is forked
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parent.parent
+RULES = sorted({path.stem for path in (ROOT / "smartcrawl/rules").glob("*.py")} - {"__init__"})
+TESTS = sorted(path.stem for path in (ROOT / "tests/rules").glob("test_*.py"))
+PATIENCE = 3  #: times the computing that the tests take without a mutant; then it was noticed
+MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
+
+#: Mutants that no test can notice, because the answer is the same for every input.
+EQUIVALENT = {
+    "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"
+    " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",
+    "schedule Schedule backoff: 0 -> -1": "no wait is shorter than 0",
+    "clones _rank: False -> True": "it is compared among living pages only",
+    "clones _rank: member.entry == NONE if member.lost else False before not standing": (
+        "whatever stands has an entry"
+    ),
+}
+
+NOTICED, UNNOTICED, BROKEN = 1, 0, 3  #: exit statuses of a forked process
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change. ``syntax`` is made before the rules are imported, ``tables`` afterwards."""
+
+    name: str
+    module: str
+    syntax: Callable[[], None] | None = None
+    tables: Callable[[dict], None] | None = None
+
+
+# Mutants of tables
+
+
+def after(members, member):
+    """Return the member that follows, and the first after the last."""
+    listed = list(members)
+    return listed[(listed.index(member) + 1) % len(listed)]
+
+
+def cell(module, table, row, change):
+    """Return what changes one row of a mapping in memory."""
+
+    def apply(modules):
+        mapping = getattr(modules[module], table)
+        key = next(key for key in mapping if key.name == row)
+        mapping[key] = change(mapping[key])
+
+    return apply
+
+
+def membership(module, name, value):
+    """Return what puts a value into a set in memory, or out of it, wherever the set is used."""
+
+    def apply(modules):
+        old = getattr(modules[module], name)
+        for loaded in modules.values():
+            for key, held in list(vars(loaded).items()):
+                if held is old:
+                    setattr(loaded, key, old ^ {value})
+
+    return apply
+
+
+def mutants_of_tables(modules) -> Iterator[Mutant]:
+    """Yield a mutant for each cell of each mapping, and for each border of each set."""
+    reindex = modules["reindex"]
+    for outcome, row in reindex.DECISIONS.items():
+        for standing, part in product(row._fields, ("action", "word")):
+
+            def change(row, standing=standing, part=part):
+                verdict = getattr(row, standing)
+                old = getattr(verdict, part)
+                new = verdict._replace(**{part: after(type(old), old)})
+                return row._replace(**{standing: new})
+
+            yield Mutant(
+                f"reindex DECISIONS {outcome.name}.{standing}.{part}",
+                "reindex",
+                tables=cell("reindex", "DECISIONS", outcome.name, change),
+            )
+    for outcome, ageing in modules["absence"].AGEING.items():
+        for flag in ageing._fields:
+
+            def change(ageing, flag=flag):
+                return ageing._replace(**{flag: not getattr(ageing, flag)})
+
+            yield Mutant(
+                f"absence AGEING {outcome.name}.{flag}",
+                "absence",
+                tables=cell("absence", "AGEING", outcome.name, change),
+            )
+    for rule, removal in reindex.REMOVALS.items():
+        for field in removal._fields:
+
+            def change(removal, field=field):
+                old = getattr(removal, field)
+                statuses = {None: 406, 406: None}
+                new = statuses[old] if field == "effective_status" else after(type(old), old)
+                return removal._replace(**{field: new})
+
+            yield Mutant(
+                f"reindex REMOVALS {rule.name}.{field}",
+                "reindex",
+                tables=cell("reindex", "REMOVALS", rule.name, change),
+            )
+    for outcome in modules["model"].Outcome:
+        # names only: a forked process has an enum of its own, whose members equal their words
+        yield Mutant(
+            f"reindex _TOLD {outcome.name}",
+            "reindex",
+            tables=membership("reindex", "_TOLD", str(outcome)),
+        )
+    borders = {
+        ("absence", "PASSING"): [407, 409, 424, 426, 428, 430, 499, 503, 511, 600, 999],
+        ("absence", "SPOKEN"): [None, 0, 201, 300, 303, 306, 403, 406, 429, 503, 1103],
+        ("http", "REDIRECTS"): [300, 304, 305, 306, 309],
+        ("moves", "TEMPORARY"): [301, 308],
+    }
+    for (module, name), others in borders.items():
+        members = getattr(modules[module], name)
+        edges = {n for n in members if not {n - 1, n + 1} <= members}
+        for value in [*sorted(edges), *others]:
+            yield Mutant(f"{module} {name} {value}", module, tables=membership(module, name, value))
+
+
+# Mutants of syntax
+
+_OTHERS = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.And: (ast.Or,),
+    ast.Or: (ast.And,),
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.FloorDiv,),
+    ast.FloorDiv: (ast.Mult,),
+    ast.LShift: (ast.RShift,),
+    ast.BitAnd: (ast.BitOr,),
+}
+_ENUMS = ("Outcome", "Standing", "Action", "Status", "Word", "Rule", "Fault", "Fate")
+_CONDITIONS = (ast.If, ast.IfExp, ast.While, ast.match_case)
+_PLAIN = (ast.Name, ast.Call, ast.Attribute)
+
+
+def mutants_of_syntax(module, tree, enums) -> Iterator[Mutant]:
+    """Yield a mutant for each operator, condition, constant and member that code names."""
+    seen: Counter[str] = Counter()
+    for place, node in nodes(tree, module):
+        for field, new, told in changes(node, enums):
+            name = f"{place}: {told or f'{_told(node)} -> {_with(node, field, new)}'}"
+            seen[name] += 1
+            if seen[name] > 1:
+                name += f" ({seen[name]})"
+            yield Mutant(name, module, syntax=lambda n=node, f=field, v=new: setattr(n, f, v))
+
+
+def nodes(node, place):
+    """Yield the nodes of code, but annotations and docstrings, with the names that they are in."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        place = f"{place} {node.name}"
+    yield place, node
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            docstring = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            if isinstance(child, ast.AST) and not docstring:
+                yield from nodes(child, place)
+
+
+def changes(node, enums):
+    """Yield (field, new value, name or None) for each way in which one node can be wrong."""
+    match node:
+        case ast.Compare():
+            for n, operator in enumerate(node.ops):
+                for other in _OTHERS[type(operator)]:
+                    yield "ops", [*node.ops[:n], other(), *node.ops[n + 1 :]], None
+            for n, listed in enumerate(node.comparators):
+                if isinstance(listed, ast.Tuple):
+                    for fewer, told in _fewer(listed.elts):
+                        shorter = _tuple(fewer, listed)
+                        others = [*node.comparators[:n], shorter, *node.comparators[n + 1 :]]
+                        yield "comparators", others, told
+        case ast.BoolOp():
+            yield "op", _OTHERS[type(node.op)][0](), None
+            for fewer, told in _fewer(node.values):
+                yield "values", fewer, f"{_told(node)} {told}"
+        case ast.BinOp() if type(node.op) in _OTHERS:
+            yield "op", _OTHERS[type(node.op)][0](), None
+        case ast.UnaryOp(op=ast.Not()):
+            yield "op", _Truth(), f"{_told(node)} -> {_told(node.operand)}"
+        case ast.Constant(value=bool()):
+            yield "value", not node.value, None
+        case ast.Constant(value=int()):
+            yield "value", node.value + 1, None
+            yield "value", node.value - 1, None
+        case ast.Constant(value=float()):
+            yield "value", node.value * 1.1, None
+            yield "value", node.value / 1.1, None
+        case ast.Constant(value=str()):
+            yield "value", f"{node.value}?", None
+        case ast.MatchOr():
+            for fewer, told in _fewer(node.patterns):
+                yield "patterns", fewer, told
+        case ast.Call(func=ast.Name(id="min" | "max")):
+            other = {"min": "max", "max": "min"}[node.func.id]
+            yield "func", ast.copy_location(ast.Name(other, ast.Load()), node.func), None
+        case ast.Attribute(value=ast.Name(id=kind)) if node.attr in enums.get(kind, ()):
+            yield "attr", after(enums[kind], node.attr), None
+        case ast.Return(value=ast.Tuple() as order) if len(order.elts) > 3:
+            for fewer, told in _fewer(order.elts):
+                yield "value", _tuple(fewer, order), told
+            for n, (one, other) in enumerate(pairwise(order.elts)):
+                swapped = [*order.elts[:n], other, one, *order.elts[n + 2 :]]
+                yield "value", _tuple(swapped, order), f"{_told(other)} before {_told(one)}"
+    if isinstance(node, _CONDITIONS):
+        field = "guard" if isinstance(node, ast.match_case) else "test"
+        if isinstance(condition := getattr(node, field), _PLAIN):
+            negated = ast.UnaryOp(ast.Not(), condition)
+            yield field, ast.fix_missing_locations(ast.copy_location(negated, condition)), None
+
+
+def _fewer(listed):
+    """Yield the list without each of its elements in turn, and how that reads."""
+    for n, element in enumerate(listed):
+        yield listed[:n] + listed[n + 1 :], f"without {_told(element)}"
+
+
+def _tuple(elements, old):
+    return ast.copy_location(ast.Tuple(elements, ast.Load()), old)
+
+
+class _Truth(ast.Not):
+    """Marks a ``not`` that is to be left out."""
+
+
+class _Clean(ast.NodeTransformer):
+    """Make a changed tree valid: operators of one operand are that operand."""
+
+    def visit_UnaryOp(self, node):
+        self.generic_visit(node)
+        return node.operand if isinstance(node.op, _Truth) else node
+
+    def visit_BoolOp(self, node):
+        self.generic_visit(node)
+        return node.values[0] if len(node.values) == 1 else node
+
+    def visit_MatchOr(self, node):
+        self.generic_visit(node)
+        return node.patterns[0] if len(node.patterns) == 1 else node
+
+
+def _told(node):
+    """Return a node as source in one line; of a statement, its condition."""
+    if isinstance(node, ast.If | ast.While):
+        node = node.test
+    elif isinstance(node, ast.match_case):
+        return f"case {ast.unparse(node.pattern)} if {ast.unparse(node.guard)}"
+    return " ".join(ast.unparse(node).split())
+
+
+def _with(node, field, new):
+    """Return the source of a node as it is after a change."""
+    old = getattr(node, field)
+    setattr(node, field, new)
+    text = _told(node)
+    setattr(node, field, old)
+    return text
+
+
+# Running
+
+
+class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Import rules and tests from trees and code in memory; the rest as ever."""
+
+    def __init__(self):
+        self.trees = {
+            f"smartcrawl.rules.{name}": _parse(f"smartcrawl/rules/{name}.py") for name in RULES
+        }
+        self.codes = {name: compile(tree, name, "exec") for name, tree in self.trees.items()}
+        for name in (*TESTS, "manual"):
+            path = f"tests/rules/{name}.py"
+            self.codes[f"tests.rules.{name}"] = compile(_parse(path), str(ROOT / path), "exec")
+
+    def changed(self, name):
+        """Compile the tree of one module again."""
+        tree = ast.fix_missing_locations(_Clean().visit(self.trees[name]))
+        self.codes[name] = compile(tree, name, "exec")
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.codes:
+            return importlib.util.spec_from_loader(name, self)
+        return None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        if module.__name__.startswith("tests."):
+            module.__file__ = str(ROOT / f"{module.__name__.replace('.', '/')}.py")
+        exec(self.codes[module.__name__], vars(module))
+
+
+def _parse(path):
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def rules():
+    """Import the rules and return the modules by their short names."""
+    return {name: importlib.import_module(f"smartcrawl.rules.{name}") for name in RULES}
+
+
+def forget():
+    """Forget the rules, so that a forked process imports its own."""
+    for name in [name for name in sys.modules if name.startswith("smartcrawl")]:
+        del sys.modules[name]
+
+
+def cases(test):
+    """Yield the arguments of each call that pytest would make of a test."""
+    choices = []
+    for mark in getattr(test, "pytestmark", []):
+        if mark.name == "parametrize":
+            names, rows = mark.args
+            single = isinstance(names, str)
+            rows = [
+                row.values if hasattr(row, "marks") else (row,) if single else row for row in rows
+            ]
+            names = [names] if single else names
+            choices.append([dict(zip(names, row, strict=True)) for row in rows])
+    for chosen in product(*choices):
+        yield {name: value for part in chosen for name, value in part.items()}
+
+
+def call(test, arguments):
+    """Call a test as pytest does: one that is expected to fail must fail."""
+    if not any(mark.name == "xfail" for mark in getattr(test, "pytestmark", [])):
+        test(**arguments)
+        return
+    try:
+        test(**arguments)
+    except Exception:  # noqa: BLE001  # whatever the failure is, it was expected
+        return
+    raise AssertionError("a test that was expected to fail did not")
+
+
+def ordered(first):
+    """Yield the tests, those of the changed module first; properties take long and come last."""
+    properties = []
+    for name in sorted(TESTS, key=lambda name: name != f"test_{first}"):
+        module = importlib.import_module(f"tests.rules.{name}")
+        for key, test in vars(module).items():
+            if not key.startswith("test_"):
+                continue
+            if hasattr(test, "is_hypothesis_test"):
+                properties.append(test)
+            else:
+                yield test
+    yield from properties
+
+
+def outcome(sources, mutant):
+    """Return whether a test notices a mutant: an exit status, and the failure as text."""
+    try:
+        if mutant.syntax is not None:
+            mutant.syntax()
+            sources.changed(f"smartcrawl.rules.{mutant.module}")
+        if mutant.tables is not None:
+            mutant.tables(rules())
+    except Exception:  # noqa: BLE001  # the mutant cannot be tried, whatever the reason
+        return BROKEN, traceback.format_exc()
+    called = 0
+    try:
+        for test in ordered(mutant.module):
+            for arguments in cases(test):
+                call(test, arguments)
+                called += 1
+    except BaseException:  # noqa: BLE001  # pytest's own failures are no Exceptions
+        return NOTICED, traceback.format_exc()
+    return (UNNOTICED, "") if called > 100 else (BROKEN, f"only {called} tests were found")
+
+
+def start(sources, mutant, seconds):
+    """Fork a process that tells by its exit status whether a mutant is noticed."""
+    child = os.fork()
+    if child:
+        return child
+    status = BROKEN
+    with suppress(BaseException):
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        status = outcome(sources, mutant)[0]
+    os._exit(status)
+
+
+def judged(sources, mutants, seconds):
+    """Yield each mutant with the exit status of its process; a signal is below 0.
+
+    ``seconds`` of computing are given to each.
+    """
+    running, waiting = {}, iter(mutants)
+    while True:
+        while len(running) < (os.cpu_count() or 1) and (mutant := next(waiting, None)):
+            running[start(sources, mutant, seconds)] = mutant
+        if not running:
+            return
+        child, status = os.wait()
+        yield running.pop(child), os.waitstatus_to_exitcode(status)
+
+
+def prepare():
+    """Load once what every process needs, and make Hypothesis quick and repeatable."""
+    settings.register_profile(
+        "mutants",
+        max_examples=60,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],
+    )
+    settings.load_profile("mutants")
+    given(st.text(), st.floats(0, 1), st.randoms(), st.permutations([1, 2]))(
+        lambda text, share, chance, order: None
+    )()
+
+
+def without_mutant(sources):
+    """Return the seconds of computing that a mutant may take; None where tests fail already."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        begun = time.process_time()
+        status, told = outcome(sources, Mutant("none", ""))
+        took = time.process_time() - begun
+        os.write(write, (told[-4000:] if status else str(1 + int(PATIENCE * took))).encode())
+        os._exit(status)
+    status = os.waitstatus_to_exitcode(os.wait()[1])
+    told = os.read(read, 1 << 16).decode()
+    if status == UNNOTICED:
+        return int(told)
+    print(told, "tests/rules fails without any mutant", sep="\n")
+    return None
+
+
+def main(words):
+    """Run the mutants whose names contain all words; return the exit status."""
+    sys.path.insert(0, str(ROOT))
+    sources = Sources()
+    sys.meta_path.insert(0, sources)
+    prepare()
+    pristine = rules()
+    mutants = list(mutants_of_tables(pristine))
+    enums = {
+        name: list(kind.__members__)
+        for module in pristine.values()
+        for name, kind in vars(module).items()
+        if name in _ENUMS
+    }
+    for name in RULES:
+        mutants += mutants_of_syntax(name, sources.trees[f"smartcrawl.rules.{name}"], enums)
+    forget()
+
+    if (seconds := without_mutant(sources)) is None:
+        return 1
+    gc.freeze()  # what is there by now is shared by all processes
+    mutants = [mutant for mutant in mutants if all(word in mutant.name for word in words)]
+    told_at = time.monotonic()
+    problems = []
+    for done, (mutant, status) in enumerate(judged(sources, mutants, seconds), 1):
+        if status == BROKEN:
+            problems.append(f"cannot be tried: {mutant.name}")
+        elif (status == UNNOTICED) != (mutant.name in EQUIVALENT):
+            what = "noticed, though it is listed" if status else "no test notices"
+            problems.append(f"{what}: {mutant.name}")
+        if time.monotonic() - told_at > 2:
+            told_at = time.monotonic()
+            print(f"{done} of {len(mutants)} mutants", file=sys.stderr, flush=True)
+    if not words:
+        known = {mutant.name for mutant in mutants}
+        problems += [f"is no mutant any more: {name}" for name in EQUIVALENT if name not in known]
+    for problem in sorted(problems):
+        print(problem)
+    if problems:
+        print(f"{len(mutants)} mutants, {len(problems)} to be looked at")
+        return 1
+    noticed = [mutant for mutant in mutants if mutant.name not in EQUIVALENT]
+    print(f"{len(noticed)} mutants, all noticed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

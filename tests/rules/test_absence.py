@@ -1,0 +1,299 @@
+"""What ages, and when it is old enough to be removed (docs/decisions.md)."""
+
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.rules.absence import (
+    AGEING,
+    PASSING,
+    Counts,
+    Policy,
+    counted,
+    is_abandoned,
+    is_gone,
+    lets_go,
+    missing_runs,
+    withholds,
+)
+from smartcrawl.rules.http import REDIRECTS, outcome_of
+from smartcrawl.rules.model import Outcome
+from tests.rules.manual import numbers, table
+
+AGES = {Outcome(row[0]): row[1:] for row in table("What ages")}
+LISTED, UNLISTED = 404, 403  #: in LOST_PURGE_STATUSES as shipped, and not
+NOW = 1_750_000_000  #: Unix seconds
+
+OUTCOMES = st.sampled_from(Outcome)
+STATUSES = st.none() | st.integers(100, 1300)
+TIMES = st.integers(0, 2 * NOW)
+COUNTS = st.builds(Counts, *[st.integers(0, 20)] * 2, *[st.none() | TIMES] * 2)
+POLICIES = st.builds(
+    Policy,
+    lost_threshold=st.integers(1, 5),
+    lost_min_age=st.integers(0, 10**6),
+    purge_statuses=st.none() | st.frozensets(st.sampled_from([403, 404, 410, 429, 503, 1000])),
+    orphan_threshold=st.integers(1, 5),
+    orphan_min_age=st.integers(0, 10**6),
+    sum_of_thresholds=st.booleans(),
+)
+
+
+def rise(outcome, status, *, policy=None, **facts):
+    """Return how much both counts rise, from 5 each, by one visit."""
+    after = counted(
+        Counts(5, 5, 1, 1), outcome, status, policy or Policy(), NOW, **({"held": True} | facts)
+    )
+    return after.lost - 5, after.gone - 5
+
+
+@pytest.mark.covers("M-05", "M-08", "R4-01", "R4-03", "R4-43", "M-31", "U-08", "U-10", "U-13")
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_ages_is_the_manuals(outcome):
+    lost, gone, cleared, _ = AGES[outcome]
+    if cleared == "yes":
+        assert (lost, gone) == ("–", "–")
+        before = Counts(5, 5, 1, 1)
+        assert counted(before, outcome, LISTED, Policy(), NOW, held=True) == Counts()
+        assert Counts() == (0, 0, None, None)
+        return
+    expected = {"+1": (1, 1), "–": (0, 0), "if listed": (1, 0)}
+    lost_by, gone_by = expected[lost], expected[gone]
+
+    assert rise(outcome, LISTED) == (lost_by[0], gone_by[0])
+    assert rise(outcome, UNLISTED) == (lost_by[1], gone_by[1])
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_the_table_of_ageing_is_the_manuals(outcome):
+    lost, gone, cleared, _ = AGES[outcome]
+
+    assert AGEING[outcome] == (lost == "+1", gone == "+1", cleared == "yes")
+    assert set(AGEING) == set(AGES) == set(Outcome)
+
+
+@pytest.mark.covers("R0-50", "M-01", "M-08", "U-09")
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_may_be_removed_for_ageing_is_the_manuals(outcome):
+    told = {"never": (False, False), "if listed": (True, False), "yes": (True, True)}
+    old = Counts(9, 9, 1, 1)
+    found = [is_gone(old, outcome, status, Policy(), NOW) for status in (LISTED, UNLISTED)]
+
+    assert tuple(found) == told[AGES[outcome][-1]]
+
+
+@pytest.mark.covers("M-05", "RD-08", "R4-44")
+@given(COUNTS, OUTCOMES, STATUSES, POLICIES, TIMES, st.booleans(), st.booleans())
+def test_counts_rise_at_most_by_one_and_clear_only_together(
+    before, outcome, status, policy, now, held, first_run
+):
+    after = counted(before, outcome, status, policy, now, held=held, first_run=first_run)
+    if AGES[outcome][2] == "yes":
+        assert after == Counts()
+        return
+
+    assert after.lost - before.lost in ((0, 1) if held else (0,))
+    assert after.gone - before.gone in (0, 1)
+    if after.lost == before.lost:
+        assert after.lost_since == before.lost_since
+    if after.gone == before.gone:
+        assert after.gone_since == before.gone_since
+
+
+@pytest.mark.covers("R4-43", "U-19")
+@pytest.mark.parametrize("conditional", [True, False])
+def test_of_all_statuses_only_200_304_redirects_and_406_clear_the_counts(conditional):
+    answers = {200, 406, *REDIRECTS, *([304] if conditional else [])}
+    before = Counts(2, 2, 1, 1)
+    for status in range(100, 1000):
+        outcome = outcome_of(status, conditional=conditional)
+        after = counted(before, outcome, status, Policy(), NOW, held=True)
+
+        assert (after == Counts()) == (status in answers), status
+
+
+@pytest.mark.covers("M-08")
+@given(st.sampled_from(sorted(PASSING)), COUNTS, POLICIES, TIMES)
+def test_statuses_of_the_moment_never_count_whatever_the_setting(status, before, policy, now):
+    outcome = outcome_of(status, conditional=True)
+
+    assert counted(before, outcome, status, policy, now, held=True) == before
+    assert not is_gone(before, outcome, status, policy, now)
+    assert not policy.purges(status)
+
+
+@pytest.mark.covers("M-08", "M-31")
+@pytest.mark.parametrize(
+    ("status", "listed", "purges"),
+    [
+        (404, frozenset({404, 410}), True),
+        (410, frozenset({404, 410}), True),
+        (403, frozenset({404, 410}), False),
+        (403, frozenset({403}), True),
+        (404, frozenset(), False),
+        (403, None, True),
+        (1000, None, True),
+        (1099, None, True),
+        (1100, None, False),
+        (1101, frozenset({1101}), False),
+        (1201, None, False),
+        (503, frozenset({503}), False),
+        (None, None, False),
+    ],
+)
+def test_which_statuses_may_lead_to_removal_is_a_setting(status, listed, purges):
+    assert Policy(purge_statuses=listed).purges(status) is purges
+
+
+def test_the_policy_as_shipped_is_the_manuals():
+    told = {
+        setting.strip("`").lower().replace("lost_purge", "purge"): numbers(default)
+        for setting, default, _ in table("When it is old enough")
+    }
+    shipped = asdict(Policy())
+
+    assert shipped.pop("sum_of_thresholds") is False
+    assert told == {
+        name: value if isinstance(value, frozenset) else {value} for name, value in shipped.items()
+    }
+
+
+@pytest.mark.covers("M-08")
+def test_any_status_that_counts_makes_a_page_gone_when_all_are_listed():
+    every = Policy(purge_statuses=None)
+
+    assert rise(Outcome.HTTP_ERROR, 403, policy=every) == (1, 1)
+    assert rise(Outcome.HTTP_ERROR, 503, policy=every) == (1, 0)
+    assert rise(Outcome.EXCLUDED, 403, policy=every) == (0, 0)
+    assert rise(Outcome.UNREACHABLE, 403, policy=every) == (0, 0)
+
+
+@pytest.mark.covers("U-11")
+def test_what_is_not_held_is_not_lost_but_may_be_gone():
+    assert rise(Outcome.NOT_FOUND, 404, held=False) == (0, 1)
+    assert rise(Outcome.HTTP_ERROR, 403, held=False) == (0, 0)
+
+
+def test_a_soft_404_is_not_believed_in_the_run_that_discovered_the_page():
+    assert rise(Outcome.SOFT_404, 200, first_run=True) == (0, 0)
+    assert rise(Outcome.SOFT_404, 200) == (1, 1)
+    assert rise(Outcome.NOT_FOUND, 404, first_run=True) == (1, 1)
+
+
+@pytest.mark.covers("R4-03", "R0-50")
+def test_the_age_of_a_loss_is_that_of_its_first_run():
+    first = counted(Counts(), Outcome.NOT_FOUND, 404, Policy(), 10, held=True)
+    second = counted(first, Outcome.HTTP_ERROR, 403, Policy(), 20, held=True)
+    third = counted(second, Outcome.NOT_FOUND, 410, Policy(), 30, held=True)
+
+    assert first == (1, 1, 10, 10)
+    assert second == (2, 1, 10, 10)
+    assert third == (3, 2, 10, 10)
+    late = counted(Counts(1, 0, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
+    assert late == (2, 1, 10, 20)
+
+
+@pytest.mark.covers("R0-50", "M-01", "G-01")
+@pytest.mark.parametrize(
+    ("gone", "seconds", "threshold", "age", "told"), table("When it is old enough", 1)
+)
+def test_a_page_is_gone_by_count_and_age(gone, seconds, threshold, age, told):
+    policy = Policy(lost_threshold=int(threshold), lost_min_age=int(age))
+    counts = Counts(9, int(gone), NOW - 9999, NOW - int(seconds))
+
+    assert is_gone(counts, Outcome.NOT_FOUND, 404, policy, NOW) == (told == "yes")
+
+
+def test_a_count_without_a_time_is_as_old_as_now():
+    counts = Counts(3, 3)
+
+    assert is_gone(counts, Outcome.NOT_FOUND, 404, Policy(), NOW)
+    assert not is_gone(counts, Outcome.NOT_FOUND, 404, Policy(lost_min_age=1), NOW)
+    assert not is_gone(Counts(3, 3, 5, 0), Outcome.NOT_FOUND, 404, Policy(lost_min_age=9), 8)
+    assert is_gone(Counts(3, 3, 5, 0), Outcome.NOT_FOUND, 404, Policy(lost_min_age=8), 8)
+
+
+@pytest.mark.covers("M-01")
+def test_a_threshold_of_one_removes_by_the_first_404():
+    policy = Policy(lost_threshold=1)
+    counts = counted(Counts(), Outcome.NOT_FOUND, 404, policy, NOW, held=True)
+
+    assert is_gone(counts, Outcome.NOT_FOUND, 404, policy, NOW)
+
+
+@pytest.mark.covers("R4-07", "M-05", "G-14")
+@pytest.mark.parametrize(("gone", "runs", "other"), table("When it is old enough", 2))
+def test_how_many_runs_must_miss_a_page_is_the_manuals(gone, runs, other):
+    assert missing_runs(int(gone), Policy()) == int(runs)
+    assert missing_runs(int(gone), Policy(sum_of_thresholds=True)) == int(other)
+
+
+@pytest.mark.covers("R4-07", "M-05", "U-18")
+@pytest.mark.parametrize(
+    ("gone", "age", "seconds", "abandoned"),
+    [
+        (0, 2, 60, False),
+        (0, 3, 60, True),
+        (0, 3, 59, False),
+        (2, 1, 60, True),
+        (9, 0, 60, False),
+    ],
+)
+def test_lost_and_orphaned_periods_are_added(gone, age, seconds, abandoned):
+    policy = Policy(orphan_min_age=60)
+
+    assert is_abandoned(gone, age, NOW - seconds, policy, NOW) is abandoned
+
+
+@pytest.mark.covers("U-18")
+@given(*[st.integers(0, 12)] * 2, TIMES, POLICIES, TIMES, *[st.integers(0, 5)] * 2, TIMES)
+def test_what_is_abandoned_stays_so_until_it_is_reached(
+    gone, age, since, policy, now, more_gone, more_runs, later
+):
+    """More runs, more time, and by the first reading more losses never save a page."""
+    if is_abandoned(gone, age, since, policy, now):
+        assert is_abandoned(gone, age + more_runs, since, policy, now + later)
+        assert age >= 1
+        if not policy.sum_of_thresholds:
+            assert is_abandoned(gone + more_gone, age, since, policy, now)
+
+
+def test_a_look_lets_removal_go_ahead_as_the_manual_says():
+    rows = table("When it is old enough", 3)
+    spoken = set().union(*(numbers(answer) for answer, told in rows if told == "goes ahead"))
+
+    assert rows[-1] == ["any other, or none", "waits for another run"]
+    assert {probe for probe in (None, *range(1300)) if lets_go(probe)} == spoken
+
+
+@pytest.mark.parametrize(("removals", "pages", "ratio", "count", "told"), table("The guard"))
+def test_what_the_guard_withholds_is_the_manuals(removals, pages, ratio, count, told):
+    withheld = withholds(int(removals), int(pages), max_ratio=float(ratio), min_count=int(count))
+
+    assert withheld == (told == "yes")
+
+
+@given(
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.floats(0, 1),
+    st.integers(0, 300),
+    st.integers(0, 50),
+)
+def test_more_removals_are_withheld_rather_and_more_pages_less(removals, pages, ratio, count, more):
+    def withheld(n, of, max_ratio=ratio, min_count=count):
+        return withholds(n, of, max_ratio=max_ratio, min_count=min_count)
+
+    if withheld(removals, pages):
+        assert withheld(removals + more, pages)
+        assert withheld(removals, max(0, pages - more))
+        assert withheld(removals, pages, max_ratio=ratio / 2)
+        assert withheld(removals, pages, min_count=count // 2)
+        assert ratio < 1
+
+
+@given(st.integers(2, 10_000), st.floats(0, 1, exclude_max=True), st.integers(0, 20_000))
+def test_the_last_pages_of_a_source_never_go_by_themselves(pages, ratio, count):
+    assert withholds(pages, pages, max_ratio=ratio, min_count=count)

@@ -1,0 +1,219 @@
+"""Where pages moved: redirects and canonical links (docs/decisions.md)."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.moves import (
+    MAX_CANONICAL_SHARE,
+    TEMPORARY,
+    Fate,
+    Move,
+    canonical_of,
+    chain,
+    fates,
+    floods,
+    wall,
+)
+from tests.rules.manual import header, numbers, section, table
+
+PAGE, OUT, END = 1, None, 99  #: numbers; END is indexed
+GUARD = {"max_ratio": 0.1, "min_count": 10}
+PERMANENT = numbers(header("Moved pages")[1])
+HOPS = st.dictionaries(st.integers(0, 9), st.none() | st.integers(0, 12), max_size=10)
+
+
+def way(status, *stops):
+    """Return the moves from PAGE over some stops; each redirects with the same status."""
+    numbers_ = [PAGE, *stops]
+    return [
+        Move(no, status, f"http://a.example/{target}", target)
+        for no, target in zip(numbers_, stops, strict=False)
+    ]
+
+
+def over(hops):
+    """Return the stops of a way of so many hops, which ends at END."""
+    return [*range(2, hops + 1), END]
+
+
+def crowd(status, size, *, login=END):
+    """Return PAGE and others that lead to one login page."""
+    return [Move(PAGE + n, status, f"http://a.example/login?next=/{n}", login) for n in range(size)]
+
+
+WAYS = {
+    "an indexed page": lambda status: way(status, END),
+    "an indexed page after 5 hops": lambda status: way(status, *over(5)),
+    "an indexed page after 6 hops": lambda status: way(status, *over(6)),
+    "a page that is not indexed": lambda status: way(status, 2),
+    "out of scope": lambda status: way(status, OUT),
+    "a shared wall": lambda status: [*way(302, END), *crowd(302, 12)[1:], *crowd(status, 1)],
+    "back to itself": lambda status: way(status, PAGE),
+    "a circle of others": lambda status: way(status, 2, 3, 2),
+}
+
+
+@pytest.mark.covers("M-21", "U-06")
+@pytest.mark.parametrize(
+    ("status", "leads_to", "fate"),
+    [
+        (status, leads_to, fate)
+        for leads_to, *told in table("Moved pages")
+        for kind, fate in zip(header("Moved pages")[1:], told, strict=True)
+        for status in sorted(numbers(kind))
+    ],
+)
+def test_the_fate_of_a_redirect_is_the_manuals(status, leads_to, fate):
+    found = fates(WAYS[leads_to](status), {END}, **GUARD)
+
+    assert found[PAGE][0] == Fate(fate)
+
+
+def test_every_fate_and_kind_of_redirect_is_in_the_manual():
+    permanent, temporary = header("Moved pages")[1:]
+
+    assert {fate for _, *told in table("Moved pages") for fate in told} == set(Fate)
+    assert numbers(temporary) == TEMPORARY
+    assert not numbers(permanent) & TEMPORARY
+    assert [leads_to for leads_to, *_ in table("Moved pages")] == list(WAYS)
+
+
+@pytest.mark.covers("M-21")
+@pytest.mark.parametrize(("size", "redirects", "told"), table("Moved pages", 1))
+def test_a_target_shared_by_too_many_is_a_wall(size, redirects, told):
+    moves = crowd(302, int(size)) + [
+        Move(1000 + n, 301, f"http://a.example/new/{n}", END)
+        for n in range(int(redirects) - int(size))
+    ]
+    found = fates(moves, {END}, **GUARD)
+
+    assert found[PAGE][0] is (Fate.LOST if told == "yes" else Fate.MOVED)
+    assert found.keys() == {move.no for move in moves}
+    assert all(found[move.no][0] is Fate.MOVED for move in moves if move.http_status == 301)
+
+
+@pytest.mark.covers("M-21")
+def test_only_temporary_redirects_make_a_wall():
+    moves = crowd(302, 10) + [
+        Move(1000 + n, 301, f"http://a.example/login?from={n}", END) for n in range(10)
+    ]
+
+    assert {fate for fate, _ in fates(moves, {END}, **GUARD).values()} == {Fate.MOVED}
+
+
+def test_a_page_that_moved_behind_a_wall_keeps_what_is_held():
+    """http to https for good, then to the login for a moment: nothing says that it moved there."""
+    walled = crowd(302, 11)
+    first = Move(500, 301, "http://a.example/0", PAGE)
+    found = fates([*walled, first], {END}, **GUARD)
+
+    assert found[PAGE][0] is Fate.LOST
+    assert found[500][0] is not Fate.MOVED
+
+
+@pytest.mark.covers("M-21")
+def test_the_way_of_a_redirect_is_told():
+    found = fates(way(301, 2, 3, END), {END}, **GUARD)
+
+    assert found == {
+        PAGE: (Fate.MOVED, [2, 3, END]),
+        2: (Fate.MOVED, [3, END]),
+        3: (Fate.MOVED, [END]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://a.example/login?next=/1", "https://a.example/login?next=/2", True),
+        ("https://a.example/login?next=/1", "https://a.example/login#2", True),
+        ("https://a.example/login", "http://a.example/login", False),
+        ("https://a.example/login", "https://b.example/login", False),
+        ("https://a.example/login", "https://a.example/logout", False),
+        ("https://a.example:81/login", "https://a.example/login", False),
+    ],
+)
+def test_a_wall_is_an_address_without_its_query(one, other, same):
+    assert (wall(one) == wall(other)) is same
+
+
+def test_a_wall_reads_as_an_address():
+    assert wall("https://a.example/login?next=/1#top") == "https://a.example/login"
+
+
+@pytest.mark.covers("M-21")
+@given(st.integers(0, 9), HOPS)
+def test_every_chain_ends(no, hops):
+    passed, circle = chain(no, hops)
+
+    assert passed == [hops[start] for start in [no, *passed][: len(passed)]]
+    assert len(passed) <= len(hops)
+    assert circle == (len({no, *passed}) < len(passed) + 1)
+    if not circle:
+        assert hops.get(([no, *passed])[-1]) is None
+
+
+@given(HOPS, st.sets(st.integers(0, 12)), st.sampled_from(sorted(PERMANENT | TEMPORARY)))
+def test_a_page_moved_only_to_one_that_is_indexed(hops, indexed, status):
+    moves = [Move(no, status, f"http://a.example/{target}", target) for no, target in hops.items()]
+    for fate, passed in fates(moves, indexed, **GUARD).values():
+        if fate is Fate.MOVED:
+            assert passed[-1] in indexed
+            assert len(passed) <= MAX_REDIRECTS
+
+
+LEADS = {
+    "an indexed page": ({PAGE: END}, END),
+    "a page that names an indexed one": ({PAGE: 2, 2: END}, END),
+    "a page that redirects to an indexed one": ({PAGE: 2, 2: END}, END),
+    "an indexed one after 5 steps": (dict(zip([PAGE, 2, 3, 4, 5], over(5), strict=True)), END),
+    "an indexed one after 6 steps": (dict(zip([PAGE, 2, 3, 4, 5, 6], over(6), strict=True)), None),
+    "a page that is not indexed": ({PAGE: 2}, None),
+    "a page out of scope": ({PAGE: OUT}, None),
+    "itself": ({PAGE: PAGE}, None),
+    "a page that names it back": ({PAGE: END, END: PAGE}, None),
+}
+
+
+@pytest.mark.covers("M-20")
+@pytest.mark.parametrize(("names", "told"), table("Canonical pages"))
+def test_who_stands_aside_for_whom_is_the_manuals(names, told):
+    leads, expected = LEADS[names]
+    stands_for = {"nobody": None, "that one": leads[PAGE], "the last one": END}
+
+    assert canonical_of(PAGE, leads, {PAGE, END}) == expected == stands_for[told]
+
+
+def test_every_kind_of_canonical_page_is_in_the_manual():
+    assert [names for names, _ in table("Canonical pages")] == list(LEADS)
+
+
+@pytest.mark.covers("M-20")
+def test_a_page_that_names_none_stands_for_itself():
+    assert canonical_of(PAGE, {}, {PAGE, END}) is None
+
+
+@pytest.mark.covers("M-20")
+@given(st.integers(0, 9), HOPS, st.sets(st.integers(0, 12)))
+def test_nobody_stands_aside_for_itself_or_for_what_is_not_indexed(no, leads, indexed):
+    target = canonical_of(no, leads, indexed)
+
+    assert target is None or (target in indexed and target != no)
+
+
+@pytest.mark.covers("M-20")
+@pytest.mark.parametrize(("count", "pages", "believed"), table("Canonical pages", 1))
+def test_a_canonical_that_too_many_name_is_not_believed(count, pages, believed):
+    named = {7: int(count), 8: 1}
+
+    assert floods(named, int(pages), min_count=10) == (set() if believed == "yes" else {7})
+
+
+def test_the_share_of_a_flood_is_the_manuals():
+    (share,) = re.findall(r"more than (\d+) %", section("Canonical pages"))
+
+    assert int(share) / 100 == MAX_CANONICAL_SHARE
