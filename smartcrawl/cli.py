@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+import time
 from abc import abstractmethod
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any, ClassVar
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import IO, Any, ClassVar, Final
 
 import apsw
 from rich.console import Console
@@ -15,10 +19,18 @@ from rich.table import Table
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from smartcrawl.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.exceptions import RegistryError, RunHeldError, SmartcrawlError
 from smartcrawl.options import Options
+from smartcrawl.registry.database import connect, migrate, translated
+from smartcrawl.registry.lease import Lease
+from smartcrawl.registry.purge import Removal, Target, held_count, remove
 from smartcrawl.registry.reports import sources_named
 from smartcrawl.registry.views import report_connection
+from smartcrawl.rules.absence import withholds
+from smartcrawl.sinks.sqlite import EmbeddedIndex
+
+DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
+_CMDLINE: Final = 40  #: priority of settings that were given with -s
 
 
 class RegistryCommand(ScrapyCommand):
@@ -29,13 +41,17 @@ class RegistryCommand(ScrapyCommand):
     default_settings: ClassVar = {"LOG_ENABLED": False}
     formats: ClassVar[Sequence[str]] = ("table", "json")
     takes_words: ClassVar[bool] = False  #: whether words beside the options mean something
+    options: Options  #: read by ``run``
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all of them have."""
         super().add_options(parser)
         parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
-            "--format", choices=self.formats, default="table", help="default: table"
+            "--format",
+            choices=self.formats,
+            default=self.formats[0],
+            help=f"default: {self.formats[0]}",
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
@@ -44,23 +60,39 @@ class RegistryCommand(ScrapyCommand):
             raise UsageError(f"{args[0]!r} is not understood; to name a source: --source {args[0]}")
         try:
             assert self.settings is not None
-            options = Options.of(self.settings)
+            self.options = options = Options.of(self.settings)
             if not options.registry.exists():
                 raise RegistryError(
                     f"there is no registry at {options.registry} yet: crawl something first, such"
                     " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR="
                 )
-            connection = report_connection(options.registry, options.trackers)
+            connection = self.opened(options)
             sources = sources_named(connection, opts.source)
             if sources is None:
                 known = ", ".join(sources_named_all(connection)) or "none"
                 raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
             self.work(connection, sources, args, opts)
+        except RunHeldError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+            self.exitcode = HELD
         except SmartcrawlError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
-            self.exitcode = 1
+            self.exitcode = FAILED
         except BrokenPipeError:
             sys.stderr.close()  # the reader has seen enough, as in "… | head"
+
+    def opened(self, options: Options) -> apsw.Connection:
+        """Open the registry, for reading."""
+        return report_connection(options.registry, options.trackers)
+
+    def again(self, *words: object) -> str:
+        """Return the command line that does something else in the same registry."""
+        assert self.settings is not None
+        told = ["scrapy", str(words[0])]
+        for name in ("DATA_DIR", "REGISTRY_URL"):
+            if self.settings.getpriority(name) == _CMDLINE:
+                told += ["-s", f"{name}={self.settings[name]}"]
+        return shlex.join([*told, *(str(word) for word in words[1:])])
 
     @property
     def name(self) -> str:
@@ -72,6 +104,116 @@ class RegistryCommand(ScrapyCommand):
         self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print what was asked for; ``sources`` empty means all."""
+
+
+class ChangingCommand(RegistryCommand):
+    """A command that changes the registry between runs: under leases, the guard, with undo."""
+
+    def opened(self, options: Options) -> apsw.Connection:
+        """Open the registry, for writing."""
+        connection = connect(options.registry)
+        migrate(connection, options.registry)
+        return connection
+
+    def add_ceiling(self, parser: ArgumentParser) -> None:
+        """Add the option that says how many pages may go."""
+        parser.add_argument(
+            "--max", type=count, metavar="N", help="remove at most N pages, whatever the guard says"
+        )
+
+    @contextmanager
+    def leased(self, sources: Iterable[str]) -> Iterator[int]:
+        """Hold the lease of each source, and give the time (Unix seconds).
+
+        Raises:
+            RunHeldError: one of them is being crawled.
+        """
+        now = int(time.time())
+        since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        path = self.options.registry
+        with ExitStack() as stack:
+            for source in sorted(set(sources)):
+                stack.enter_context(Lease.take(path.parent / "leases", source, since))
+            with translated(path, "write"):
+                yield now
+
+    def guarded(
+        self, connection: apsw.Connection, targets: Sequence[Target], most: int | None
+    ) -> str | None:
+        """Return why a removal is withheld, or None where it may go ahead."""
+        if most is not None:
+            return None
+        options = self.options
+        for number, name in sorted({(t.source_no, t.source) for t in targets}):
+            removals = sum(t.source_no == number for t in targets)
+            pages = held_count(connection, number)
+            ratio, least = options.sweep_max_ratio, options.sweep_min_count
+            if withholds(removals, pages, max_ratio=ratio, min_count=least):
+                return (
+                    f"this would remove {removals} of the {pages} pages of {name}; more than"
+                    f" {least} pages and {ratio:.0%} of a source at once, or all of it, go only"
+                    " when their number is given"
+                )
+        return None
+
+    def purge(
+        self,
+        connection: apsw.Connection,
+        targets: Sequence[Target],
+        now: int,
+        *,
+        most: int | None,
+    ) -> list[Removal]:
+        """Remove pages, at most ``most`` of them."""
+        return remove(connection, EmbeddedIndex, targets[:most], now)
+
+    def withhold(self, why: str, *words: object) -> None:
+        """Say that nothing was removed, why, and which command goes on."""
+        print(f"{self.name}: nothing was removed: {why}: {self.again(*words)}", file=sys.stderr)
+        self.exitcode = WITHHELD
+
+    def report(self, done: Sequence[Removal], left: int, opts: Namespace) -> None:
+        """Print what was removed, and how it comes back."""
+        undo = {removal.run: self.again("undo", removal.run) for removal in done}
+        if opts.format == "json":
+            rows = [
+                {
+                    "source": removal.source,
+                    "run": removal.run,
+                    "removed": list(removal.urls),
+                    "undo": undo[removal.run],
+                }
+                for removal in done
+            ]
+            print_json({"removals": rows, "left": left})
+            return
+        for removal in done:
+            for url in removal.urls:
+                print(f"removed  {url}")
+            pages = "1 page" if len(removal.urls) == 1 else f"{len(removal.urls)} pages"
+            print(f"{pages} of {removal.source} removed; undo with: {undo[removal.run]}")
+        if not done:
+            print("nothing to remove")
+        if left:
+            print(f"{left} more stay: --max {opts.max} let no more go")
+
+
+def count(value: str) -> int:
+    """Return a whole number of at least 1 that was given as an option."""
+    if not value.isdecimal() or int(value) < 1:
+        raise ArgumentTypeError(f"{value!r} is no whole number of at least 1")
+    return int(value)
+
+
+def one_word(args: Sequence[str], what: str, example: str) -> str:
+    """Return the one argument of a command.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    if len(args) != 1:
+        raise UsageError(f"it takes one {what}, such as: {example}", print_help=False)
+    return args[0]
 
 
 def sources_named_all(connection: apsw.Connection) -> list[str]:

@@ -48,6 +48,14 @@ class RobotsDisallowedError(SmartcrawlError):
     """The rules of a host forbid an address: the page is excluded."""
 
 
+class HostBlockedError(SmartcrawlError):
+    """The operator blocked a host: its pages are excluded."""
+
+
+class HostDownError(SmartcrawlError):
+    """Nobody answers at a host, so none of its pages is asked any more in this run."""
+
+
 class RobotsUnknownError(SmartcrawlError):
     """The rules of a host could not be had, so none of its pages is asked."""
 

@@ -12,7 +12,7 @@ from scrapy.exceptions import (
     ResponseDataLossError,
 )
 
-from smartcrawl.exceptions import RobotsUnknownError
+from smartcrawl.exceptions import HostDownError, RobotsUnknownError
 from smartcrawl.network import refused_address
 from smartcrawl.rules.model import Fault
 
@@ -34,6 +34,10 @@ REASONS: Final = {
     "Error": Fault.TLS,  # OpenSSL.SSL.Error
     "VerificationError": Fault.TLS,
 }
+#: What may have passed by the next try of the same run (M-32).
+PASSING_FAULTS: Final = frozenset(
+    {Fault.NETWORK, Fault.DNS, Fault.REFUSED, Fault.TIME_OUT, Fault.RESET, Fault.TRUNCATED}
+)
 #: What people read, with what they may do about it.
 MESSAGES: Final = {
     Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
@@ -55,6 +59,8 @@ def told(error: BaseException, url: str) -> tuple[Fault, str]:
     """
     if isinstance(error, RobotsUnknownError):
         return Fault(error.fault), str(error)[:1024]
+    if isinstance(error, HostDownError):
+        return Fault.HOST_DOWN, str(error)[:1024]
     fault, detail = _fault_of(error), str(error).strip("<>[] ") or type(error).__name__
     if fault is Fault.DNS and (address := refused_address(url)) is not None:
         fault, detail = Fault.ADDRESS_REFUSED, address

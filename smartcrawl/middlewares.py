@@ -6,25 +6,29 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlsplit
 
-import can_ada
-from protego import Protego
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.retry import RetryMiddleware
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.exceptions import RobotsDisallowedError, RobotsUnknownError
-from smartcrawl.faults import told
+from smartcrawl.exceptions import (
+    HostBlockedError,
+    HostDownError,
+    RobotsDisallowedError,
+    RobotsUnknownError,
+)
+from smartcrawl.faults import PASSING_FAULTS, told
 from smartcrawl.items import Attempt
-from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, conditional_headers
-from smartcrawl.rules.model import Fault
+from smartcrawl.politeness import HostGate, Turn, gate_of, host_of
+from smartcrawl.robots import RobotsRules
+from smartcrawl.rules.absence import PASSING
+from smartcrawl.rules.http import conditional_headers, retry_after
 from smartcrawl.run import Run, run_of
-from smartcrawl.urls import join
+from smartcrawl.urls import host_key
 
 logger = logging.getLogger(__name__)
 
@@ -88,37 +92,21 @@ class _UnknownError(RobotsUnknownError, IgnoreRequest):
     """Likewise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a host's robots.txt says."""
-
-    parser: Protego | None  #: None: everything is allowed
-    unknown: str | None  #: why the rules could not be had
-    fault: Fault  #: of a page whose rules are unknown
-    fetched_at: float  #: monotonic seconds
-
-
 class RobotsMiddleware:
-    """Ask robots.txt before any page of a host: 2xx rules, 4xx none, anything else unknown.
+    """Ask robots.txt before any page of a host, and ask no page that it forbids.
 
     Unknown rules make a page UNREACHABLE, never excluded and never allowed (INV-21).
     """
 
-    def __init__(self, crawler: Crawler, *, user_agent: str, ttl: int) -> None:
-        self._crawler = crawler
-        self._user_agent = user_agent
-        self._ttl = ttl
-        self._rules: dict[str, Rules] = {}
-        self._asking: dict[str, asyncio.Task[Rules]] = {}
+    def __init__(self, robots: RobotsRules) -> None:
+        self._robots = robots
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self | None:
         """Read the settings, once."""
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
-        agent = crawler.settings["ROBOTSTXT_USER_AGENT"] or crawler.settings["USER_AGENT"]
-        ttl = crawler.settings.getint("ROBOTS_TTL_SECONDS")
-        return cls(crawler, user_agent=agent, ttl=ttl)
+        return cls(RobotsRules.from_crawler(crawler))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
@@ -129,57 +117,13 @@ class RobotsMiddleware:
         """
         if request.meta.get("dont_obey_robotstxt"):
             return
-        parts = urlsplit(request.url)
-        origin = f"{parts.scheme}://{parts.netloc}"
-        rules = self._rules.get(origin)
-        if rules is None or (self._ttl and time.monotonic() - rules.fetched_at > self._ttl):
-            rules = await self._ask(origin)
+        rules = await self._robots.of(request)
         if rules.unknown is not None:
             raise _UnknownError(
-                f"{origin}/robots.txt could not be read: {rules.unknown}", rules.fault
+                f"{rules.origin}/robots.txt could not be read: {rules.unknown}", rules.fault
             )
-        if rules.parser is not None and not rules.parser.can_fetch(request.url, self._user_agent):
-            raise _DisallowedError(f"disallowed by {origin}/robots.txt")
-
-    async def _ask(self, origin: str) -> Rules:
-        """Ask a host once, however many of its pages are waiting for the answer."""
-        task = self._asking.get(origin)
-        if task is None:
-            task = self._asking[origin] = asyncio.ensure_future(self._fetch(origin))
-            task.add_done_callback(lambda _: self._asking.pop(origin, None))
-        return await asyncio.shield(task)
-
-    async def _fetch(self, origin: str) -> Rules:
-        url = f"{origin}/robots.txt"
-        parser, unknown, fault = None, None, Fault.ROBOTS_UNKNOWN
-        try:
-            for _ in range(MAX_REDIRECTS + 1):
-                request = Request(
-                    url, meta={"dont_obey_robotstxt": True}, callback=NO_CALLBACK, priority=1000
-                )
-                response = await self._crawler.engine.download_async(request)
-                location = (response.headers.get("Location") or b"").decode("latin-1")
-                target = join(can_ada.parse(url), location) if location else None
-                if response.status not in REDIRECTS or target is None:
-                    break
-                url = target
-        except Exception as error:  # noqa: BLE001  # whatever failed, the rules are unknown
-            fault, unknown = told(error, url)
-            if fault is not Fault.ADDRESS_REFUSED:
-                fault = Fault.ROBOTS_UNKNOWN
-        else:
-            if 200 <= response.status < 300:
-                parser = Protego.parse(response.body.decode("utf-8-sig", "replace"))
-                if (run := run_of(self._crawler)) is not None:
-                    run.robots_read(origin, response.body)
-            elif not 400 <= response.status < 500 or response.status == 429:
-                unknown = f"status {response.status}"
-        if unknown is not None:
-            logger.warning(
-                "robots.txt unknown: no page of this host is asked: %s (%s)", unknown, url
-            )
-        rules = self._rules[origin] = Rules(parser, unknown, fault, time.monotonic())
-        return rules
+        if not rules.allows(request.url):
+            raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
 
 
 class ScopeMiddleware:
@@ -211,3 +155,140 @@ class ScopeMiddleware:
             and "attempt" not in entry.meta
             and not self._run.scope.allows(entry.url)
         )
+
+
+class _BlockedError(HostBlockedError, IgnoreRequest):
+    """The same for Scrapy: no error of the spider, nothing to log."""
+
+
+class _DownError(HostDownError, IgnoreRequest):
+    """Likewise."""
+
+
+class HostMiddleware:
+    """Refuse what must not be asked of a host, and tell the gate what comes of the rest.
+
+    Of a blocked host neither pages nor robots.txt are asked. Answers are noted as they come
+    from the network, before anybody looks at them.
+    """
+
+    def __init__(self, crawler: Crawler, run: Run, gate: HostGate) -> None:
+        self._crawler = crawler
+        self._run = run
+        self._gate = gate
+        self._most = run.options.retry_after_max_wait
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider, and the gate of its hosts."""
+        run, gate = run_of(crawler), gate_of(crawler)
+        if run is None or gate is None:
+            raise NotConfigured("the spider has no run")
+        middleware = cls(crawler, run, gate)
+        crawler.signals.connect(middleware.answered, signal=signals.response_downloaded)
+        return middleware
+
+    async def process_request(self, request: Request) -> None:
+        """Let the request pass, or refuse it.
+
+        Raises:
+            HostBlockedError: the operator blocked the host.
+            HostDownError: nobody answers there.
+        """
+        blocked, gate = self._run.blocked_hosts, self._gate
+        if blocked and (host := host_key(request.url)) in blocked:
+            raise _BlockedError(
+                f"{host} is blocked; to ask it again: scrapy hosts --unblock {host}"
+            )
+        if gate.down and gate.is_down(host_of(request)):
+            raise _DownError(
+                f"not asked: nobody answers at {host_of(request)}, it was given up for this run"
+            )
+        if gate.held and request.callback is NO_CALLBACK:  # the scheduler did not see it
+            host = host_of(request)
+            while (wait := gate.wait(host, time.monotonic())) and self._crawler.engine.running:
+                await asyncio.sleep(min(wait, 1))
+
+    def answered(self, response: Response, request: Request) -> None:
+        """Note an answer, and the pause that it may ask for."""
+        host, now = host_of(request), time.monotonic()
+        self._gate.answered(host, now)
+        seconds = _asked_wait(response)
+        attempt: Attempt | None = request.meta.get("attempt")
+        if attempt is not None:
+            attempt.retry_after = seconds
+        if seconds and seconds <= self._most:
+            logger.info("%s asks to be left alone for %d s", host, seconds)
+            self._gate.pause(host, seconds, now)
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Note a visit that ended without an answer: what is tried again does not come here."""
+        _note_failure(self._crawler, request, exception, ends=True)
+
+
+class PassingRetryMiddleware(RetryMiddleware):
+    """Try again in this run what may pass, and nothing else (M-32).
+
+    Scrapy's own would also repeat what cannot pass: a refused address, a broken certificate,
+    an answer that is not HTTP, and a page that asks for more patience than a run has. When
+    the next try may go out is the scheduler's business.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Read the settings, once; a spider without a run gets Scrapy's behaviour."""
+        middleware = super().from_crawler(crawler)
+        run = run_of(crawler)
+        middleware._most = run.options.retry_after_max_wait if run is not None else None
+        if run is not None:
+            middleware.retry_http_codes = set(PASSING)
+            middleware.give_up_log_level = "DEBUG"  # it is recorded as the page's outcome
+        return middleware
+
+    _most: int | None = None
+
+    def process_response(  # type: ignore[override]  # Scrapy gives no spider any more
+        self, request: Request, response: Response
+    ) -> Request | Response:
+        """Return the next try, or the answer when it stands."""
+        if self._most is not None and (_asked_wait(response) or 0) > self._most:
+            return response
+        return super().process_response(request, response)
+
+    def process_exception(  # type: ignore[override]  # likewise
+        self, request: Request, exception: Exception
+    ) -> Request | Response | None:
+        """Return the next try, or None when the visit ends."""
+        if self._most is None:
+            return super().process_exception(request, exception)
+        if told(exception, request.url)[0] not in PASSING_FAULTS:
+            return None
+        again = super().process_exception(request, exception)
+        if again is not None:
+            _note_failure(self.crawler, request, exception, ends=False)
+        return again
+
+
+def _asked_wait(response: Response) -> int | None:
+    """Return the seconds that a 429 or 503 asks to wait."""
+    if response.status not in (429, 503):
+        return None
+    value = response.headers.get("Retry-After")
+    return retry_after(value.decode("latin-1") if value else None, int(time.time()))
+
+
+def _note_failure(crawler: Crawler, request: Request, error: Exception, *, ends: bool) -> None:
+    """Tell the gate of a page request that brought no whole answer, and people what follows."""
+    run, gate = run_of(crawler), gate_of(crawler)
+    if isinstance(error, IgnoreRequest) or request.callback is NO_CALLBACK:
+        return  # it was not asked, or is no page
+    if run is None or gate is None:
+        return
+    host, (fault, message) = host_of(request), told(error, request.url)
+    turn = gate.failed(host, fault, time.monotonic(), ends=ends)
+    if turn is Turn.PARKED:
+        seconds = run.options.host_park_seconds
+        logger.warning("nobody answers at %s: left alone for %d s (%s)", host, seconds, message)
+    elif turn is Turn.DOWN:
+        run.incomplete(f"host_down: {host}")
+        logger.warning("nobody answers at %s: given up for this run (%s)", host, message)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Self
@@ -55,6 +57,7 @@ class Options:
     sweep_min_count: int = 10
     trust_sample_ratio: float = 0.0
     robots_ttl: int = 86_400  #: seconds
+    robots_max_stale: int = 2_592_000  #: seconds
     retry_after_max_wait: int = 60  #: seconds
     host_failures_to_park: int = 20  #: visits in a row
     host_failure_seconds: int = 30
@@ -83,6 +86,7 @@ class Options:
                 f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
             )
         _one_of(settings, "PROGRESS_FORMAT", "line", "json")
+        robots_parser(settings)
         data_dir = _folder(settings)
         return cls(
             data_dir=data_dir,
@@ -111,6 +115,7 @@ class Options:
             sweep_min_count=_whole(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=_number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
             robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
+            robots_max_stale=_whole(settings, "ROBOTS_MAX_STALE_SECONDS"),
             retry_after_max_wait=_whole(settings, "RETRY_AFTER_MAX_WAIT"),
             host_failures_to_park=_whole(settings, "HOST_FAILURES_TO_PARK", least=1),
             host_failure_seconds=_whole(settings, "HOST_FAILURE_SECONDS"),
@@ -124,6 +129,27 @@ class Options:
         basis = "bytes" if self.content_hash_basis == "bytes" else "text"  # auto: text, if any
         text = f"{EXTRACTION_VERSION} {basis}"
         return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
+    """Return the class of Scrapy's RobotParser interface that reads robots.txt.
+
+    Raises:
+        SettingError: ROBOTSTXT_PARSER names none.
+    """
+    value = settings["ROBOTSTXT_PARSER"]
+    module, _, name = str(value).rpartition(".")
+    found: Any = None
+    with suppress(ImportError, AttributeError, ValueError):
+        found = value if isinstance(value, type) else getattr(import_module(module), name)
+    methods = ("from_crawler", "allowed", "crawl_delay")
+    if not (isinstance(found, type) and all(hasattr(found, method) for method in methods)):
+        raise SettingError(
+            f"ROBOTSTXT_PARSER is {value!r}: it takes a class of Scrapy's RobotParser interface"
+            " such as smartcrawl.robots.Rfc9309RobotParser or"
+            " smartcrawl.robots.AllowFirstRobotParser"
+        )
+    return found
 
 
 def _beside_project(value: str, default: str) -> Path:

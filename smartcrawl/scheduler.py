@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import heapq
+import time
 from itertools import count
 from typing import Self
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
 from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from smartcrawl.items import Attempt, Page
+from smartcrawl.politeness import HostGate, gate_of, host_of
 from smartcrawl.run import Run, run_of
 
 
@@ -19,13 +23,17 @@ class NumberScheduler(BaseScheduler):
     """Serves ordinary Requests first, then the pages of the run's frontier.
 
     A host that has as many requests in flight as it may have gives nothing until one of
-    them ends; so one slow host neither fills the engine nor delays a stop.
+    them ends; so one slow host neither fills the engine nor delays a stop. A host that the
+    gate holds back gives nothing until its time is over, and nothing else waits for it.
     """
 
     def __init__(self, crawler: Crawler, *, per_host: int) -> None:
         self._crawler = crawler
         self._per_host = per_host
         self._ordinary: list[tuple[int, int, Request]] = []
+        self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by held host
+        self._gate: HostGate | None = None
+        self._waking: tuple[float, CallLaterResult] | None = None  #: when, and the call
         self._order = count()
         self._seen: set[bytes] = set()
         self._run: Run | None = None
@@ -40,10 +48,19 @@ class NumberScheduler(BaseScheduler):
         """Take the spider's run, if it has one."""
         self._spider = spider
         self._run = run_of(self._crawler)
+        self._gate = gate_of(self._crawler)
+        self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
+
+    def close(self, reason: str) -> None:
+        """Forget the call that would have woken the engine."""
+        if self._waking is not None:
+            self._waking[1].cancel()
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits, be it for a full host."""
-        return bool(self._ordinary) or (self._run is not None and self._run.pending)
+        """Whether anything waits, be it for a full host or one that is held back."""
+        if self._ordinary or self._held:
+            return True
+        return self._run is not None and self._run.pending
 
     def enqueue_request(self, request: Request) -> bool:
         """Take an ordinary Request: a hop, a retry, or what a user's own spider yields."""
@@ -57,12 +74,62 @@ class NumberScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Return what is asked next, or None when nothing may go out now."""
-        if self._ordinary:
+        if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
+            return request
+        page = self._run.next_page(self._free) if self._run is not None else None
+        if page is not None:
+            return self._request(page)
+        if self._gate is not None and self._gate.held:
+            self._wake_in_time(self._gate)
+        return None
+
+    def _next_ordinary(self) -> Request | None:
+        """Return the first ordinary Request whose host is not held back."""
+        gate = self._gate
+        if gate is None or not (gate.held or self._held):
             return heapq.heappop(self._ordinary)[2]
-        if self._run is None:
-            return None
-        page = self._run.next_page(self._free)
-        return self._request(page) if page is not None else None
+        for host in [host for host in self._held if self._let(gate, host)]:
+            for entry in self._held.pop(host):
+                heapq.heappush(self._ordinary, entry)
+        while self._ordinary:
+            entry = heapq.heappop(self._ordinary)
+            host = host_of(entry[2])
+            if self._let(gate, host):
+                return entry[2]
+            self._held.setdefault(host, []).append(entry)
+        return None
+
+    def _let(self, gate: HostGate, host: str) -> bool:
+        """Whether the gate lets a request to this host out now."""
+        flying = sum(host_of(r) == host for r in self._crawler.engine.downloader.active)
+        return gate.may_ask(host, time.monotonic(), flying)
+
+    def _wake_in_time(self, gate: HostGate) -> None:
+        """See to it that the engine asks again when the first held host may be asked.
+
+        Nothing else would wake it before its heartbeat, which comes every five seconds.
+        """
+        now = time.monotonic()
+        wait = gate.next_turn(now)
+        if wait is None or not self.has_pending_requests():
+            return
+        if self._waking is not None:
+            if now < self._waking[0] <= now + wait:
+                return
+            self._waking[1].cancel()
+        self._waking = now + wait, call_later(wait, self._wake)
+
+    def _wake(self) -> None:
+        self._waking = None
+        request = self.next_request()
+        if request is not None:
+            request.dont_filter = True  # it has passed the filter
+            self._crawler.engine.crawl(request)
+
+    def _idle(self) -> None:
+        """Keep the spider open for what was found when it fell idle and waits for its host."""
+        if self._gate is not None and self._gate.held and self.has_pending_requests():
+            raise DontCloseSpider
 
     def _request(self, page: Page) -> Request:
         spider = self._spider
@@ -84,6 +151,9 @@ class NumberScheduler(BaseScheduler):
         The downloader's set of active requests is exact at once; its slots learn of a
         request only in a later turn of the loop.
         """
+        gate = self._gate
+        if gate is not None and gate.held and not self._let(gate, slot_of(host)):
+            return False
         active = self._crawler.engine.downloader.active
         if len(active) < self._per_host:
             return True

@@ -61,6 +61,10 @@ ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)
 ROBOTS_TTL_SECONDS = _env(
     "ROBOTS_TTL_SECONDS", 86_400
 )  # age of rules within a run; 0: fetched once
+ROBOTS_MAX_STALE_SECONDS = _env(
+    "ROBOTS_MAX_STALE_SECONDS", 2_592_000
+)  # age of kept rules that count while robots.txt cannot be had
+ROBOTSTXT_PARSER = _env("ROBOTSTXT_PARSER", "smartcrawl.robots.Rfc9309RobotParser")
 USER_AGENT = _env("USER_AGENT", f"smartcrawl/{__version__} (incremental crawler)")
 CONCURRENT_REQUESTS = _env("CONCURRENT_REQUESTS", 16)  # in flight, all hosts
 CONCURRENT_REQUESTS_PER_DOMAIN = _env("CONCURRENT_REQUESTS_PER_DOMAIN", 3)  # in flight, each host
@@ -74,7 +78,6 @@ DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one bod
 TWISTED_DNS_RESOLVER = "smartcrawl.network.GuardedResolver"  # see ALLOW_NETWORKS
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
-RETRY_HTTP_CODES = [408, 425, 429, *range(500, 600)]  # what speaks of the moment (M-32)
 RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # seconds a host may ask to be left alone
 HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row that nobody answers
 HOST_FAILURE_SECONDS = _env("HOST_FAILURE_SECONDS", 30)  # how long they must go on, at least

@@ -13,7 +13,8 @@ import pytest
 
 from smartcrawl import settings as module
 from smartcrawl.exceptions import SettingError
-from smartcrawl.options import Options
+from smartcrawl.options import Options, robots_parser
+from smartcrawl.robots import Rfc9309RobotParser
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.urls import Trackers
@@ -46,6 +47,8 @@ DEFAULTS = {
     "SWEEP_MAX_RATIO": 0.1,
     "SWEEP_MIN_COUNT": 10,
     "ROBOTS_TTL_SECONDS": 86_400,
+    "ROBOTS_MAX_STALE_SECONDS": 2_592_000,
+    "ROBOTSTXT_PARSER": "smartcrawl.robots.Rfc9309RobotParser",
     "OUT_OF_SCOPE_POLICY": "orphan",
     "TRUST_SAMPLE_RATIO": 0,
     "ROBOTSTXT_OBEY": True,
@@ -55,6 +58,11 @@ DEFAULTS = {
     "DOWNLOAD_MAXSIZE": 8_388_608,
     "AUTOTHROTTLE_ENABLED": True,
     "RETRY_TIMES": 2,
+    "RETRY_AFTER_MAX_WAIT": 60,
+    "HOST_FAILURES_TO_PARK": 20,
+    "HOST_FAILURE_SECONDS": 30,
+    "HOST_PARK_SECONDS": 60,
+    "HOST_PROBES": 3,
 }
 
 
@@ -131,6 +139,9 @@ def test_shipped_settings_make_valid_options():
     assert made.policy.purge_statuses == {404, 410}
     assert (made.sweep_max_ratio, made.sweep_min_count) == (0.1, 10)
     assert made.allow_networks == ()
+    assert made.retry_after_max_wait == 60
+    breaker = (made.host_failures_to_park, made.host_failure_seconds)
+    assert (*breaker, made.host_park_seconds, made.host_probes) == (20, 30, 60, 3)
 
 
 # What they take
@@ -154,6 +165,13 @@ def test_shipped_settings_make_valid_options():
         ("SWEEP_MIN_COUNT", "2.5", "it takes a whole number"),
         ("TRUST_SAMPLE_RATIO", "2", "it takes a number from 0 to 1"),
         ("ROBOTS_TTL_SECONDS", "-1", "it takes a whole number of at least 0"),
+        ("ROBOTS_MAX_STALE_SECONDS", "-1", "it takes a whole number of at least 0"),
+        ("ROBOTSTXT_PARSER", "protego", "it takes a class of Scrapy's RobotParser interface"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.robots.No", "AllowFirstRobotParser"),
+        ("ROBOTSTXT_PARSER", "no.such.Parser", "Rfc9309RobotParser"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.robots", "it takes a class"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.robots.Rules", "it takes a class"),
+        ("ROBOTSTXT_PARSER", "", "it takes a class"),
         ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
         ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),
         ("LOST_PURGE_STATUSES", "404,503", "say nothing about a page"),
@@ -182,6 +200,12 @@ def test_shipped_settings_make_valid_options():
         ("DOWNLOAD_TIMEOUT", "0", "it takes a number of at least 0.001"),
         ("DOWNLOAD_MAXSIZE", "8 MB", "it takes a number of at least 0"),
         ("RETRY_TIMES", "-1", "it takes a number of at least 0"),
+        ("RETRY_AFTER_MAX_WAIT", "-1", "it takes a whole number of at least 0"),
+        ("RETRY_AFTER_MAX_WAIT", "1.5", "it takes a whole number of at least 0"),
+        ("HOST_FAILURES_TO_PARK", "0", "it takes a whole number of at least 1"),
+        ("HOST_FAILURE_SECONDS", "half a minute", "it takes a whole number of at least 0"),
+        ("HOST_PARK_SECONDS", "-60", "it takes a whole number of at least 0"),
+        ("HOST_PROBES", "0", "it takes a whole number of at least 1"),
         ("ROBOTSTXT_OBEY", "maybe", "it takes 1 or 0"),
         ("AUTOTHROTTLE_ENABLED", "", "it takes 1 or 0"),
         ("LOG_LEVEL", "LOUD", "it takes one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
@@ -232,6 +256,12 @@ def test_what_scrapy_reads_as_a_whole_number_must_be_one(name: str):
         ("SWEEP_MAX_RATIO", "1.0", "sweep_max_ratio", 1.0),
         ("SWEEP_MAX_RATIO", "0", "sweep_max_ratio", 0.0),
         ("DEPTH_LIMIT", "3", "depth_limit", 3),
+        ("ROBOTS_MAX_STALE_SECONDS", "0", "robots_max_stale", 0),
+        ("RETRY_AFTER_MAX_WAIT", "0", "retry_after_max_wait", 0),
+        ("HOST_FAILURES_TO_PARK", "5", "host_failures_to_park", 5),
+        ("HOST_FAILURE_SECONDS", "7", "host_failure_seconds", 7),
+        ("HOST_PARK_SECONDS", "9", "host_park_seconds", 9),
+        ("HOST_PROBES", "4", "host_probes", 4),
         (
             "ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8,127.0.0.1", "allow_networks",
             (ip_network("10.0.0.0/8"), ip_network("fd00::/8"), ip_network("127.0.0.1/32")),
@@ -242,6 +272,22 @@ def test_what_scrapy_reads_as_a_whole_number_must_be_one(name: str):
 )  # fmt: skip
 def test_right_values_are_read(name, value, field, read):
     assert attrgetter(field)(options(**{name: value})) == read
+
+
+@pytest.mark.covers("M-26")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "smartcrawl.robots.AllowFirstRobotParser",
+        "scrapy.robotstxt.ProtegoRobotParser",
+        Rfc9309RobotParser,
+    ],
+)
+def test_a_parser_is_named_by_its_path_or_given(value):
+    parser = robots_parser(SETTINGS | {"ROBOTSTXT_PARSER": value})
+
+    assert parser.__name__ == str(value).rpartition(".")[2].strip("'>")
+    assert options(ROBOTSTXT_PARSER=value) == options()
 
 
 def test_a_configuration_is_told_by_what_shapes_documents():

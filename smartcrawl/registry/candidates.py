@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from smartcrawl.rules.absence import Policy, is_abandoned, lets_go, withholds
+from smartcrawl.rules.absence import SPOKEN, Policy, is_abandoned, lets_go, withholds
 from smartcrawl.rules.model import Rule
 
 OUT_OF_SCOPE = "out of scope"
@@ -60,7 +60,16 @@ _PAGES = f"""
 SELECT count(*) FROM state
  WHERE standing > 0 AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
 """
-_WITHHOLD = "UPDATE candidate SET withheld = 1 WHERE source = :source AND renewed = :run"
+_WITHHOLD = f"""
+UPDATE candidate SET withheld = 1
+ WHERE source = :source AND renewed = :run
+   AND (rule <> {int(Rule.ORPHAN)} OR probe IN (SELECT value FROM json_each(:spoken)))
+"""
+#: What was proposed as absent by a run that turned out not to have seen everything.
+_NOT_ABSENT = f"""
+DELETE FROM candidate WHERE source = :source AND renewed = :run
+   AND rule IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
+"""
 _WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld = 1"
 
 
@@ -183,6 +192,11 @@ def propose(connection: apsw.Connection, ending: Ending, rows: Iterable[Proposal
     )
 
 
+def forget_absent(connection: apsw.Connection, ending: Ending) -> None:
+    """Drop what was proposed as absent: the run did not see everything after all."""
+    connection.execute(_NOT_ABSENT, ending.names)
+
+
 def refute(connection: apsw.Connection, ending: Ending, *, complete: bool) -> None:
     """Drop what earlier runs proposed and this one did not."""
     connection.execute(_REFUTED, ending.names | {"complete": complete})
@@ -201,7 +215,8 @@ def guard(connection: apsw.Connection, ending: Ending) -> int:
         if not row[2] and (row[0] != Rule.ORPHAN or lets_go(row[1]))
     )
     if removals and closing.withholds(removals, int(connection.execute(_PAGES, names).get)):
-        connection.execute(_WITHHOLD, names)
+        spoken = json.dumps(sorted(SPOKEN))
+        connection.execute(_WITHHOLD, names | {"spoken": spoken})
     return int(connection.execute(_WITHHELD, names).get)
 
 

@@ -19,7 +19,8 @@ from smartcrawl.registry.database import transaction
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Remover, Restorer, Undone
 from smartcrawl.registry.runs import draw
-from smartcrawl.rules.absence import Policy, lets_go
+from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Status
 
 _PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: what removes pinned pages, too
@@ -45,11 +46,12 @@ WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete = 1 GROUP BY
  ORDER BY o.name, r.no
 """
 _WITHHELD = f"""{_PAGE}, c.rule, json_patch(c.detail, json_object('probe', c.probe)), c.run,
-       c.probe, s.standing > 0 AND s.visited_run <= c.renewed AND s.reached_run <= c.renewed,
+       s.standing > 0 AND s.visited_run <= c.renewed AND s.reached_run <= c.renewed,
        EXISTS (SELECT 1 FROM pin WHERE no = r.no)
   FROM candidate c JOIN state s USING (no) JOIN record r USING (no) JOIN source o ON o.no = r.source
  WHERE c.withheld = 1 AND {_WANTED} ORDER BY o.name, r.no
 """
+_HOP = "SELECT r.redirect_no, s.standing = 2 FROM record r JOIN state s USING (no) WHERE r.no = ?"
 _HELD = f"""{_PAGE}
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
  WHERE s.standing > 0 AND {_WANTED} ORDER BY o.name, r.no
@@ -150,7 +152,7 @@ def withheld(
     """
     found = []
     for row in _rows(connection, _WITHHELD, sources):
-        *page, rule, detail, proposed, probe, valid, pinned = row
+        *page, rule, detail, proposed, valid, pinned = row
         if run is not None and proposed > run:
             continue
         why_not = None
@@ -158,11 +160,29 @@ def withheld(
             why_not = "it was reached or answered since"
         elif pinned and rule not in _PINNABLE:
             why_not = "it is pinned"
-        elif rule == Rule.ORPHAN and not lets_go(probe):
-            why_not = f"the look at it failed ({probe})" if probe else "nobody looked at it"
+        elif not _stands_in(connection, row[0], Rule(rule), json.loads(detail)):
+            why_not = "the page in its place is not indexed any more"
         told = {"run": proposed, "removable": why_not is None, "why_not": why_not}
         found.append(_target(page, Rule(rule), detail, **told))
     return found
+
+
+def _stands_in(
+    connection: apsw.Connection, number: int, rule: Rule, detail: dict[str, Any]
+) -> bool:
+    """Whether the page that is found instead of a redirect or an alias is still held."""
+    row: Any
+    if rule is Rule.CANONICAL:
+        row = connection.execute(_HOP, (detail["canonicalNo"],)).fetchone()
+        return row is not None and bool(row[1])
+    if rule is not Rule.REDIRECT:
+        return True
+    for _ in range(MAX_REDIRECTS + 1):
+        row = connection.execute(_HOP, (number,)).fetchone()
+        if row[0] is None:
+            return bool(row[1])
+        number = row[0]
+    return False
 
 
 def forgettable(connection: apsw.Connection, source: str) -> list[Target]:

@@ -33,7 +33,8 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
 """
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
-       r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts
+       r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
+       r.removed, r.withheld, r.notes
   FROM run r JOIN source o ON o.no = r.source
  WHERE :sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources))
  ORDER BY r.no DESC
@@ -55,8 +56,8 @@ RECORD_KEYS = (
 )  # fmt: skip
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
-    "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved",
-    *(word.word for word in Word),
+    "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
+    "notes", *(word.word for word in Word),
 )  # fmt: skip
 
 
@@ -150,6 +151,9 @@ def runs(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> Iterato
             "notModified": row[9],
             "bytesDownloaded": row[10],
             "bytesSaved": row[11],
+            "removed": row[13],
+            "withheld": row[14],
+            "notes": json.loads(row[15]),
             **{word.word: counts.get(word.word, 0) for word in Word},
         }
 

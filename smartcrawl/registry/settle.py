@@ -14,6 +14,7 @@ from smartcrawl.registry.candidates import (
     Ending,
     Proposal,
     absences,
+    forget_absent,
     guard,
     propose,
     propose_direct,
@@ -87,6 +88,8 @@ def settle(connection: apsw.Connection, ending: Ending, *, complete: bool) -> No
     notes: list[str] = []
     moved, hops = _moves(connection, ending, notes)
     settle_run(connection, ending.run, ending.source)
+    if not complete:
+        forget_absent(connection, ending)
     propose_direct(connection, ending)
     propose(connection, ending, moved)
     propose(connection, ending, _canonicals(connection, ending, hops, notes))

@@ -81,6 +81,10 @@ SELECT r.url FROM seed d JOIN record r USING (no) JOIN source o ON o.no = r.sour
  ORDER BY r.no
 """
 _KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
+_SETTLED = "SELECT max(no) FROM run WHERE source = ? AND state IN (3, 4)"
+_FINGERPRINT = "SELECT no FROM fingerprint WHERE hash = ?"
+_NUMBER = "SELECT no FROM record WHERE source = ? AND id = ?"
+_STORED = "SELECT scope, targets, raw FROM links WHERE no = ?"
 
 
 class Entry(NamedTuple):
@@ -145,6 +149,30 @@ def entries(connection: apsw.Connection, source: int, number: int | None = None)
         yield Entry(*row)
 
 
+def last_settled(connection: apsw.Connection, source: int) -> int | None:
+    """Return the last run of a source that gave every record its word."""
+    number: Any = connection.execute(_SETTLED, (source,)).get
+    return None if number is None else int(number)
+
+
+def fingerprint_no(connection: apsw.Connection, value: bytes) -> int:
+    """Return the integer that stands for a fingerprint, -1 when no run ever used it."""
+    number: Any = connection.execute(_FINGERPRINT, (value,)).get
+    return -1 if number is None else int(number)
+
+
+def number_of(connection: apsw.Connection, source: int, key: bytes) -> int | None:
+    """Return the number of an id (32 bytes) in a source."""
+    number: Any = connection.execute(_NUMBER, (source, key)).get
+    return None if number is None else int(number)
+
+
+def stored_links(connection: apsw.Connection, number: int) -> tuple[int, bytes, bytes] | None:
+    """Return (scope, packed targets, packed raw links) of a record."""
+    row: Any = connection.execute(_STORED, (number,)).fetchone()
+    return None if row is None else (row[0], row[1], row[2])
+
+
 def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: bool) -> Facts:
     """Return what a record's removal depends on (rules.forecast)."""
     word = None if entry.word is None else Word(entry.word)
@@ -181,14 +209,14 @@ def record_of(connection: apsw.Connection, number: int, age: int) -> dict[str, A
 def history(connection: apsw.Connection, number: int) -> list[dict[str, Any]]:
     """Return what happened to a record, oldest first."""
     first: Any = connection.execute(_RECORD, (number,)).fetchone()
-    told: list[dict[str, Any]] = [_happened("discovered", first[25], first[19])]
+    events: list[dict[str, Any]] = [_happened("discovered", first[25], first[19])]
     removed: dict[tuple[int, int, str], dict[str, Any]] = {}
     row: Any
     for row in connection.execute(_EVIDENCE, (number,)):
         rule = Rule(row[2]).word
         more = {
             "rule": rule,
-            "found": json.loads(row[3]),
+            "found": told(json.loads(row[3])),
             "restorable": bool(row[5]) and row[4] is None,
             "undoneAt": iso(row[4]),
         }
@@ -199,7 +227,7 @@ def history(connection: apsw.Connection, number: int) -> list[dict[str, Any]]:
         what = "removed" if evidence else "changed"
         if detail is not None and str(detail).startswith("restored"):
             what = "restored"
-        told.append(
+        events.append(
             _happened(what, run, at)
             | {
                 "status": Status(status).word,
@@ -210,7 +238,12 @@ def history(connection: apsw.Connection, number: int) -> list[dict[str, Any]]:
             }
             | (evidence or {})
         )
-    return told
+    return events
+
+
+def told(found: dict[str, Any]) -> dict[str, Any]:
+    """Return what was found of a page that may go, its times as ISO 8601."""
+    return {key: iso(value) if key == "since" else value for key, value in found.items()}
 
 
 def _happened(what: str, run: int, at: int) -> dict[str, Any]:

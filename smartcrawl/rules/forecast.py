@@ -83,6 +83,9 @@ _RESTS: Final = {
     Finding.CANONICAL: (Rule.CANONICAL, "find its canonical page indexed"),
 }
 
+#: What clears the counts, for the page answered.
+_ANSWERS: Final = (Finding.FINE, Finding.MOVED, Finding.NOT_ACCEPTABLE, Finding.CANONICAL)
+
 
 def finding(
     status: Status,
@@ -140,8 +143,7 @@ def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tupl
 
 def _gone(facts: Facts, policy: Policy) -> Way:
     current = facts.finding is Finding.GONE
-    answers = facts.finding in (Finding.FINE, Finding.MOVED, Finding.NOT_ACCEPTABLE)
-    answers = answers or facts.finding is Finding.CANONICAL
+    answers = facts.finding in _ANSWERS
     count = 0 if answers else facts.gone_count
     since = None if answers else facts.gone_since
     return Way(
@@ -160,7 +162,6 @@ def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> Way:
     current = excluded or facts.finding is Finding.ABSENT
     at_once = at_once and excluded
     runs = 1 if at_once else max(1, missing_runs(facts.gone_count, policy) - facts.age)
-    since = facts.absent_since if current and facts.age else None
     age = 0 if at_once else policy.orphan_min_age
     return Way(
         Rule.EXCLUDED if excluded else Rule.ORPHAN,
@@ -168,7 +169,7 @@ def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> Way:
         "leave it out" if excluded else "do not reach it",
         complete=not at_once,
         current=current,
-        earliest=_earliest(since, age),
+        earliest=_earliest(facts.absent_since, age),
         min_age=age,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from scrapy import Request, Spider
 from twisted.python.failure import Failure
 
-from smartcrawl.exceptions import RobotsDisallowedError
+from smartcrawl.exceptions import HostBlockedError, RobotsDisallowedError
 from smartcrawl.faults import told
 from smartcrawl.items import Attempt, Visit
 from smartcrawl.rules.model import Outcome
@@ -32,7 +32,7 @@ class VisitSpider(Spider):
         attempt: Attempt = request.meta["attempt"]
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
         visit = attempt.visit(request.url)
-        if isinstance(error, RobotsDisallowedError):
+        if isinstance(error, RobotsDisallowedError | HostBlockedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:
             fault, message = told(error, request.url)

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import apsw
@@ -10,26 +11,45 @@ from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Address, Batch, Chunk, Document, HostTally, Link, Page, Section, Visit
 from smartcrawl.registry import runs
+from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.database import connect, migrate, transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
-from smartcrawl.rules.model import Outcome
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
+from smartcrawl.rules.schedule import Schedule
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
 LATER = NOW + 3_600
 LONG = "Every word of this sentence is here to make the text long enough. " * 4  #: 200 and more
-_WITH_BODY = (Outcome.CHANGED, Outcome.SAME, Outcome.NOT_ACCEPTABLE)
+_WITH_BODY = (Outcome.CHANGED, Outcome.SAME, Outcome.NOT_ACCEPTABLE, Outcome.ALIAS)
 
 
 def document(text: str, title: str = "", **fields: object) -> Document:
     """A document of one section."""
     sections = (Section(0, "", text),) if text else ()
     return Document(title=title, language="en", charset="utf-8", sections=sections, **fields)
+
+
+def closing(**choices: object) -> Closing:
+    """The end of a run with the default choices; those of Policy are given by name, too."""
+    policy = {f.name: choices.pop(f.name) for f in fields(Policy) if f.name in choices}
+    told = {
+        "policy": Policy(**policy),
+        "max_ratio": 0.1,
+        "min_count": 10,
+        "remove_excluded": False,
+        "undo_ttl": 2_592_000,
+        "in_scope": lambda url, depth: True,
+    }
+    return Closing(**(told | choices))
 
 
 class Desk:
@@ -43,21 +63,58 @@ class Desk:
         migrate(self.connection, path or Path(":memory:"))
         self.source = source
         self.run: OpenRun | None = None
+        self.closing = closing()  #: replace it to play another source or other choices
+        self.removed: list[Removed] = []  #: by the last sweep
 
     def close(self) -> None:
         self.connection.close()
 
     def open(self, *, resume: bool = False, forced: bool = False, now: int = NOW) -> OpenRun:
+        last = runs.last_state(self.connection, self.source)
+        if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
+            self.end(Ending(last[0], last[1], now, self.closing))
         self.run = runs.open_run(
             self.connection, source=self.source, kind="site", now=now, resume=resume, forced=forced
         )
         return self.run
 
-    def seal(self, *reasons: str, now: int = NOW) -> RunResult:
+    def ending(self, now: int = NOW) -> Ending:
+        return Ending(self._run.no, self._run.source, now, self.closing)
+
+    def verify(
+        self, answers: Mapping[str, int | None] | None = None, *, now: int = NOW, status: int = 200
+    ) -> list[str]:
+        """Propose what this run did not reach and look at it; return what was looked at.
+
+        `answers` are the statuses by URL, None where robots.txt forbids the look; `status` is
+        that of all others.
+        """
+        runs.begin_verify(self.connection, self.ending(now))
+        numbers = self.reader.to_verify(self._run.no)
+        pages = self.reader.pages(numbers, self._run.last_complete) if numbers else []
+        probes = []
+        for page in pages:
+            page.verify = True
+            told = (answers or {}).get(page.url, status)
+            outcome = Outcome.CHANGED if told is not None else Outcome.EXCLUDED
+            probes.append(Visit(page, outcome, http_status=told, url=page.url))
+        self.write(probes=probes, now=now)
+        return [page.url for page in pages]
+
+    def seal(self, *reasons: str, now: int = NOW, look: bool = True) -> RunResult:
+        """Verify (unless `look` is false or there are reasons), seal, settle, sweep, report."""
         run = self._run
-        if runs.seal(self.connection, run.no, reasons, now):
-            runs.settle(self.connection, run.no, run.source)
+        if look and not reasons:
+            self.verify(now=now)
+        runs.seal(self.connection, run.no, reasons, now)
+        self.end(self.ending(now))
         return runs.result(self.connection, run.no)
+
+    def end(self, ending: Ending) -> None:
+        self.removed.clear()
+        runs.settle_sealed(self.connection, ending)
+        index = EmbeddedIndex(self.connection)
+        runs.sweep(self.connection, index, ending, self.removed.extend)
 
     @property
     def _run(self) -> OpenRun:
@@ -135,7 +192,8 @@ class Desk:
         for name, value in fields.items():
             assert hasattr(visit, name)
             setattr(visit, name, value)
-        visit.verdict = decide(page.standing, outcome, force=self._run.forced)
+        alias = page.canonical_no is not None
+        visit.verdict = decide(page.standing, outcome, force=self._run.forced, alias=alias)
         return visit
 
     def commit(self, *, number: int | None = None) -> Commit:
@@ -149,6 +207,7 @@ class Desk:
             since=run.last_complete,
             forced=run.forced,
             configuration=1,
+            judgement=Judgement(self.closing.policy, Schedule()),
         )
 
     def write(
@@ -156,6 +215,7 @@ class Desk:
         *visits: Visit,
         addresses: Iterable[Address] = (),
         touched: Iterable[int] = (),
+        probes: Iterable[Visit] = (),
         reached: Mapping[int, int] | None = None,
         hosts: Mapping[str, HostTally] | None = None,
         now: int = NOW,
@@ -166,6 +226,7 @@ class Desk:
             addresses=list(addresses),
             touched=array("q", touched),
             visits=list(visits),
+            probes=list(probes),
             reached=dict(reached or {}),
             hosts=dict(hosts or {}),
         )

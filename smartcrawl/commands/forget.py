@@ -1,0 +1,113 @@
+"""``scrapy forget``: remove an address, or a whole source, because the operator says so."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import ClassVar
+
+import apsw
+from scrapy.exceptions import UsageError
+
+from smartcrawl.cli import ChangingCommand, count, one_word
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.registry.purge import forgettable, known, undeclare, unpin
+from smartcrawl.registry.story import near_misses
+from smartcrawl.sources import load
+from smartcrawl.urls import digest, item_id, normalize, request_url
+
+
+class Command(ChangingCommand):
+    """Forget an address or a source."""
+
+    takes_words: ClassVar = True
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options] URL | --source S"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Remove an address or a source, and unpin it"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Remove what is held of URL, in every source that knows it or in --source S only, and"
+            " unpin it; without URL, remove every page of --source S. scrapy undo brings the"
+            " content back. An address that is still linked and in scope comes back with the next"
+            " run: leave it out with excluded_patterns."
+            " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--max",
+            type=count,
+            metavar="N",
+            help="with --source: remove it if it has at most N pages",
+        )
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Forget."""
+        if args:
+            if opts.max is not None:
+                raise UsageError("--max goes with --source, without a URL", print_help=False)
+            self._address(connection, sources, one_word(args, "URL", "scrapy forget URL"), opts)
+        elif opts.source is None:
+            raise UsageError(
+                "say what to forget: scrapy forget URL, or scrapy forget --source S",
+                print_help=False,
+            )
+        else:
+            self._source(connection, sources, opts)
+
+    def _address(
+        self, connection: apsw.Connection, sources: list[str], url: str, opts: Namespace
+    ) -> None:
+        key = digest(normalize(request_url(url) or url, self.options.trackers))
+        found = [page for page in known(connection, key) if not sources or page.source in sources]
+        if not found:
+            near = near_misses(connection, url, self.options.trackers)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ""
+            where = f" in {', '.join(sources)}" if sources else ""
+            raise RegistryError(
+                f"{url} is not known{where} (looked for {item_id('url', key)}){meant or ';'}"
+                " scrapy registry lists all known addresses"
+            )
+        with self.leased(page.source for page in found) as now:
+            targets = [page.forgotten() for page in found if page.held]
+            done = self.purge(connection, targets, now, most=None)
+            unpin(connection, [page.no for page in found])
+        for page in found:
+            if not page.held or page.pinned:
+                state = "nothing is held of it" if not page.held else "removed"
+                pin = "; it was pinned and is not any more" if page.pinned else ""
+                print(f"{page.url} ({page.source}): {state}{pin}", file=sys.stderr)
+        self.report(done, 0, opts)
+
+    def _source(self, connection: apsw.Connection, sources: list[str], opts: Namespace) -> None:
+        if len(sources) > 1:
+            raise RegistryError(f"{opts.source!r} means {', '.join(sources)}: name one of them")
+        name = sources[0]
+        with self.leased([name]) as now:
+            targets = forgettable(connection, name)
+            why = self.guarded(connection, targets, opts.max)
+            if why is None and opts.max is not None and opts.max < len(targets):
+                why = f"{name} has {len(targets)} pages, more than --max {opts.max}"
+            if why is not None:
+                self.withhold(why, "forget", "--source", name, "--max", len(targets))
+                return
+            done = self.purge(connection, targets, now, most=None)
+            undeclare(connection, name)
+        if name in load(self.options.sources_file):
+            print(
+                f"forget: {name} is declared in {self.options.sources_file}: unless its table is"
+                " removed there, the next crawl brings it back",
+                file=sys.stderr,
+            )
+        self.report(done, 0, opts)

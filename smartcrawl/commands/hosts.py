@@ -1,0 +1,89 @@
+"""``scrapy hosts``: the hosts that are known, and which of them are not to be asked."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, Namespace
+
+import apsw
+from scrapy.exceptions import UsageError
+
+from smartcrawl.cli import RegistryCommand, print_json, print_table
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.registry.hosts import HOST_KEYS, block, hosts, unblock
+from smartcrawl.urls import host_key
+
+
+class Command(RegistryCommand):
+    """List the hosts, and block or unblock one."""
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "List the hosts; block or unblock one"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "List the hosts that are known. Of a blocked host neither pages nor robots.txt are"
+            " asked: its pages count as excluded, and what is held of them stays searchable."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        switch = parser.add_mutually_exclusive_group()
+        switch.add_argument("--block", metavar="HOST", help="ask nothing of HOST any more")
+        switch.add_argument("--unblock", metavar="HOST", help="ask HOST again")
+        parser.add_argument("--reason", metavar="TEXT", help="with --block: why, for people")
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Print the hosts, or do what was ordered."""
+        if opts.reason is not None and opts.block is None:
+            raise UsageError("--reason says why a host is blocked: give --block HOST as well")
+        if opts.block is not None:
+            host = host_meant(opts.block)
+            block(self.options.registry, host, opts.reason)
+            print(
+                f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
+                " asked. Its pages count as excluded; what is held of them stays searchable until"
+                " the rules for excluded pages let it go. To ask it again:"
+                f" scrapy hosts --unblock {host}"
+            )
+        elif opts.unblock is not None:
+            host = host_meant(opts.unblock)
+            if unblock(self.options.registry, host):
+                print(f"{host} is not blocked any more: it is asked again from the next run on")
+            else:
+                print(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
+        else:
+            rows = list(hosts(connection, sources=sources))
+            if opts.format == "json":
+                print_json(rows)
+            else:
+                print_table(HOST_KEYS, rows)
+
+
+def host_meant(value: str) -> str:
+    """Return the host that was meant, under the name that the registry has for it."""
+    written = "write its name, with the port unless that is 80 or 443: example.com, 127.0.0.1:8000"
+    address = re.match(r"https?://", value, re.IGNORECASE)
+    plain = re.fullmatch(r"[^\s/?#@\\]+", value) is not None
+    try:
+        host = host_key(value if address else f"http://{value}/")
+    except ValueError:
+        raise RegistryError(f"{value!r} is no host: {written}") from None
+    if not plain:
+        meant = f"; did you mean {host}?" if address and host else ""
+        raise RegistryError(f"{value!r} is no host: {written}{meant}")
+    return host
+
+
+def _blocked(connection: apsw.Connection) -> str:
+    names = [row["host"] for row in hosts(connection) if row["blocked"]]
+    return f"Blocked: {', '.join(names)}" if names else "No host is blocked"

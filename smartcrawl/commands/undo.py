@@ -1,0 +1,132 @@
+"""``scrapy undo``: bring back what was removed under the number of a run."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import ClassVar
+
+import apsw
+from scrapy.exceptions import UsageError
+
+from smartcrawl.cli import FAILED, ChangingCommand, one_word, print_json
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.extract.chunks import chunks
+from smartcrawl.items import Chunk
+from smartcrawl.registry.pack import unpack_document
+from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
+from smartcrawl.registry.removal import Undone
+from smartcrawl.registry.reports import iso
+from smartcrawl.sinks.sqlite import EmbeddedIndex
+
+_SHOWN = 10  #: runs in a message
+
+
+class Command(ChangingCommand):
+    """Bring back what was removed."""
+
+    takes_words: ClassVar = True
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options] RUN"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Bring back what a run, or a command after it, removed"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Bring back everything that was removed under the number of RUN, as it was: by its"
+            " sweep, and by commands before the next run. The pages count as seen by the latest"
+            " run. --pin makes them seeds of their source, until scrapy forget."
+            " Exit status: 0 something was restored, 1 nothing could be, 4 a run is open."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--pin", action="store_true", help="keep them, whether or not a link leads there"
+        )
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Bring back."""
+        word = one_word(args, "run", "scrapy undo 7")
+        if not word.isdecimal():
+            raise UsageError(f"{word!r} is no number of a run; see scrapy runs", print_help=False)
+        run = int(word)
+        found = removals(connection, sources=sources)
+        known = next((entry for entry in found if entry.run == run), None)
+        if known is None:
+            raise RegistryError(_nothing(connection, run, sources, found))
+        with self.leased([known.source]) as now:
+            undone = undo(connection, EmbeddedIndex, run, now, pin=opts.pin, chunked=_chunked)
+        self._tell(known, undone, opts)
+
+    def _tell(self, known: Removals, undone: Undone, opts: Namespace) -> None:
+        if opts.format == "json":
+            print_json(
+                {
+                    "run": known.run,
+                    "source": known.source,
+                    "restored": list(undone.restored),
+                    "kept": list(undone.kept),
+                    "expired": list(undone.expired),
+                    "pinned": opts.pin,
+                }
+            )
+        else:
+            for word, urls in (
+                ("restored", undone.restored),
+                ("kept    ", undone.kept),
+                ("expired ", undone.expired),
+            ):
+                for url in urls:
+                    print(f"{word} {url}")
+            pages = "1 page" if len(undone.restored) == 1 else f"{len(undone.restored)} pages"
+            pinned = ", and pinned" if opts.pin and undone.restored else ""
+            print(f"{pages} of {known.source} restored{pinned}")
+        if not undone.restored:
+            print(f"undo: nothing was restored: {_why(known, undone)}", file=sys.stderr)
+            self.exitcode = FAILED
+
+
+def _chunked(packed: bytes) -> list[Chunk]:
+    return chunks(unpack_document(packed))
+
+
+def _why(known: Removals, undone: Undone) -> str:
+    reasons = []
+    if known.undone:
+        reasons.append(f"{known.undone} pages were restored before")
+    if undone.kept:
+        reasons.append(f"{len(undone.kept)} pages hold newer content by now")
+    if undone.expired:
+        reasons.append(
+            f"the content of {len(undone.expired)} pages is not kept any more (UNDO_TTL_SECONDS)"
+        )
+    return "; ".join(reasons)
+
+
+def _nothing(
+    connection: apsw.Connection, run: int, sources: list[str], found: list[Removals]
+) -> str:
+    exists = source_of_run(connection, run)
+    if exists is None:
+        what = f"there is no run {run}"
+    elif sources and exists[1] not in sources:
+        what = f"run {run} is of {exists[1]}"
+    else:
+        what = f"nothing was removed in run {run}"
+    if not found:
+        return f"{what}; nothing was removed so far, so there is nothing to bring back"
+    listed = "".join(
+        f"\n  {entry.run}  {entry.source}: {entry.restorable} of {entry.count} pages can be"
+        f" restored, removed {iso(entry.at)}"
+        for entry in found[:_SHOWN]
+    )
+    return f"{what}; runs that removed something:{listed}"

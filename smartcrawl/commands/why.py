@@ -1,0 +1,448 @@
+"""``scrapy why``: the whole story of one address."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any, ClassVar
+
+import apsw
+from rich.console import Console
+from rich.markup import escape
+from scrapy.settings import BaseSettings
+
+from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
+from smartcrawl.options import Options
+from smartcrawl.registry import story
+from smartcrawl.registry.candidates import OUT_OF_SCOPE
+from smartcrawl.registry.purge import Known, known
+from smartcrawl.registry.reports import iso
+from smartcrawl.registry.runs import last_state
+from smartcrawl.registry.story import Entry, Past
+from smartcrawl.rules.absence import lets_go
+from smartcrawl.rules.forecast import outcome_of_record, unconditional, ways
+from smartcrawl.rules.http import conditional_headers
+from smartcrawl.rules.model import Action, Rule, RunState, Standing, Status, Word
+from smartcrawl.rules.reindex import decide
+from smartcrawl.sources import Source, load
+from smartcrawl.urls import digest, item_id, normalize, request_url
+
+#: Keys of the answer, and of each of its records.
+KEYS = ("url", "id", "records", "inScopeOf", "nearMisses")
+STORY_KEYS = (
+    "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
+    "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
+)  # fmt: skip
+
+_DONE = {
+    Action.INDEX: "its content was indexed",
+    Action.LIST: "its links were kept, and no content",
+    Action.TOUCH: "nothing changed, so nothing was written",
+    Action.NOTE: "the answer was noted; there was nothing to protect",
+    Action.HOLD: "the answer was noted; what is held stays, and stays searchable",
+}
+
+
+class Command(RegistryCommand):
+    """Tell the story of one address."""
+
+    takes_words: ClassVar = True
+    formats: ClassVar = ("text", "json")
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options] URL"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Tell all that is known of one address, and what would remove it"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Tell the story of one address, in every source that knows it: its record, the rule"
+            " that decided last, its validators, its history, links in and out, clones, what"
+            " would remove it and when, and its next visit. Of an unknown address: in which"
+            " sources it would be. Exit status: 0 done, 1 not carried out."
+        )
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Print the story."""
+        url = one_word(args, "URL", "scrapy why https://docs.example.com/page")
+        options, settings = self.options, self.settings
+        assert settings is not None
+        key = digest(normalize(request_url(url) or url, options.trackers))
+        declared = load(options.sources_file)
+        teller = _Teller(self, connection, options, declared, settings)
+        pages = [page for page in known(connection, key) if not sources or page.source in sources]
+        told = {
+            "url": request_url(url) or url,
+            "id": item_id("url", key),
+            "records": [teller.story(page, key) for page in pages],
+            "inScopeOf": [] if pages else teller.in_scope(url),
+            "nearMisses": [] if pages else story.near_misses(connection, url, options.trackers),
+        }
+        if opts.format == "json":
+            print_json(told)
+        else:
+            _print(told)
+
+
+class _Teller:
+    """Puts one record's story together."""
+
+    def __init__(
+        self,
+        command: Command,
+        connection: apsw.Connection,
+        options: Options,
+        declared: dict[str, Source],
+        settings: BaseSettings,
+    ) -> None:
+        self._command = command
+        self._connection = connection
+        self._options = options
+        self._declared = declared
+        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
+        self._robots = story.KeptRobots(connection, agent)
+        self._obeys = settings.getbool("ROBOTSTXT_OBEY")
+        self._configuration = story.fingerprint_no(connection, options.configuration)
+
+    def in_scope(self, url: str) -> list[str]:
+        """Return the sources that an address belongs to today."""
+        names = sorted({*sources_named_all(self._connection), *self._declared})
+        found = ((n, story.source_today(self._connection, self._declared, n)) for n in names)
+        return [name for name, source in found if source and source.scope.allows(url)]
+
+    def story(self, page: Known, key: bytes) -> dict[str, Any]:
+        """Return everything that is known of one record, under STORY_KEYS."""
+        connection, trackers = self._connection, self._options.trackers
+        entry = next(story.entries(connection, page.source_no, page.no))
+        past = story.past(connection, page.source_no)
+        source = story.source_today(connection, self._declared, page.source)
+        scope = source.scope if source else None
+        age = past.absence(entry.seen_run)[0] if entry.standing else 0
+        record = story.record_of(connection, page.no, age)
+        count_in, shown_in = story.links_in(connection, page.source_no, page.no, key, trackers)
+        out, shown_out = story.links_out(connection, page.source_no, page.no, scope, trackers)
+        history = story.history(connection, page.no)
+        pinned = story.pinned_at(connection, page.no)
+        values = (
+            record,
+            Standing(entry.standing).name.lower(),
+            self._decision(page, entry, history, record["lastChecked"]),
+            self._request(entry, record),
+            history,
+            {"count": count_in, "shown": shown_in},
+            {"count": out, "shown": shown_out},
+            {"original": record["duplicateOf"], "others": story.clones(connection, page.no)},
+            self._canonical(page, entry, record),
+            story.redirect_chain(connection, page.no),
+            iso(pinned),
+            self._proposal(page),
+            self._robots_told(entry.url),
+            _scope_told(source, entry.url),
+            self._removal(page, entry, past),
+            self._next_visit(page, entry, past, source),
+        )
+        return dict(zip(STORY_KEYS, values, strict=True))
+
+    def _decision(
+        self, page: Known, entry: Entry, history: list[dict[str, Any]], visited: str | None
+    ) -> dict[str, Any]:
+        """Say which rule decided about it last, and in which run."""
+        word = None if entry.word is None else Word(entry.word)
+        marks = [event for event in history if event["event"] in ("removed", "restored")]
+        if marks and marks[-1]["run"] >= entry.visited_run:
+            last = marks[-1]
+            why = last["rule"] if last["event"] == "removed" else last["detail"]
+            return _decided(f"{last['event']}: {why}", last["run"], last["at"])
+        if word is None:
+            return _decided("it was not visited yet", None, None)
+        if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
+            run = story.last_settled(self._connection, page.source_no)
+            return _decided(_UNASKED.get(word, word.word), run, None)
+        run = entry.visited_run
+        outcome = outcome_of_record(Status(entry.status), word, entry.http_status)
+        last = history[-1]
+        if word is Word.EXCLUDED and last["run"] > run and last.get("detail") == OUT_OF_SCOPE:
+            return _decided(_UNASKED[word], last["run"], last["at"])
+        if outcome is None:
+            return _decided(f"{word.word}; its history says why", run, visited)
+        before = {Word.NEW: Standing.BARE, Word.MODIFIED: Standing.HELD}
+        standing = before.get(word, Standing(entry.standing))
+        action = decide(standing, outcome).action
+        text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
+        text = f"{text}; {_DONE[action]}"
+        return _decided(text, run, visited, outcome=outcome.value, action=action.value)
+
+    def _request(self, entry: Entry, record: dict[str, Any]) -> dict[str, Any]:
+        same = entry.configuration == self._configuration
+        why = unconditional(
+            standing=Standing(entry.standing),
+            validators=bool(entry.validators),
+            same_configuration=same,
+        )
+        etag, modified = record["httpEtag"], record["httpLastModified"]
+        headers = conditional_headers(etag, modified, trusted=why is None)
+        return {"url": entry.url, "conditional": why is None, "why": why, "headers": dict(headers)}
+
+    def _canonical(
+        self, page: Known, entry: Entry, record: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        if record["canonicalUrl"] is None and entry.canonical_no is None:
+            return None
+        target = self._entry(page, entry.canonical_no)
+        return {
+            "url": record["canonicalUrl"] or (target and target.url),
+            "status": None if target is None else Status(target.status).word,
+        }
+
+    def _entry(self, page: Known, number: int | None) -> Entry | None:
+        if number is None:
+            return None
+        return next(story.entries(self._connection, page.source_no, number), None)
+
+    def _proposal(self, page: Known) -> dict[str, Any] | None:
+        found = story.proposal(self._connection, page.no)
+        if found is None:
+            return None
+        failed = found.rule is Rule.ORPHAN and not lets_go(found.probe)
+        release = self._command.again("orphans", "--approve", found.run, "--max", 1)
+        return {
+            "rule": found.rule.word,
+            "run": found.run,
+            "renewedRun": found.renewed,
+            "found": story.told(found.detail),
+            "probe": found.probe,
+            "heldByFailedLook": failed,
+            "withheld": found.withheld,
+            "release": release if found.withheld else None,
+        }
+
+    def _robots_told(self, url: str) -> dict[str, Any] | None:
+        answer = self._robots.answer(url)
+        if answer is None:
+            return None
+        allowed, status, fetched_at = answer
+        told = {"allowed": allowed, "status": status, "fetchedAt": iso(fetched_at)}
+        return told | {"obeyed": self._obeys}
+
+    def _removal(self, page: Known, entry: Entry, past: Past) -> list[dict[str, Any]]:
+        options = self._options
+        reached = max(entry.reached_run, entry.seen_run) >= past.last
+        canonical = self._entry(page, entry.canonical_no)
+        aside = canonical is not None and canonical.sound
+        facts = story.facts_of(entry, past, options.policy, reached=reached, aside=aside)
+        remove = options.out_of_scope_policy == "remove"
+        return [
+            {
+                "rule": way.rule.word,
+                "runs": way.runs,
+                "completeRunsOnly": way.complete,
+                "underWay": way.current,
+                "notBefore": iso(way.earliest),
+                "minAgeSeconds": way.min_age,
+                "text": str(way),
+            }
+            for way in ways(facts, options.policy, remove_excluded=remove)
+        ]
+
+    def _next_visit(
+        self, page: Known, entry: Entry, past: Past, source: Source | None
+    ) -> dict[str, Any]:
+        last = last_state(self._connection, page.source)
+        running = last is not None and last[2] in (RunState.OPEN, RunState.VERIFYING)
+        last_run = last[0] if last else 0
+        if source is None:
+            text = "none: its source is not in sources.toml any more"
+        elif not source.scope.allows(entry.url):
+            text = "none: it is out of scope"
+        elif entry.pinned:
+            text = "in every run: it is pinned"
+        elif running and entry.visited_run < entry.reached_run == last_run:
+            text = "in the run that is open"
+        elif max(entry.reached_run, entry.seen_run) < past.last or entry.word == Word.ORPHANED:
+            text = "none, unless a link leads there again"
+        else:
+            text = "in the next run that reaches it"
+        return {"dueAt": iso(entry.next_visit), "text": text}
+
+
+def _decided(
+    text: str,
+    run: int | None,
+    at: str | None,
+    *,
+    outcome: str | None = None,
+    action: str | None = None,
+) -> dict[str, Any]:
+    return {"run": run, "at": at, "outcome": outcome, "action": action, "text": text}
+
+
+_UNASKED = {
+    Word.ORPHANED: "no seed and no link led to it; what is held stays for now",
+    Word.SKIPPED: "it was reached, and not visited before the run ended",
+    Word.EXCLUDED: "it is out of scope, so it was not asked",
+}
+_HELD = {
+    Standing.BARE: "nothing is held",
+    Standing.LINKS: "only links are held",
+    Standing.HELD: "content is held",
+}
+
+
+def _scope_told(source: Source | None, url: str) -> dict[str, Any]:
+    if source is None:
+        return {"allowed": None, "why": "the source is not in sources.toml any more"}
+    refusal = source.scope.refusal(url)
+    return {"allowed": refusal is None, "why": refusal}
+
+
+# For people
+
+
+def _print(told: dict[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    if not told["records"]:
+        console.print(f"[bold]{escape(told['url'])}[/] is not known (looked for {told['id']}).")
+        where = ", ".join(told["inScopeOf"])
+        if where:
+            console.print(
+                f"It is in the scope of: {escape(where)}; a run asks it when a link leads there."
+            )
+        else:
+            console.print("It is in the scope of no source.")
+        for url in told["nearMisses"]:
+            console.print(f"Known is: {escape(url)}")
+    for place, one in enumerate(told["records"]):
+        if place:
+            console.print()
+        _print_story(console, one)
+
+
+def _print_story(console: Console, one: dict[str, Any]) -> None:
+    record = one["record"]
+    console.print(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
+    found = f", answered {record['httpStatusCode']}" if record["httpStatusCode"] else ""
+    state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{found}"
+    _line(console, "state", f"{state}; {one['standing']}")
+    _line(console, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))
+    _line(console, "message", record["errorMessage"])
+    _line(console, "counts", _counts(record))
+    _line(console, "request", _request_text(one["request"]))
+    _line(console, "robots", _robots_text(one["robots"]))
+    if one["scope"]["allowed"] is not True:
+        _line(console, "scope", one["scope"]["why"])
+    if one["canonical"]:
+        known_as = one["canonical"]["status"] or "not known"
+        _line(console, "canonical", f"{one['canonical']['url']} ({known_as})")
+    if one["redirects"]:
+        _line(console, "redirects", " -> ".join(one["redirects"]))
+    _line(console, "clone of", one["clones"]["original"])
+    others = one["clones"]["others"]
+    _line(console, "clones", ", ".join(others[: story.SHOWN]) if others else None)
+    _line(console, "pinned", one["pinnedAt"])
+    _line(console, "proposed", _proposal_text(one["proposal"]))
+    for place, way in enumerate(one["removal"]):
+        _line(console, "" if place else "removal", _way_text(way))
+    if not one["removal"]:
+        _line(console, "removal", "nothing: there is nothing held to remove")
+    due = one["nextVisit"]["dueAt"]
+    _line(console, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
+    _line(console, "found on", record["discoveredFrom"])
+    _links(console, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])
+    shown = [f"{link['url']}{_link_text(link)}" for link in one["linksOut"]["shown"]]
+    _links(console, "links out", one["linksOut"]["count"], shown)
+    for place, event in enumerate(one["history"]):
+        _line(console, "" if place else "history", _event_text(event))
+
+
+def _line(console: Console, name: str, text: str | None) -> None:
+    if text:
+        console.print(f"  [bold]{name:<11}[/]{escape(text)}")
+
+
+def _links(console: Console, name: str, count: int, shown: list[str]) -> None:
+    _line(console, name, str(count) if count <= len(shown) else f"{count}, the first of them:")
+    for text in shown:
+        _line(console, "", f"  {text}")
+
+
+def _in_run(text: str, run: int | None) -> str:
+    return f"{text} (run {run})" if run else text
+
+
+def _counts(record: dict[str, Any]) -> str | None:
+    parts = [
+        f"{name} {record[key]}"
+        for name, key in (
+            ("lost", "lostCount"),
+            ("gone", "goneCount"),
+            ("complete runs absent", "orphanAge"),
+        )
+        if record[key]
+    ]
+    return ", ".join(parts)
+
+
+def _request_text(request: dict[str, Any]) -> str:
+    if not request["conditional"]:
+        return f"without validators: {request['why']}"
+    return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())
+
+
+def _robots_text(robots: dict[str, Any] | None) -> str | None:
+    if robots is None:
+        return None
+    text = "allowed" if robots["allowed"] else "disallowed"
+    text += f" by the copy of {robots['fetchedAt']}"
+    return text if robots["obeyed"] else f"{text}, and not obeyed (ROBOTSTXT_OBEY)"
+
+
+def _proposal_text(proposal: dict[str, Any] | None) -> str | None:
+    if proposal is None:
+        return None
+    text = f"for removal in run {proposal['run']}: {proposal['rule']}"
+    if proposal["heldByFailedLook"]:
+        return f"{text}; held, because the look at it failed ({proposal['probe']})"
+    if proposal["withheld"]:
+        return f"{text}; withheld by the guard; release it with: {proposal['release']} or more"
+    return text
+
+
+def _way_text(way: dict[str, Any]) -> str:
+    text = f"{way['text']} ({way['rule']})"
+    text = text if way["underWay"] else f"would take: {text}"
+    if way["notBefore"]:
+        text += f", not before {way['notBefore']}"
+    elif way["minAgeSeconds"]:
+        text += f", not before {way['minAgeSeconds']} s after the first"
+    return text
+
+
+def _link_text(link: dict[str, Any]) -> str:
+    if link["inScope"] is False:
+        return " (out of scope)"
+    nofollow = ", nofollow" if link["nofollow"] else ""
+    return f" ({link['status'] or 'not known'}{nofollow})"
+
+
+def _event_text(event: dict[str, Any]) -> str:
+    text = f"{event['at']}  run {event['run']}: {event['event']}"
+    if event["event"] == "removed":
+        text += f", {event['rule']}: {_found(event['found'])}"
+        if event["restorable"]:
+            text += f"; scrapy undo {event['run']} brings it back"
+        elif event["undoneAt"]:
+            text += f"; undone {event['undoneAt']}"
+        return text
+    if "status" in event:
+        text += f", {event['status']}, {event['lastOutcome']}"
+        text += f" {event['httpStatusCode']}" if event["httpStatusCode"] else ""
+    return text
+
+
+def _found(found: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in found.items() if value is not None)
