@@ -67,11 +67,14 @@ class RegistryCommand(ScrapyCommand):
                     " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR="
                 )
             connection = self.opened(options)
-            sources = sources_named(connection, opts.source)
-            if sources is None:
-                known = ", ".join(sources_named_all(connection)) or "none"
-                raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
-            self.work(connection, sources, args, opts)
+            try:
+                sources = sources_named(connection, opts.source)
+                if sources is None:
+                    known = ", ".join(sources_named_all(connection)) or "none"
+                    raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
+                self.work(connection, sources, args, opts)
+            finally:
+                connection.close(True)  # also what was not read to its end
         except RunHeldError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             self.exitcode = HELD

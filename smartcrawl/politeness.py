@@ -125,7 +125,6 @@ class HostGate:
         enough = count + 1 >= limits.host_failures_to_park
         if not enough or now - since < limits.host_failure_seconds:
             return None
-        del self._rows[host]
         self.held.setdefault(host, _Hold()).parked = now + limits.host_park_seconds
         return Turn.PARKED
 

@@ -162,7 +162,6 @@ class Rfc9309RobotParser(RobotParser):
                     those = start, len(group.agents)
                     group.delays[those] = max(seconds, group.delays.get(those, 0))
             elif kind is not None:
-                named = False
                 name = "Allow" if kind == _ALLOW else "Disallow"
                 group.rules.append(f"{name}: {_escaped(value)}")
         yield group

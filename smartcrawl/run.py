@@ -258,7 +258,7 @@ class Run:
             number is not None
             and number == visit.page.canonical_no
             and visit.page.standing is Standing.LINKS
-            and self._reader.is_indexed(number)
+            and self._reader.leads_to_indexed(number)
         )
 
     def replay(self, visit: Visit) -> None:

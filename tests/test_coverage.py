@@ -29,6 +29,21 @@ def test_the_page_is_up_to_date_and_every_marker_names_a_requirement():
     assert script.PAGE.read_text(encoding="utf-8") == script.page(), "run script/coverage"
 
 
+def test_every_number_that_needs_a_test_has_one():
+    missing = script.untested()
+
+    assert not missing, f"no test covers {', '.join(missing)}"
+
+
+def test_what_waits_for_an_issue_is_a_number_that_would_need_a_test():
+    known = script.requirements()
+
+    for number, issue in script.WAITING.items():
+        assert number.partition("-")[0] in script.MANDATORY
+        assert not script.FREE.intersection(known[number])
+        assert issue
+
+
 def test_requirements_have_distinct_numbers_and_known_marks():
     lines = (ROOT / "tests" / "requirements.tsv").read_text(encoding="utf-8").splitlines()
     known = script.requirements()
@@ -120,3 +135,24 @@ def test_a_marker_that_cannot_be_used_is_an_error(project, text, problem):
         script.page(project(text))
 
     assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize("mark", ["", "see", "accept", "gap", "gap,see"])
+def test_a_number_without_a_test_is_named(project, mark):
+    root = project(MODULE)
+    numbers = [f"{group}-99\t{mark}\n" for group in script.MANDATORY]
+    with (root / "tests/requirements.tsv").open("a") as file:
+        file.writelines([*numbers, f"E-99\t{mark}\n"])
+
+    assert script.untested(root) == ["R1-99", "R4-99", "U-99", "RD-99"]
+
+
+@pytest.mark.parametrize(
+    "line", ["R1-99\tlater", "R4-99\toption,see", "U-99\tclaim", *script.WAITING]
+)
+def test_a_number_that_needs_no_test_is_not_named(project, line):
+    root = project(MODULE)
+    with (root / "tests/requirements.tsv").open("a") as file:
+        file.write(line if "\t" in line else f"{line}\t")
+
+    assert script.untested(root) == []

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
+from smartcrawl.exceptions import RegistryError
 from smartcrawl.frontier import RankedQueue
-from smartcrawl.items import Attempt, Page
+from smartcrawl.items import Attempt, Document, Page, Section, Visit
 from smartcrawl.options import Options
-from smartcrawl.rules.model import Outcome
+from smartcrawl.registry import runs
+from smartcrawl.registry.sqlite import open_registry
+from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Orders, Run
-from smartcrawl.sources import ad_hoc
+from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sources import Source, ad_hoc
 
 NOW = 1_700_000_000
 SEED, MOVED = "http://example.com/", "http://www.example.com/"
@@ -153,4 +157,146 @@ def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(option
     again.relax()
     assert again.relaxed
     assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
+    again.close()
+
+
+# What a visit of a known page is, and what its run removes
+
+
+ONE, TWO = "http://a.example/1", "http://a.example/2"
+SOURCE = Source(name="docs", seeds=(ONE, TWO))
+
+
+def answered(run: Run, url: str, outcome: Outcome, status: int, text: str = "") -> Visit:
+    """Let one of the seeds give this answer."""
+    page = asked(run)
+    while page.url != url:
+        page = asked(run)
+    visit = Attempt(page).visit(page.url)
+    visit.outcome, visit.http_status, visit.etag = outcome, status, '"1"'
+    visit.conditional = status == 304
+    if outcome is Outcome.CHANGED:
+        visit.document = Document(sections=(Section(0, "", text),))
+        visit.body_hash = visit.text_hash = visit.content_hash = text.encode()
+    if status == 404:
+        visit.error = "HTTP status 404"
+    visit.verdict = decide(page.standing, outcome)
+    run.ledger.record(visit)
+    return visit
+
+
+def standing(run: Run, url: str) -> tuple[object, ...]:
+    """Status, standing, word, lostCount and goneCount of a page."""
+    statement = """
+    SELECT s.status, s.standing, s.outcome, s.lost_count, s.gone_count
+      FROM state s JOIN record r USING (no) WHERE r.url = ?
+    """
+    return run.registry.connection.execute(statement, (url,)).fetchone()
+
+
+def flushed(run: Run) -> None:
+    run.ledger.submit(NOW)
+    run.ledger.drain()
+
+
+@pytest.fixture
+def held(options: Options) -> Options:
+    """Options of a registry in which both pages are held."""
+    run = Run.open(SOURCE, options, Orders(), NOW)
+    answered(run, ONE, Outcome.CHANGED, 200, "one")
+    answered(run, TWO, Outcome.CHANGED, 200, "two")
+    assert run.finish("finished", NOW).complete
+    return options
+
+
+def test_a_304_of_a_page_that_was_lost_ends_that_and_is_no_touch_in_bulk(held: Options):
+    """U-19: lost and gone counts, status and marks are cleared, and the event is told."""
+    run = Run.open(SOURCE, held, Orders(), NOW)
+    answered(run, ONE, Outcome.NOT_FOUND, 404)
+    answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+    assert len(run.ledger.batch.touched) == 1
+    flushed(run)
+    assert standing(run, ONE) == (Status.ERROR, Standing.HELD, Word.LOST, 1, 1)
+    run.finish("finished", NOW)
+    run = Run.open(SOURCE, held, Orders(), NOW + 9)
+
+    found = answered(run, ONE, Outcome.NOT_MODIFIED, 304)
+
+    assert found.action is Action.TOUCH
+    assert not run.ledger.batch.touched
+    flushed(run)
+    assert standing(run, ONE) == (Status.INDEXED, Standing.HELD, Word.UNCHANGED, 0, 0)
+    events = run.registry.connection.execute("SELECT run, status FROM event").fetchall()
+    assert events == [(2, Status.ERROR), (3, Status.INDEXED)]
+    run.close()
+
+
+def test_an_order_may_ask_for_removal_after_one_run_and_the_settings_keep_theirs(held: Options):
+    """`-a lost_threshold=1` is seed 001's hard delete by the end of the same run (design.md 8)."""
+    for orders, gone in ((Orders(), 0), (Orders(lost_threshold=1), 1)):
+        run = Run.open(SOURCE, held, orders, NOW)
+        answered(run, ONE, Outcome.NOT_FOUND, 404)
+        answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+
+        result = run.finish("finished", NOW)
+
+        assert (result.removed, result.withheld, result.notes) == (gone, 0, ())
+        assert result.counts == {"unchanged": 1, "gone" if gone else "lost": 1}
+    assert held.policy.lost_threshold == 3
+
+
+@pytest.mark.covers("R1-08")
+def test_who_watches_is_told_what_the_sweep_removes(held: Options):
+    run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
+    number = answered(run, ONE, Outcome.NOT_FOUND, 404).page.no
+    told: list[dict[str, object]] = []
+    run.watcher = told.append
+
+    run.finish("finished", NOW)
+
+    assert told == [
+        {
+            "url": ONE,
+            "pageId": number,
+            "depth": 0,
+            "status": 404,
+            "outcome": "gone",
+            "deleted": True,
+        }
+    ]
+
+
+@pytest.mark.parametrize("reason", ["shutdown", "commit_failed"])
+def test_a_run_that_did_not_end_by_itself_removes_nothing(held: Options, reason: str):
+    """design.md 8: not even what has direct evidence against it."""
+    run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
+    answered(run, ONE, Outcome.NOT_FOUND, 404)
+    flushed(run)
+    if reason == "commit_failed":
+        run.failure = RegistryError("no space left")
+
+    result = run.finish(reason, NOW)
+
+    assert (result.complete, result.removed) == (False, 0)
+    registry = open_registry(held.registry, EmbeddedIndex)
+    states = registry.connection.execute("SELECT state FROM run ORDER BY no").fetchall()
+    assert states == [(RunState.SWEPT,), (RunState.INTERRUPTED,)]
+    assert registry.connection.execute("SELECT count(*) FROM evidence").get == 0
+    assert registry.connection.execute("SELECT count(*) FROM candidate").get == 0
+    registry.close()
+
+
+def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
+    run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
+    answered(run, ONE, Outcome.NOT_FOUND, 404)
+    answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+    flushed(run)
+    runs.seal(run.registry.connection, run.opened.no, (), NOW)
+    run.close()
+
+    again = Run.open(SOURCE, held, Orders(lost_threshold=1, resume=True), NOW + 9)
+
+    assert (again.opened.no, again.opened.resumed) == (3, False)
+    assert runs.result(again.registry.connection, 2).counts == {"unchanged": 1, "gone": 1}
+    assert standing(again, ONE) == (Status.GONE, Standing.BARE, Word.GONE, 0, 0)
     again.close()

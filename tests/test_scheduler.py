@@ -1,13 +1,14 @@
 """Ordinary Requests go first; pages are born when their turn comes; a 304 may lower the delay."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Slot
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
@@ -17,7 +18,8 @@ from smartcrawl.extensions import DelayControl
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Attempt, Document, Link, Section, Visit
 from smartcrawl.options import Options
-from smartcrawl.rules.model import Outcome
+from smartcrawl.politeness import HostGate, gate_of
+from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Orders, Run
 from smartcrawl.scheduler import NumberScheduler, slot_of
@@ -165,6 +167,208 @@ def test_after_a_failure_no_page_is_asked(crawler: Crawler, run: Run):
     assert not scheduler.has_pending_requests()
 
 
+# Hosts that are held back
+
+
+class Clock:
+    """The scheduler's time, and the calls that it asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.calls: list[tuple[float, Callable[[], None], SimpleNamespace]] = []
+        monkeypatch.setattr("smartcrawl.scheduler.time", SimpleNamespace(monotonic=self.monotonic))
+        monkeypatch.setattr("smartcrawl.scheduler.call_later", self.call_later)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, function: Callable[[], None]) -> SimpleNamespace:
+        handle = SimpleNamespace(cancelled=False)
+        handle.cancel = lambda: setattr(handle, "cancelled", True)
+        self.calls.append((self.now + delay, function, handle))
+        return handle
+
+    @property
+    def planned(self) -> list[float]:
+        return [at for at, _, handle in self.calls if not handle.cancelled and at > self.now]
+
+    def ring(self) -> None:
+        """Go to the next call, and carry it out."""
+        at, function, handle = self.calls[-1]
+        assert not handle.cancelled
+        self.now = at
+        function()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.mark.covers("U-20")
+def test_a_paused_host_gives_no_page_and_holds_up_no_other(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+
+    assert served(scheduler) == ["http://b.example/"]
+    assert scheduler.has_pending_requests()
+    assert clock.planned == [1030.0], "the engine is woken in time"
+    clock.now += 29.9
+    assert served(scheduler) == []
+    clock.now += 0.2
+    assert served(scheduler) == ["http://a.example/", "http://a.example/2"]
+    assert not scheduler.has_pending_requests()
+
+
+@pytest.mark.covers("U-20", "M-32")
+def test_a_retry_for_a_paused_host_waits_and_those_for_others_do_not(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+    for url in ("http://a.example/again", "http://b.example/again", "http://a.example:81/last"):
+        scheduler.enqueue_request(Request(url, dont_filter=True))
+
+    assert served(scheduler) == ["http://b.example/again", "http://b.example/"]
+    assert scheduler.has_pending_requests()
+    clock.now += 30
+    assert served(scheduler)[:2] == ["http://a.example/again", "http://a.example:81/last"]
+    assert not scheduler.has_pending_requests()
+
+
+def test_a_held_request_alone_keeps_the_spider_open(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    served(scheduler)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+    scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
+
+    assert scheduler.next_request() is None
+    assert scheduler.has_pending_requests()
+    assert clock.planned == [1030.0]
+
+
+def test_the_engine_is_woken_with_what_may_be_asked_then(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+    crawler.engine.crawl = scheduler.enqueue_request
+    scheduler.enqueue_request(Request("http://a.example/mine"))
+    assert served(scheduler) == ["http://b.example/"]
+
+    clock.ring()
+
+    assert clock.now == 1030.0
+    assert served(scheduler) == [
+        "http://a.example/mine", "http://a.example/", "http://a.example/2"
+    ], "none is lost, although it passed the filter before"  # fmt: skip
+
+
+def test_it_is_woken_for_the_first_host_whose_time_comes(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    gate = gate_of(crawler)
+    gate.pause("a.example", 30, clock.now)
+    gate.pause("b.example", 50, clock.now)
+    assert served(scheduler) == []
+    assert clock.planned == [1030.0]
+    assert served(scheduler) == []
+    assert len(clock.calls) == 1, "one call is enough"
+    gate.pause("c.example", 10, clock.now)
+    assert served(scheduler) == []
+    assert clock.planned == [1010.0], "in place of the other"
+    crawler.engine.crawl = scheduler.enqueue_request
+    clock.ring()
+    assert clock.planned == [1030.0]
+
+    scheduler.close("finished")
+
+    assert clock.planned == []
+
+
+def test_nothing_is_planned_when_nothing_waits(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    served(scheduler)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+
+    assert scheduler.next_request() is None
+    assert not scheduler.has_pending_requests()
+    assert clock.calls == []
+
+
+def test_a_spider_that_fell_idle_stays_open_for_what_waits(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    """Verify may find pages of a host that is paused: RunLifecycle gets none of them then."""
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+
+    def stays_open() -> bool:
+        found = crawler.signals.send_catch_log(
+            signals.spider_idle, spider=crawler.spider, dont_log=DontCloseSpider
+        )
+        return any(isinstance(getattr(x, "value", None), DontCloseSpider) for _, x in found)
+
+    assert stays_open()
+    clock.now += 30
+    served(scheduler)
+    assert not stays_open()
+
+
+def parked(gate: HostGate, host: str, now: float) -> None:
+    for n in range(20):
+        gate.failed(host, Fault.REFUSED, now - 60 - 40 + 2 * n)
+
+
+def test_a_parked_host_gets_one_probe_at_a_time(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    gate = gate_of(crawler)
+    parked(gate, "a.example", clock.now)
+    clock.now -= 10
+    assert served(scheduler) == ["http://b.example/"]
+    clock.now += 10
+    scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
+    scheduler.enqueue_request(Request("http://a.example/later", dont_filter=True))
+    active = crawler.engine.downloader.active
+
+    probe = scheduler.next_request()
+    assert probe.url == "http://a.example/again"
+    active.add(probe)  # on its way, before the downloader gave it a slot
+    assert scheduler.next_request() is None
+    assert scheduler.has_pending_requests()
+    active.clear()
+    gate.answered("a.example", clock.now)
+    assert len(served(scheduler)) == 3
+
+
+def test_pages_of_a_host_that_is_down_are_given_out_to_end(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    scheduler = opened(crawler, run)
+    gate = gate_of(crawler)
+    parked(gate, "a.example", clock.now)
+    for n in range(3):
+        gate.failed("a.example", Fault.REFUSED, clock.now + 60 * n)
+
+    assert gate.is_down("a.example")
+    assert len(served(scheduler)) == 3
+
+
+def test_without_a_held_host_nobody_asks_for_the_time(
+    crawler: Crawler, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """The gate costs one look at a dict, for every request."""
+    scheduler = opened(crawler, run)
+    monkeypatch.setattr("smartcrawl.scheduler.time", None)
+    monkeypatch.setattr(HostGate, "may_ask", None)
+    gate_of(crawler).failed("a.example", Fault.REFUSED, 0.0)
+    scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
+
+    assert len(served(scheduler)) == 4
+
+
+# What a slot is called
+
+
 @pytest.mark.parametrize(
     ("host", "slot"),
     [
@@ -188,7 +392,7 @@ def test_ports_of_one_host_share_its_slot(host: str, slot: str):
     ("answer", "between"), [(Outcome.REDIRECT, 301), (Outcome.NOT_ACCEPTABLE, 406)]
 )
 def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outcome, between: int):
-    """A held page answered 301 or noindex once, and is itself again."""
+    """A held page answered 301 or 406 once, in a run that came to no sweep, and is itself again."""
     options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
     source = Source(name="docs", seeds=("http://a.example/",))
     told: list[tuple[object, ...]] = []
@@ -212,7 +416,7 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
         told = run.registry.connection.execute(
             "SELECT error_message, redirect_target FROM record"
         ).fetchall()
-        run.finish("finished", NOW)
+        run.finish("shutdown" if outcome is answer else "finished", NOW)
 
     assert told == [(None, None)]
 

@@ -4,21 +4,35 @@ import pytest
 
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch
+from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.reports import runs
 from smartcrawl.registry.sqlite import Writer, open_registry
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.rules.absence import Counts, Policy, counted
+from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide, status_after
+from smartcrawl.rules.schedule import Schedule
 from smartcrawl.sinks.sqlite import EmbeddedIndex
+from tests.registry.build import closing
 
 NOW = 1_750_000_000  #: Unix seconds
 
 _RECORD = """
-INSERT INTO record (no, source, id, url, host, first_run, first_seen, duplicate_of)
-VALUES (?, 1, ?, ?, 1, 1, 0, ?)
+INSERT INTO record (no, source, id, url, host, first_run, first_seen, duplicate_of, entry)
+VALUES (?, 1, ?, ?, 1, 1, 0, ?, ?)
 """
 _STATE = """
 INSERT INTO state (no, reached_run, visited_run, depth, status, standing, outcome, http_status)
 VALUES (?, 1, ?, 0, ?, ?, ?, ?)
+"""
+
+_CHUNK = """
+INSERT INTO chunk (content, position, title, headings, text) VALUES (?, 0, '', '', '')
+"""
+_TOLD = """
+SELECT status, outcome, http_status, gone_count, gone_since, error_count, unchanged_count,
+       next_visit FROM state
 """
 
 #: What the table ``url_frontier`` calls each status (R2.10).
@@ -35,7 +49,7 @@ FRONTIER_WORDS = {
 @pytest.fixture
 def registry(tmp_path):
     """A registry with one open run of one source."""
-    registry = open_registry(tmp_path / "registry.db")
+    registry = open_registry(tmp_path / "registry.db", EmbeddedIndex)
     registry.opened = registry.open_run(
         source="docs", kind="site", now=NOW, resume=False, forced=False
     )
@@ -54,20 +68,25 @@ def put(
     visited=1,
     http_status=200,
     duplicate_of=None,
+    entry=OWN,
 ):
     url = f"http://a.example/{no}"
-    registry.connection.execute(_RECORD, (no, no.to_bytes(32, "big"), url, duplicate_of))
+    registry.connection.execute(_RECORD, (no, no.to_bytes(32, "big"), url, duplicate_of, entry))
     registry.connection.execute(_STATE, (no, visited, status, standing, word, http_status))
 
 
-def touch(registry, *numbers, stale=0):
+def touch(registry, *numbers, stale=0, judgement=Judgement()):  # noqa: B008  # it is frozen
     batch = Batch()
     batch.touched.extend(numbers)
-    writer = Writer(registry, registry.opened, configuration=1, sink=EmbeddedIndex)
+    writer = Writer(registry, registry.opened, configuration=1, judgement=judgement)
     try:
         assert writer.submit(batch, NOW).result().stale == stale
     finally:
         writer.close()
+
+
+def ending(now):
+    return Ending(1, 1, now, closing())
 
 
 def test_every_status_has_its_word_in_the_views(registry):
@@ -96,7 +115,8 @@ def test_only_what_is_out_of_scope_is_called_disallowed(registry):
 def test_views_of_words_show_what_is_held(registry):
     """``urlwords`` lists pages with content, and pages of links only where they have some."""
     for standing in Standing:
-        put(registry, standing + 1, standing=standing)
+        entry = OWN if standing is Standing.HELD else NONE
+        put(registry, standing + 1, standing=standing, entry=entry)
         registry.connection.execute("INSERT INTO links VALUES (?, 0, 1, x'', x'')", (standing + 1,))
     registry.connection.execute("UPDATE record SET content_length = no - 1")
 
@@ -105,28 +125,47 @@ def test_views_of_words_show_what_is_held(registry):
     assert shown == [(Standing.LINKS,), (Standing.HELD,)]
 
 
-@pytest.mark.parametrize(
-    ("standing", "status", "word"),
-    [
-        (Standing.HELD, Status.INDEXED, Word.UNCHANGED),
-        (Standing.LINKS, Status.CRAWLED, Word.EXCLUDED),
-    ],
-)
-def test_a_touch_is_what_the_rules_decide_for_a_304(registry, standing, status, word):
+def test_views_show_only_the_pages_that_have_an_entry_in_the_index(registry):
+    """An original, or what was lost with its own entry (KEPT); a clone has none."""
+    for entry in (NONE, OWN, KEPT):
+        put(registry, entry + 1, entry=entry)
+    registry.connection.execute("UPDATE record SET content = no, content_length = entry")
+    for no in (1, 2, 3):
+        registry.connection.execute(_CHUNK, (no,))
+
+    words = registry.connection.execute("SELECT docsize FROM urlwords ORDER BY 1").fetchall()
+    documents = registry.connection.execute("SELECT page_id FROM documents ORDER BY 1").fetchall()
+
+    assert words == [(OWN,), (KEPT,)]
+    assert documents == [(OWN + 1,), (KEPT + 1,)]
+
+
+@pytest.mark.parametrize("unchanged", [*range(13), 99])
+def test_a_touch_is_what_the_rules_decide_for_a_304(registry, unchanged):
     """A 304 is written in bulk, without asking the rules once more."""
-    verdict = decide(standing, Outcome.NOT_MODIFIED)
+    standing, status, word = Standing.HELD, Status.INDEXED, Word.UNCHANGED
+    schedule = Schedule(base=100, longest=1_300, steps=(1, 3, 7, 14), patience=3)
     put(registry, 1, standing=standing, status=status, word=Word.NEW)
+    registry.connection.execute("UPDATE state SET gone_count = 2, gone_since = 9, error_count = 1")
+    registry.connection.execute("UPDATE state SET unchanged_count = ?", (unchanged,))
 
-    touch(registry, 1)
+    touch(registry, 1, judgement=Judgement(schedule=schedule))
 
-    row = registry.connection.execute("SELECT status, outcome, http_status FROM state").fetchone()
+    verdict = decide(standing, Outcome.NOT_MODIFIED)
     assert verdict == (Action.TOUCH, word)
     assert status is status_after(Action.TOUCH, Outcome.NOT_MODIFIED, status, standing)
-    assert row == (status, word, 304)
+    assert counted(
+        Counts(0, 2, None, 9), Outcome.NOT_MODIFIED, 304, Policy(), NOW, held=True
+    ) == Counts()  # fmt: skip
+    assert registry.connection.execute(_TOLD).fetchall() == [
+        (status, word, 304, 0, None, 0, unchanged + 1, NOW + schedule.interval(unchanged + 1))
+    ]
 
 
-def test_nothing_bare_is_touched(registry):
-    put(registry, 1, standing=Standing.BARE, status=Status.ERROR, word=Word.FAILED)
+@pytest.mark.parametrize("standing", [Standing.BARE, Standing.LINKS])
+def test_only_what_is_held_is_touched(registry, standing):
+    """A page of links only is *excluded* or *redirected*, which one the rules decide."""
+    put(registry, 1, standing=standing, status=Status.ERROR, word=Word.FAILED)
 
     touch(registry, 1, stale=1)
 
@@ -143,20 +182,37 @@ def test_new_and_modified_count_as_clone_beside_an_original(registry):
     expected |= {"new": 0, "modified": 0, "unchanged": 2, "clone": 2}
 
     before = next(runs(registry.connection))  # counted from what is committed so far
-    registry.seal(registry.opened, (), NOW)
-    after = next(runs(registry.connection))  # as settled
+    registry.end(ending(NOW), ())
+    after = next(runs(registry.connection))  # as swept
 
     assert before["state"] == RunState.OPEN.word
-    assert after["state"] == RunState.SETTLED.word
+    assert after["state"] == RunState.SWEPT.word
     for run in (before, after):
         assert {word.word: run[word.word] for word in Word} == expected
 
 
-def test_only_an_open_run_is_written_to(registry):
-    """``state = 0`` in SQL is RunState.OPEN."""
+@pytest.mark.parametrize("state", RunState)
+def test_only_a_run_that_is_open_or_verifying_is_written_to(registry, state):
+    """``state < 2`` in SQL means these two (design.md 6)."""
     assert registry.connection.execute("SELECT state FROM run").get == RunState.OPEN
-    registry.interrupt(registry.opened, ("interrupted",), NOW)
+    registry.connection.execute("UPDATE run SET state = ?", (state,))
     put(registry, 1)
 
-    with pytest.raises(RegistryError, match="run 1 was closed"):
+    if state in (RunState.OPEN, RunState.VERIFYING):
         touch(registry, 1)
+    else:
+        with pytest.raises(RegistryError, match="run 1 was closed"):
+            touch(registry, 1)
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_a_run_is_sealed_or_interrupted_only_while_it_is_open_or_verifying(registry, state):
+    """Nothing but its own steps moves a run that was sealed; an interrupted one stays so."""
+    for act in (registry.interrupt, lambda run, why, now: registry.end(ending(now), why)):
+        registry.connection.execute("UPDATE run SET state = ?, reasons = '[]'", (state,))
+
+        act(registry.opened, ("max_pages",), NOW)
+
+        told = registry.connection.execute("SELECT reasons FROM run").get
+        closable = state in (RunState.OPEN, RunState.VERIFYING)
+        assert told == ('["max_pages"]' if closable else "[]")

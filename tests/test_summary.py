@@ -1,12 +1,14 @@
 """The closing table: what a run did, whether it saw everything, and what to do next."""
 
+import re
 import shlex
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from smartcrawl.commands.summary import REMEDIES, print_summary
+from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import Evidence, reasons
@@ -24,7 +26,11 @@ RESULT = {
     "bytes_downloaded": 1_234_567,
     "bytes_saved": 999,
     "visits": 1_300,
+    "removed": 0,
+    "withheld": 0,
+    "notes": (),
 }
+CODE = Path(__file__).parents[1] / "smartcrawl"
 
 
 @pytest.fixture
@@ -36,6 +42,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         run = SimpleNamespace(
             result=RunResult(**(RESULT | changed)),
             source=SimpleNamespace(name=source, ad_hoc=False, seeds=("http://a.example/",)),
+            options=SimpleNamespace(sweep_max_ratio=0.25, sweep_min_count=7),
         )
         print_summary(run, data_dir)
         return capsys.readouterr().out
@@ -109,10 +116,77 @@ def test_each_reason_comes_with_what_to_do(shown, word: str):
     assert f"not complete: {reason} ({REMEDIES[word]})" in out
 
 
-def test_every_reason_that_the_rules_know_has_a_remedy():
-    found = reasons(Evidence(("http://a.example/",), ("max_pages", "interrupted"), 0, 1, 1))
+def noted(pattern: str) -> set[str]:
+    """The first words of what the code notes in places that look like this."""
+    texts = [file.read_text("utf-8") for file in CODE.rglob("*.py")]
+    return {word for text in texts for word in re.findall(pattern, text)}
 
-    assert {reason.partition(":")[0] for reason in found} == set(REMEDIES)
+
+def test_every_reason_that_a_run_can_have_has_a_remedy():
+    found = reasons(Evidence(("http://a.example/",), ("interrupted",), 0, 1, 1))
+    told = {reason.partition(":")[0] for reason in found}
+
+    assert told | noted(r'incomplete\(\s*f?"(\w+)') <= set(REMEDIES)
+
+
+def test_the_reasons_of_the_manual_are_those_that_have_a_remedy():
+    page = (CODE.parent / "docs" / "decisions.md").read_text("utf-8")
+    table = page.partition("\n## When a run is complete\n")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `(\w+)", table, re.MULTILINE)) == set(REMEDIES)
+
+
+# What was removed
+
+
+def test_what_was_removed_is_told_with_the_command_that_brings_it_back(shown):
+    out = shown(removed=1_234, data_dir="/my data/x")
+
+    [line] = [line for line in out.splitlines() if "removed" in line]
+    told, command = line.split(":  ")
+    assert told == "1,234 removed; to bring them back"
+    assert shlex.split(command) == ["scrapy", "undo", "-s", "DATA_DIR=/my data/x", "7"]
+
+
+def test_what_is_withheld_is_told_with_the_limits_and_both_commands(shown):
+    out = shown(withheld=1_234, source="127.0.0.1:8801")
+
+    assert "1,234 removals are withheld:" in out
+    assert "no more than 25% of a source's pages and 7 of them" in out
+    commands = {
+        name: shlex.split(command)
+        for name, command in re.findall(r"^  ([\w ]+): +(.*)$", out, re.MULTILINE)
+    }
+    assert commands == {
+        "look at them": ["scrapy", "orphans", "--source", "127.0.0.1:8801"],
+        "remove them": ["scrapy", "orphans", "--approve", "7", "--max", "1234"],
+    }
+
+
+def test_nothing_is_said_of_removals_where_there_are_none(shown):
+    out = shown()
+
+    assert "removed" not in out
+    assert "withheld" not in out
+    assert "not believed" not in out
+
+
+@pytest.mark.parametrize("word", NOTES)
+def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
+    note = f"{word}: 3 of [them]"
+
+    assert f"not believed: {note} ({NOTES[word]})\n" in shown(notes=(note,))
+
+
+def test_everything_that_is_not_believed_has_a_meaning():
+    assert noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):') == set(NOTES)
+
+
+@pytest.mark.parametrize("moved", ["removed", "withheld"])
+def test_a_site_that_lost_pages_is_not_said_to_be_unchanged(shown, moved: str):
+    out = shown(not_modified=1_299, counts={"unchanged": 1_299, "gone": 1}, **{moved: 1})
+
+    assert "Nothing changed" not in out
 
 
 def test_what_went_wrong_is_told_as_it_is(shown):

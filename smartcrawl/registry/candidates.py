@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from smartcrawl.rules.absence import SPOKEN, Policy, is_abandoned, lets_go, withholds
+from smartcrawl.rules.absence import SPOKEN, Policy, is_abandoned, is_old, lets_go, withholds
 from smartcrawl.rules.model import Rule
 
 OUT_OF_SCOPE = "out of scope"
@@ -41,7 +41,7 @@ DELETE FROM candidate WHERE source = :source AND renewed < :run
 _GONE = """
 SELECT s.no, s.http_status, s.gone_count, s.gone_since FROM state s
  WHERE s.visited_run = :run AND s.standing > 0 AND s.gone_count >= :threshold
-   AND s.gone_since <= :since
+   AND s.outcome IN (7, 8)
 """
 _NOT_ACCEPTABLE = """
 SELECT s.no, s.http_status, r.error_message FROM state s JOIN record r USING (no)
@@ -160,12 +160,12 @@ def propose_direct(connection: apsw.Connection, ending: Ending) -> None:
     policy = ending.closing.policy
     names = ending.names | {
         "threshold": policy.lost_threshold,
-        "since": ending.now - policy.lost_min_age,
     }
     gone: list[Proposal] = [
         (row[0], Rule.GONE, {"status": row[1], "goneCount": row[2], "since": row[3]})
         for row in _rows(connection, _GONE, names)
-        if policy.purges(row[1])
+        if (row[1] == 200 or policy.purges(row[1]))
+        and is_old(row[3], ending.now, policy.lost_min_age)
     ]
     propose(connection, ending, gone)
     listed: list[Proposal] = [

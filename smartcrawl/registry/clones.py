@@ -10,6 +10,7 @@ import apsw
 
 from smartcrawl.registry.pack import numbers
 from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, places
+from smartcrawl.rules.model import RunState
 
 #: A group is a content and, where that is short, a body; what has no text is a group for itself.
 _MEMBERS = """
@@ -26,14 +27,19 @@ _WITH_CLONES = """
 SELECT content FROM record WHERE content IN carray(?)
  GROUP BY content HAVING count(*) > 1 OR max(duplicate_of) IS NOT NULL OR min(entry) <> 1
 """
-#: Groups that a page joined in this run, or where one was lost or found again.
+#: The first run since the last one that was settled: those between were interrupted.
+_SINCE = f"""
+SELECT coalesce(max(no), 0) + 1 FROM run
+ WHERE source = :source AND no < :run AND state IN ({int(RunState.SETTLED)}, {int(RunState.SWEPT)})
+"""
+#: Groups that a page joined since then, or where one was lost or found again.
 _GROUPS_OF_RUN = """
 WITH several AS (
     SELECT content FROM record WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1
 )
 SELECT DISTINCT r.content FROM several JOIN record r USING (content)
  WHERE +r.source = :source
-   AND (r.changed_run = :run OR r.no IN (SELECT record FROM event WHERE run = :run))
+   AND (r.changed_run >= :since OR r.no IN (SELECT record FROM event WHERE run >= :since))
 """
 
 
@@ -61,7 +67,8 @@ def elect(connection: apsw.Connection, run: int, contents: Iterable[int], *, mid
 
 
 def settle_run(connection: apsw.Connection, run: int, source: int) -> None:
-    """Elect the originals of every group that was touched in this run."""
-    names = {"run": run, "source": source}
+    """Elect the originals of every group that was touched since the last settled run."""
+    since = int(connection.execute(_SINCE, {"run": run, "source": source}).get)
+    names = {"since": since, "source": source}
     groups: Any = connection.execute(_GROUPS_OF_RUN, names).fetchall()
-    elect(connection, run, [content for (content,) in groups], midway=False)
+    elect(connection, since, [content for (content,) in groups], midway=False)

@@ -52,8 +52,8 @@ UPDATE state
 _TOUCHED = """
 UPDATE state
    SET visited_run = :run, seen_run = :run, number = :number, last_checked = :now,
-       next_visit = :now + {interval}, status = 2, outcome = 3, http_status = 304,
-       gone_count = 0, gone_since = NULL, error_count = 0,
+       last_answered = :now, next_visit = :now + {interval}, status = 2, outcome = 3,
+       http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
        unchanged_count = unchanged_count + 1, attempts = attempts + 1
  WHERE no IN carray(:numbers) AND number < :number AND standing = 2
 """

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from smartcrawl.items import Page, StoredRobots
+from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
 
 _PAGES = """
@@ -37,15 +38,34 @@ SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDE
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
 _REDIRECTS = """
 SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no)
- WHERE no IN carray(?) AND s.visited_run = ? AND r.redirect_target IS NOT NULL
+ WHERE no IN carray(?) AND s.visited_run = ? AND s.outcome = 5
+   AND r.redirect_target IS NOT NULL
 """
 _LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
-_IS_INDEXED = "SELECT standing = 2 AND lost_count = 0 FROM state WHERE no = ?"
+_NEXT_HOP = """
+SELECT s.standing = 2 AND s.lost_count = 0,
+       CASE s.standing WHEN 1 THEN r.canonical_no WHEN 0 THEN r.redirect_no END
+  FROM record r JOIN state s USING (no) WHERE r.no = ?
+"""
 _PINS = "SELECT r.no, r.url FROM pin p JOIN record r USING (no) WHERE p.source = ?"
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 _ROBOTS = "SELECT fetched_at, status, etag, last_modified, body FROM robots WHERE origin = ?"
 _BLOCKED = "SELECT name FROM host WHERE is_blocked = 1"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
+
+
+def leads_to_indexed(connection: apsw.Connection, no: int) -> bool:
+    """Whether a page is held and not lost, or leads to one that is.
+
+    What stands aside leads to its canonical page, what moved to its target.
+    """
+    hop: int | None = no
+    for _ in range(MAX_REDIRECTS + 1):
+        row: Any = connection.execute(_NEXT_HOP, (hop,)).fetchone()
+        if row is None or row[0]:
+            return row is not None
+        hop = row[1]
+    return False
 
 
 class PageReader:
@@ -142,9 +162,9 @@ class PageReader:
         rows: Any = self._connection.execute(_LAST_VISITS, (apsw.carray(array("q", numbers)),))
         return dict(rows.fetchall())
 
-    def is_indexed(self, no: int) -> bool:
-        """Whether a page's content is held, and it is not lost."""
-        return bool(self._connection.execute(_IS_INDEXED, (no,)).get)
+    def leads_to_indexed(self, no: int) -> bool:
+        """Whether a page is indexed, or what it stands aside for (``leads_to_indexed``)."""
+        return leads_to_indexed(self._connection, no)
 
     def pins(self) -> list[tuple[int, str]]:
         """Return (number, URL) of the addresses that were registered by hand."""

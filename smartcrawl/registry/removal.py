@@ -46,7 +46,6 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
 """
 _FORGET = f"""
 UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_of = NULL, entry = 0,
-       canonical_no = coalesce(:canonical_no, canonical_no),
        {", ".join(f"{name} = NULL" for name in _HASHES)}
  WHERE no = :no
 """
@@ -153,8 +152,7 @@ class Remover:
             if not connection.changes():
                 continue
             self._keep(candidate, row, now)
-            final = json.loads(candidate.detail).get("canonicalNo")
-            connection.execute(_FORGET, {"no": candidate.no, "canonical_no": final})
+            connection.execute(_FORGET, {"no": candidate.no})
             self._links(candidate, row)
             told = (after.word, row[8], candidate.rule.word)
             event = (candidate.no, self._run, now, after.status, after.standing, *told)

@@ -43,6 +43,8 @@ UPDATE run SET number = ?, state = 0, complete = 0, finished_at = NULL, reasons 
        forced = ?
  WHERE no = ?
 """
+#: What is reached after all is no orphan; what is not is proposed and looked at again.
+_LOOK_AGAIN = "UPDATE candidate SET renewed = renewed - 1, probe = NULL WHERE renewed = ?"
 _FINGERPRINT = "INSERT INTO fingerprint (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING"
 _FINGERPRINT_NO = "SELECT no FROM fingerprint WHERE hash = ?"
 _SEED = """
@@ -50,7 +52,8 @@ INSERT INTO seed (run, no, pinned) VALUES (?, ?, ?)
 ON CONFLICT (run, no) DO UPDATE SET pinned = min(pinned, excluded.pinned)
 """
 _SEEDS = """
-SELECT r.no, r.url, r.error_message, d.pinned FROM seed d JOIN record r USING (no)
+SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target), d.pinned
+  FROM seed d JOIN record r USING (no)
  WHERE d.run = ? ORDER BY r.no
 """
 _ANSWER = """
@@ -160,6 +163,7 @@ def open_run(
             number = draw(connection, "number")
             again = bool(last[2]) or forced
             connection.execute(_REOPEN, (number, again, last[0]))
+            connection.execute(_LOOK_AGAIN, (last[0],))
             complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
             return OpenRun(last[0], source_no, number, last[3], again, True, None, complete)
         interrupted = None

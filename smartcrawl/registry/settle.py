@@ -22,6 +22,7 @@ from smartcrawl.registry.candidates import (
 )
 from smartcrawl.registry.clones import settle_run
 from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pages import leads_to_indexed
 from smartcrawl.registry.visited import EVENT
 from smartcrawl.rules.absence import Counts, counted
 from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
@@ -54,6 +55,12 @@ SELECT no FROM state
  WHERE no IN carray(:numbers) AND visited_run = :run AND standing = 2
    AND outcome IN (1, 2, 3) AND lost_count = 0
 """
+#: Answered in this run, and stands aside for its canonical page.
+_ASIDE = """
+SELECT r.no, r.canonical_no FROM record r JOIN state s USING (no)
+ WHERE r.canonical_no IS NOT NULL AND +r.source = :source AND s.standing = 1
+   AND s.visited_run = :run AND s.outcome = 5
+"""
 _COUNTED = """
 UPDATE state SET lost_count = ?, gone_count = ?, lost_since = ?, gone_since = ?, status = ?,
        outcome = ?, http_status = ?, effective_status = CASE standing WHEN 0 THEN ?
@@ -70,10 +77,6 @@ _URLS = "SELECT no, url FROM record WHERE no IN carray(?)"
 _HELD_COUNT = """
 SELECT count(*) FROM state
  WHERE standing > 0 AND reached_run IN (SELECT no FROM run WHERE source = :source)
-"""
-_HEALTHY = """
-SELECT no FROM state
- WHERE no IN carray(:numbers) AND standing = 2 AND lost_count = 0 AND :run
 """
 #: What stands aside for a page that is not indexed is asked anew, to be indexed itself.
 _ASK_ANEW = """
@@ -117,10 +120,11 @@ def _moves(
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
     moves = [Move(*row[:4]) for row in rows]
     closing = ending.closing
-    indexed = _those(
-        connection, _INDEXED, ending.run, (m.target_no for m in moves if m.target_no is not None)
-    )
-    judged = fates(moves, indexed, max_ratio=closing.max_ratio, min_count=closing.min_count)
+    aside: dict[int, int | None] = {}
+    aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())  # type: ignore[arg-type]
+    targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
+    indexed = _those(connection, _INDEXED, ending.run, targets)
+    judged = fates(moves, indexed, aside, max_ratio=closing.max_ratio, min_count=closing.min_count)
     proposed: list[Proposal] = []
     lost = Counter[Fate]()
     for move, row in zip(moves, rows, strict=True):
@@ -212,12 +216,11 @@ def _canonicals(
     leads = hops | {row[0]: row[1] for row in rows if row[1] not in flooded}
     ends = {*named, *(no for no in leads.values() if no is not None)}
     indexed = _those(connection, _INDEXED, ending.run, ends)
-    healthy = _those(connection, _HEALTHY, ending.run, ends)
     proposed: list[Proposal] = []
     alone: list[int] = []
     for no, target, standing, answered in rows:
         if standing == Standing.LINKS:
-            if target not in healthy:
+            if not leads_to_indexed(connection, target):
                 alone.append(no)
         elif answered and target not in flooded:
             final = canonical_of(no, leads, indexed)

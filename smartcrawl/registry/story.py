@@ -16,7 +16,7 @@ from protego import Protego
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.reports import RECORD_KEYS, iso
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.forecast import Facts, Finding, finding
+from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Rule, Standing, Status, Word
 from smartcrawl.sources import Source
 from smartcrawl.urls import Scope, Trackers, digest, item_id, normalize, request_url
@@ -179,15 +179,14 @@ def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: 
     told = (Status(entry.status), word, entry.http_status, policy)
     found = finding(*told, reached=reached, aside=aside)
     age, since = runs.absence(entry.seen_run)
-    absent = found in (Finding.ABSENT, Finding.EXCLUDED)
     return Facts(
         Standing(entry.standing),
         found,
         entry.http_status,
         entry.gone_count,
         entry.gone_since,
-        age if absent else 0,
-        since if absent else None,
+        age,
+        since,
         bool(entry.pinned),
     )
 

@@ -24,6 +24,7 @@ UPDATE state
        http_status = coalesce(:http_status, http_status), effective_status = :effective_status,
        lost_count = :lost, gone_count = :gone, lost_since = :lost_since,
        gone_since = :gone_since, unchanged_count = :unchanged, error_count = :errors,
+       last_answered = CASE WHEN :learnt THEN :now ELSE last_answered END,
        attempts = attempts + 1
  WHERE no = :no AND number < :number
 """
@@ -81,9 +82,15 @@ UPDATE record
        configuration = coalesce(:configuration, configuration)
  WHERE no = :no
 """
+#: What says nothing about the page leaves where it moved to.
 _NOTED = """
-UPDATE record SET error_message = ?, redirect_target = ?, redirect_no = ? WHERE no = ?
+UPDATE record
+   SET error_message = :error,
+       redirect_target = CASE WHEN :learnt THEN :location ELSE redirect_target END,
+       redirect_no = CASE WHEN :learnt THEN :number ELSE redirect_no END
+ WHERE no = :no
 """
+_DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
@@ -93,6 +100,11 @@ ON CONFLICT (no) DO UPDATE
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
 _KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
 _DROP_CONTENT = "DELETE FROM content WHERE no = ?"
+
+
+_MISSING = (Outcome.NOT_FOUND, Outcome.SOFT_404, Outcome.HTTP_ERROR)
+#: Nobody spoke of the page (R4-40, R4-41).
+_SILENT = (Outcome.UNREACHABLE, Outcome.UNPROCESSABLE, Outcome.EXCLUDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +189,15 @@ class VisitWriter:
             "gone_since": counts.gone_since,
             "unchanged": unchanged,
             "errors": errors,
+            "learnt": outcome not in _SILENT,
             "no": page.no,
         }
         self._connection.execute(_VISITED, values)
         if not self._connection.changes():
             return False
         turned = (counts.lost > 0) is not (page.lost_count > 0)
+        if turned and counts.lost == 0 and page.content is not None:
+            changed.add(page.content)  # another may have become the original meanwhile
         turned = turned or (status, standing) != (page.status, page.standing)
         if turned and page.status is not Status.PENDING:
             told = (word, visit.http_status, visit.error)
@@ -222,8 +237,16 @@ class VisitWriter:
                     changed.add(page.content)  # short pages are clones by their bytes
             case Action.NOTE | Action.HOLD:
                 redirect = visit.targets and outcome is Outcome.REDIRECT
-                number = array("I", visit.targets)[0] if redirect else None
-                self._connection.execute(_NOTED, (visit.error, visit.location, number, page.no))
+                names = {
+                    "no": page.no,
+                    "error": visit.error,
+                    "learnt": outcome not in (*_SILENT, Outcome.TRANSIENT),
+                    "location": visit.location,
+                    "number": array("I", visit.targets)[0] if redirect else None,
+                }
+                self._connection.execute(_NOTED, names)
+                if action is Action.NOTE and outcome in _MISSING and page.targets is not None:
+                    self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
         if visit.links is not None and action is not Action.HOLD:
             row = (page.no, visit.scope, visit.links_count, visit.targets, visit.links)
             self._connection.execute(_LINKS, row)

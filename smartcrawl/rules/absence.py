@@ -107,6 +107,17 @@ def counted(
     return Counts(lost, gone, lost_since, gone_since)
 
 
+def is_old(since: int, now: int, least: int) -> bool:
+    """Whether something is at least so many seconds old.
+
+    A clock that was set back makes it young, not unborn: no age is below 0 (INV-12).
+
+    >>> is_old(10, 20, 10), is_old(10, 20, 11), is_old(99_999, 20, 0)
+    (True, False, True)
+    """
+    return max(0, now - since) >= least
+
+
 def is_gone(
     counts: Counts, outcome: Outcome, http_status: int | None, policy: Policy, now: int
 ) -> bool:
@@ -123,7 +134,8 @@ def is_gone(
         return False
     purged = outcome is Outcome.SOFT_404 or policy.purges(http_status)
     since = counts.gone_since if counts.gone_since is not None else now
-    return purged and counts.gone >= policy.lost_threshold and now - since >= policy.lost_min_age
+    old = is_old(since, now, policy.lost_min_age)
+    return purged and counts.gone >= policy.lost_threshold and old
 
 
 def missing_runs(gone_count: int, policy: Policy) -> int:
@@ -151,7 +163,9 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
 
     Source: R4-07, M-05, U-17, U-18; design.md 8.
     """
-    return age >= missing_runs(gone_count, policy) and now - absent_since >= policy.orphan_min_age
+    return age >= missing_runs(gone_count, policy) and is_old(
+        absent_since, now, policy.orphan_min_age
+    )
 
 
 #: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").

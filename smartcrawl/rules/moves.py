@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -65,16 +66,22 @@ def wall(target: str) -> str:
 
 
 def fates(
-    moves: Iterable[Move], indexed: Container[int], *, max_ratio: float, min_count: int
+    moves: Iterable[Move],
+    indexed: Container[int],
+    aside: Mapping[int, int | None] = MappingProxyType({}),
+    *,
+    max_ratio: float,
+    min_count: int,
 ) -> dict[int, tuple[Fate, list[int]]]:
     """Return the fate of each redirect of a run, and the numbers that it leads through.
 
-    ``indexed`` are those numbers that answered 200 or 304 in scope in this run and are held.
+    ``indexed`` are those numbers that answered 200 or 304 in scope in this run and are held;
+    ``aside`` leads from a page that stands aside to the one that it names as canonical.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
     listed = list(moves)
-    hops = {move.no: move.target_no for move in listed}
+    hops = {**aside, **{move.no: move.target_no for move in listed}}
     shared = Counter(wall(move.target) for move in listed if move.http_status in TEMPORARY)
     most = max(min_count, max_ratio * len(listed))
     walled = {

@@ -12,8 +12,9 @@ def asked(site: Site) -> dict[str, int]:
 
 
 @pytest.mark.covers(
-    "R0-40", "R1-02", "R1-07", "R1-20", "R1-21", "R1-33", "R4-08", "R4-36", "U-04", "U-17"
-)
+    "R0-40", "R1-02", "R1-07", "R1-16", "R1-17", "R1-20", "R1-21", "R1-33", "R4-08", "R4-36",
+    "U-04", "U-17",
+)  # fmt: skip
 def test_edited_added_and_newly_linked_pages_are_found_by_the_next_run(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/edited", "/hub", "/dropped")
     site.pages["/edited"] = html("Edited", text="the elephant sleeps")
@@ -160,3 +161,11 @@ def test_links_of_an_edited_page_replace_the_stored_ones(site: Site, crawl: Craw
 
     assert crawl.outcomes() == {"/": "unchanged", "/old": "orphaned", "/new": "unchanged"}
     assert crawl.pages()["/old"]["orphanAge"] == 2
+    assert site.count("/old") == 1
+
+    crawl(site.url("/"))  # the third complete run that does not reach it looks at it, and it goes
+
+    assert crawl.outcomes() == {"/": "unchanged", "/old": "deleted", "/new": "unchanged"}
+    looks = [request for request in site.log if request.path == "/old"][1:]
+    assert [(r.status, "if-none-match" in r.headers) for r in looks] == [(304, True)]
+    assert crawl.hits("old") == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.crawls.commands import Crawl
+from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Page, Site, html
 
 LONG = "a sentence about whales that is repeated until it is long enough to count. " * 5
@@ -118,15 +118,62 @@ def test_when_the_original_is_edited_a_clone_takes_over_without_a_download(
     assert crawl.counts_add_up()
 
 
-@pytest.mark.covers("R4-14")
-def test_a_failing_or_orphaned_original_keeps_the_content_findable(site: Site, crawl: Crawl):
+@pytest.mark.covers("R4-14", "RD-10")
+def test_a_lost_and_then_orphaned_original_keeps_its_entry_until_it_is_removed(
+    site: Site, crawl: Crawl
+):
+    """design.md 8: living members before lost ones; a lost page keeps the entry it has."""
     page = html("Whales", text=LONG)
     site.pages["/"] = html("Home", "/one", "/two!")
     site.pages["/one"] = site.pages["/two!"] = page
+
+    def shown() -> dict[str, bool]:
+        """Whether each hit is marked lost."""
+        return {path_of(hit["url"]): hit["lost"] for hit in crawl.search("whales")}
+
     crawl(site.url("/"))
+    assert shown() == {"/one": False}
     site.pages["/one"] = Page("gone", status=404)
+
     crawl(site.url("/"))
-    assert len(crawl.hits("whales")) == 1
+
+    assert shown() == {"/one": True, "/two!": False}
+    assert [clone_of(crawl, site, path) for path in ("/one", "/two!")] == [None, None]
     site.pages["/"] = html("Home", "/two!")
     crawl(site.url("/"))
-    assert len(crawl.hits("whales")) == 1
+    assert shown() == {"/one": True, "/two!": False}
+    assert crawl.outcomes()["/one"] == "orphaned"
+
+    crawl(site.url("/"))  # gone once and missed twice: three runs in all
+
+    assert shown() == {"/two!": False}
+    assert crawl.outcomes()["/one"] == "deleted"
+    assert crawl.pages()["/one"]["contentHash"] is None
+    assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("RD-10", "M-23")
+def test_a_clone_takes_over_from_an_original_that_is_removed_without_a_download(
+    site: Site, crawl: Crawl
+):
+    page = html("Whales", text=LONG)
+    site.pages["/"] = html("Home", "/one", "/two!", "/three!")
+    site.pages["/one"] = site.pages["/two!"] = site.pages["/three!"] = page
+    crawl(site.url("/"))
+    stored = crawl.stored()
+    site.pages["/one"] = Page("gone", status=410)
+    site.clear()
+
+    crawl(site.url("/"), lost_threshold=1)
+
+    assert {r.path: r.status for r in site.log if r.path != "/robots.txt"} == {
+        "/": 304, "/one": 410, "/two!": 304, "/three!": 304
+    }  # fmt: skip
+    assert crawl.hits("whales") == ["/two!"]
+    assert [clone_of(crawl, site, path) for path in ("/one", "/two!", "/three!")] == [
+        None, None, "/two!"
+    ]  # fmt: skip
+    assert (crawl.outcomes()["/one"], crawl.pages()["/one"]["status"]) == ("gone", "Gone")
+    kept = crawl.stored()
+    assert (kept["content"], kept["chunk"]) == (stored["content"], stored["chunk"])
+    assert crawl.counts_add_up()

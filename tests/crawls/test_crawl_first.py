@@ -10,11 +10,11 @@ import pty
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.crawls.commands import ROOT, Crawl
+from tests.crawls.commands import ROOT, Crawl, Record
 from tests.site_server import Page, Site, html
 
 #: Issue 3, item 11.
@@ -37,6 +37,12 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 def sha256(body: str | bytes) -> str:
     data = body.encode() if isinstance(body, str) else body
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def wait(record: Record) -> timedelta:
+    """How long after a visit the next one is due."""
+    next_visit, last = (datetime.fromisoformat(record[k]) for k in ("nextCrawlAt", "lastChecked"))
+    return next_visit - last
 
 
 def item_id(normalized: str) -> str:
@@ -80,10 +86,14 @@ def test_every_page_that_a_link_leads_to_is_found_and_asked_once(site: Site, cra
         "/", "/a", "/sub/", "/based/caf%C3%A9%201", "/deep/1", "/deep/2", "/deep/3"
     }  # fmt: skip
     pages = crawl.pages()
+    missing = pages.pop("/canonical")  # asked as any link is; the home page does not yield to it
+    assert (missing["lastOutcome"], missing["httpStatusCode"]) == ("failed", 404)
     assert set(pages) == expected
     assert {page["status"] for page in pages.values()} == {"Indexed"}
     assert {page["lastOutcome"] for page in pages.values()} == {"new"}
-    assert sorted(request.path for request in site.log) == sorted([*expected, "/robots.txt"])
+    assert sorted(request.path for request in site.log) == sorted(
+        [*expected, "/canonical", "/robots.txt"]
+    )
     assert site.log[0].path == "/robots.txt"
     assert not any({"if-none-match", "if-modified-since"} & r.headers.keys() for r in site.log)
     depths = {path: page["depth"] for path, page in pages.items()}
@@ -97,7 +107,9 @@ def test_every_page_that_a_link_leads_to_is_found_and_asked_once(site: Site, cra
     assert crawl.counts_add_up()
 
 
-@pytest.mark.covers("R0-10", "R0-24", "R0-32", "R0-36", "R0-46", "M-17", "RD-04", "RD-19")
+@pytest.mark.covers(
+    "R0-10", "R0-24", "R0-32", "R0-36", "R0-46", "R0-48", "R0-63", "M-17", "RD-04", "RD-19"
+)  # fmt: skip
 def test_a_record_has_its_keys_in_order_and_what_was_received_byte_for_byte(
     site: Site, crawl: Crawl
 ):
@@ -131,8 +143,9 @@ def test_a_record_has_its_keys_in_order_and_what_was_received_byte_for_byte(
         re.fullmatch(r"sha256:[0-9a-f]{64}", packed[key]) for key in ("contentHash", "textHash")
     )
     assert packed["contentHash"] != packed["textHash"] != packed["bodyHash"]
-    times = ("firstSeen", "lastChecked", "lastChanged", "lastIndexed")
+    times = ("firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt")
     assert all(TIME(packed[key]) for key in times)
+    assert wait(packed) == timedelta(days=1)  # R0-48
     counts = ("lostCount", "goneCount", "orphanAge")
     assert [packed[key] for key in counts] == [0, 0, 0]
     assert (packed["reachedRun"], packed["visitedRun"]) == (1, 1)
@@ -145,6 +158,8 @@ def test_a_record_has_its_keys_in_order_and_what_was_received_byte_for_byte(
     held = ("httpEtag", "httpLastModified", "contentHash", "textHash", "bodyHash", "lastIndexed")
     assert [missing[key] for key in held] == [None] * 6
     assert missing["errorMessage"]
+    assert wait(missing) == timedelta(minutes=10)  # R0-63
+    assert [missing[key] for key in ("lostCount", "goneCount")] == [0, 1]
 
 
 @pytest.mark.covers("R0-05")

@@ -58,7 +58,7 @@ def test_a_killed_run_is_told_by_the_next_start_and_goes_on_with_resume(site: Si
     assert set(counts.values()) == {1}
     assert set(counts) | before == set(site.pages)
     [run] = crawl.runs()
-    assert (run["run"], run["state"], run["complete"]) == (1, "settled", True)
+    assert (run["run"], run["state"], run["complete"]) == (1, "swept", True)
     assert run["new"] == len(site.pages)
     assert {page["visitedRun"] for page in crawl.records()} == {1}
     assert set(crawl.outcomes().values()) == {"new"}
@@ -82,7 +82,7 @@ def test_without_resume_a_new_run_opens_and_the_old_one_is_interrupted(site: Sit
     assert (old["run"], old["state"], old["complete"]) == (1, "interrupted", False)
     assert old["reasons"] == ["interrupted"]
     assert old["finishedAt"] is not None
-    assert (new["run"], new["state"], new["complete"]) == (2, "settled", True)
+    assert (new["run"], new["state"], new["complete"]) == (2, "swept", True)
     assert new["unchanged"] == len(before)
     assert new["new"] == len(site.pages) - len(before)
     assert {request.status for request in site.log if request.path in before} == {304}

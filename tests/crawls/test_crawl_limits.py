@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.crawls.commands import Crawl
+from tests.crawls.commands import WORDS, Crawl
 from tests.site_server import Page, Site, html
 
 
@@ -86,7 +86,11 @@ def test_pages_beyond_the_depth_limit_are_not_asked_and_the_run_is_complete(
 
     assert asked(site) == {"/", "/1", "/2"}
     pages = crawl.pages()
-    assert [pages[f"/{n}"]["lastOutcome"] for n in (3, 4, 5)] == ["orphaned"] * 3
+    for n in (3, 4, 5):  # beyond the limit is out of scope, not cut
+        page = pages[f"/{n}"]
+        assert (page["lastOutcome"], page["status"]) == ("excluded", "OutOfScope")
+        assert page["contentHash"] is not None
+    assert crawl.hits("the end") == ["/5"]
     assert crawl.runs()[0]["complete"]
     crawl.declare(f'[sources.s]\nkind = "site"\nseeds = ["{site.url("/")}"]\nmax_depth = 1\n')
     site.clear()
@@ -100,8 +104,9 @@ def test_pages_beyond_the_depth_limit_are_not_asked_and_the_run_is_complete(
 def test_every_record_has_one_word_and_the_words_add_up(site: Site, crawl: Crawl):
     site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /robots\n")
     site.pages["/"] = html(
-        "Home", "/a", "/b", "/missing", "/moved", "/robots", "/noindex", "/fails", "/edited"
-    )
+        "Home", "/a", "/b", "/missing", "/moved", "/robots", "/noindex", "/fails", "/edited",
+        "/dies", "/goes", "/moves", "/hides",
+    )  # fmt: skip
     clone = html("Clone", text="the same words again and again " * 10)
     site.pages["/a"] = site.pages["/b"] = clone
     site.pages["/moved"] = Page(redirect="/target")
@@ -110,19 +115,34 @@ def test_every_record_has_one_word_and_the_words_add_up(site: Site, crawl: Crawl
     site.pages["/fails"] = html("Fails")
     site.pages["/edited"] = html("Edited", "/unlinked", text="one")
     site.pages["/unlinked"] = html("Unlinked")
+    site.pages |= {path: html(path) for path in ("/dies", "/goes", "/moves", "/hides")}
     crawl(site.url("/"))
     assert crawl.counts_add_up()
     site.pages["/edited"] = html("Edited", "/fresh", text="two")
     site.pages["/fresh"] = html("Fresh")
     site.pages["/fails"] = Page("x", status=500)
+    site.pages["/dies"] = Page("x", status=403)
+    site.pages["/goes"] = Page("x", status=410)
+    site.pages["/moves"] = Page(redirect="/target")
+    site.pages["/hides"] = html("Hides", head='<meta name="robots" content="noindex">')
 
-    crawl(site.url("/"), settings={"RETRY_TIMES": 0})
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0}, lost_threshold=1)
 
     run = crawl.runs()[0]
-    counts = {word: run[word] for word in run if isinstance(run[word], int) and run[word]}
-    assert counts.items() >= {
-        "new": 1, "modified": 1, "unchanged": 4, "redirected": 1, "failed": 2, "excluded": 2,
-        "orphaned": 1,
-    }.items()  # fmt: skip
+    assert {word: run[word] for word in WORDS if run[word]} == {
+        "new": 1, "modified": 1, "unchanged": 4, "redirected": 2, "failed": 2, "lost": 1,
+        "gone": 1, "excluded": 3, "orphaned": 1,
+    }  # fmt: skip
     assert crawl.counts_add_up()
-    assert run["requests"] == 10
+    assert run["requests"] == 14
+
+    for _ in range(2):
+        crawl(site.url("/"), settings={"RETRY_TIMES": 0})
+        assert crawl.counts_add_up()
+
+    run = crawl.runs()[0]
+    assert {word: run[word] for word in WORDS if run[word]} == {
+        "unchanged": 6, "redirected": 2, "failed": 2, "lost": 1, "gone": 1, "excluded": 3,
+        "deleted": 1,
+    }  # fmt: skip
+    assert run["requests"] == 15, "one of them looked at what is not linked any more"

@@ -55,3 +55,18 @@ def test_a_site_served_by_nginx_is_crawled_whole_and_refreshed_with_304s(
         assert outcomes.pop("/guide/notes.txt") == "new"
         assert set(outcomes.values()) == {"unchanged"}
         assert crawl.hits("brand new") == ["/api/v1/one.html"]
+        page.unlink()
+
+        crawl(server.url)
+
+        lost = crawl.pages()["/api/v1/one.html"]
+        assert (lost["lastOutcome"], lost["httpStatusCode"]) == ("lost", 404)
+        assert crawl.hits("brand new") == ["/api/v1/one.html"]
+        assert crawl.outcomes()["/guide/notes.txt"] == "unchanged", "what is held vouches"
+
+        crawl(server.url, lost_threshold=2)
+
+        gone = crawl.pages()["/api/v1/one.html"]
+        assert (gone["lastOutcome"], gone["status"], gone["httpEtag"]) == ("gone", "Gone", None)
+        assert crawl.hits("brand new") == []
+        assert crawl.counts_add_up()

@@ -61,7 +61,9 @@ def test_stored_links_are_filtered_by_the_scope_of_today(site: Site, crawl: Craw
     declare("excluded_patterns = ['/private/']")
     assert asked(site) == {"/", "/hub", "/docs/a", "/other"}
     assert {r.status for r in site.log if r.path != "/robots.txt"} == {304}
-    assert crawl.outcomes()["/private/a"] == "orphaned"
+    for path in ("/private/a", "/private/b"):
+        page = crawl.pages()[path]
+        assert (page["lastOutcome"], page["status"]) == ("excluded", "OutOfScope")
     assert crawl.hits("content") == ["/docs/a", "/other", "/private/a", "/private/b"]
     assert crawl.runs()[0]["complete"]
 
@@ -72,6 +74,43 @@ def test_stored_links_are_filtered_by_the_scope_of_today(site: Site, crawl: Craw
     declare("")
     assert asked(site) == everything
     assert set(crawl.outcomes().values()) == {"unchanged"}
+    assert {page["status"] for page in crawl.records()} == {"Indexed"}
+    assert {page["errorMessage"] for page in crawl.records()} == {None}
+
+    for _ in range(3):
+        assert crawl.hits("content") == ["/docs/a", "/other", "/private/a", "/private/b"]
+        declare("excluded_patterns = ['/private/']")
+
+    assert asked(site) == {"/", "/hub", "/docs/a", "/other"}, "what is excluded is not asked"
+    assert crawl.hits("content") == ["/docs/a", "/other"]
+    for path in ("/private/a", "/private/b"):
+        page = crawl.pages()[path]
+        assert (page["lastOutcome"], page["status"]) == ("deleted", "OutOfScope")
+        assert (page["contentHash"], page["httpEtag"]) == (None, None)
+
+
+@pytest.mark.covers("M-25", "U-15")
+def test_what_leaves_the_scope_goes_at_once_when_the_operator_says_so(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/docs/a", "/private/a")
+    for path in ("/docs/a", "/private/a"):
+        site.pages[path] = html(path, text=f"content of {path}")
+    crawl.declare(table("docs", site.url("/")))
+    crawl(source="docs")
+    crawl.declare(table("docs", site.url("/"), more="excluded_patterns = ['/private/']"))
+
+    crawl(source="docs", settings={"OUT_OF_SCOPE_POLICY": "remove"})
+
+    page = crawl.pages()["/private/a"]
+    assert (page["lastOutcome"], page["status"]) == ("deleted", "OutOfScope")
+    assert crawl.hits("content") == ["/docs/a"]
+    crawl.declare(table("docs", site.url("/")))
+    site.clear()
+
+    crawl(source="docs")  # allowed again: asked without validators, and new
+
+    assert crawl.outcomes() == {"/": "unchanged", "/docs/a": "unchanged", "/private/a": "new"}
+    assert {r.path: r.status for r in site.log}["/private/a"] == 200
+    assert crawl.hits("content") == ["/docs/a", "/private/a"]
 
 
 @pytest.mark.covers("R4-17", "R1-20", "M-02")
@@ -131,7 +170,7 @@ def test_without_an_argument_every_source_is_crawled_in_a_run_of_its_own(site: S
         assert (two["lastOutcome"], two["visitedRun"]) == ("unchanged", 6)
 
 
-@pytest.mark.covers("R0-04", "R0-16", "R0-14", "R0-15", "R0-99", "R1-12")
+@pytest.mark.covers("R0-04", "R0-16", "R0-14", "R0-15", "R0-99", "R1-12", "RD-23")
 def test_spellings_of_one_address_are_one_record_and_one_request(site: Site, crawl: Crawl):
     site.pages["/"] = html(
         "Home", "/a", "/a/", "/a#x", "/a?utm_source=1", "/a?gclid=2&fbclid=3", "/./b/../a",

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Outcome
-from tests.registry.build import LATER, LONG, Desk
+from tests.registry.build import LATER, LONG, Desk, closing
 
 HOST = "http://a.example/"
 A, B, C = HOST + "a", HOST + "bb", HOST + "ccc"  #: best first
@@ -242,6 +243,131 @@ def test_when_the_original_leaves_a_clone_takes_over_without_a_gap():
     assert desk.originals() == {A: None, B: None, C: B}
 
 
+def entries(desk: Desk) -> dict[str, int]:
+    """What each page has in the index."""
+    return dict(desk.rows("SELECT url, entry FROM record"))
+
+
+def group(*urls: str) -> Desk:
+    """Pages of equal content after their first run."""
+    desk = fresh()
+    for url in urls:
+        desk.index(url, LONG)
+    desk.seal()
+    return desk
+
+
+def answers(desk: Desk, url: str, outcome: Outcome, status: int | None) -> None:
+    """A new run in which this page answers so, and every other one of the group 304."""
+    others = [known for (known,) in desk.rows("SELECT url FROM record") if known != url]
+    desk.open()
+    desk.reach(url, *others)
+    desk.write(desk.visit(url, outcome=outcome, status=status))
+    desk.write(*(desk.visit(o, outcome=Outcome.NOT_MODIFIED, status=304) for o in others))
+
+
+@pytest.mark.covers("R4-14")
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (Outcome.NOT_FOUND, 404),
+        (Outcome.SOFT_404, 200),
+        (Outcome.HTTP_ERROR, 403),
+        (Outcome.BAD_HEADER, 1003),
+    ],
+)
+def test_a_living_clone_takes_over_from_a_lost_original_which_keeps_its_entry(
+    outcome: Outcome, status: int
+):
+    desk = group(A, B, C)
+
+    answers(desk, A, outcome, status)
+    assert desk.originals() == {A: None, B: A, C: A}, "search sees no two while the run goes on"
+    desk.seal()
+
+    assert desk.originals() == {A: None, B: None, C: B}
+    assert entries(desk) == {A: KEPT, B: OWN, C: NONE}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (Outcome.TRANSIENT, 503),
+        (Outcome.UNREACHABLE, 1103),
+        (Outcome.UNPROCESSABLE, 1200),
+        (Outcome.EXCLUDED, None),
+    ],
+)
+def test_an_original_that_says_nothing_of_itself_stays_the_original(
+    outcome: Outcome, status: int | None
+):
+    """A bad night re-elects nobody: only what is lost stands behind the living."""
+    desk = group(A, B)
+
+    answers(desk, A, outcome, status)
+    desk.seal()
+
+    assert desk.originals() == {A: None, B: A}
+
+
+def test_a_lost_clone_is_none_and_gets_no_entry():
+    desk = group(A, B)
+
+    answers(desk, B, Outcome.NOT_FOUND, 404)
+    desk.seal()
+
+    assert desk.originals() == {A: None, B: None}
+    assert entries(desk) == {A: OWN, B: NONE}
+    answers(desk, B, Outcome.NOT_MODIFIED, 304)
+    desk.seal()
+    assert desk.originals() == {A: None, B: A}
+
+
+def test_a_lost_page_is_the_original_only_when_nobody_living_is():
+    desk = group(A, B)
+    answers(desk, A, Outcome.NOT_FOUND, 404)
+    desk.seal()
+    assert desk.originals() == {A: None, B: None}
+    assert entries(desk) == {A: KEPT, B: OWN}
+
+    desk.open()
+    desk.reach(A, B)
+    for url in (A, B):
+        desk.write(desk.visit(url, outcome=Outcome.NOT_FOUND, status=404))
+    desk.seal()
+
+    assert desk.originals() == {A: None, B: None}
+    assert entries(desk) == {A: KEPT, B: OWN}, "nobody living: who was it stays it"
+
+
+def test_an_original_that_is_found_again_comes_after_the_one_that_took_over():
+    desk = group(A, B)
+    answers(desk, A, Outcome.NOT_FOUND, 404)
+    desk.seal()
+
+    answers(desk, A, Outcome.NOT_MODIFIED, 304)
+    desk.seal()
+
+    assert desk.originals() == {A: B, B: None}
+    assert entries(desk) == {A: NONE, B: OWN}
+
+
+@pytest.mark.covers("RD-10")
+def test_a_clone_takes_over_the_content_of_an_original_that_is_removed():
+    """Without a request, and in the transaction that removes it."""
+    desk = group(A, B, C)
+    desk.closing = closing(lost_threshold=1)
+    answers(desk, A, Outcome.NOT_FOUND, 404)
+
+    desk.seal()
+
+    assert [page.url for page in desk.removed] == [A]
+    assert desk.originals() == {A: None, B: None, C: B}
+    assert entries(desk) == {A: NONE, B: OWN, C: NONE}
+    assert desk.rows("SELECT count(*) FROM content") == [(1,)]
+    assert desk.rows("SELECT url FROM record WHERE content IS NULL") == [(A,)]
+
+
 @pytest.mark.parametrize("leaver", [A, B])
 def test_the_last_that_remains_is_an_original(leaver: str):
     desk = fresh()
@@ -315,10 +441,11 @@ def test_nobody_is_the_clone_of_a_clone_or_of_other_content():
         wrong = """
         SELECT count(*) FROM record r JOIN record o ON o.no = r.duplicate_of
          WHERE o.duplicate_of IS NOT NULL OR o.content IS NOT r.content OR o.no = r.no
+            OR r.entry <> 0 OR o.entry <> 1
         """
         without = """
         SELECT count(*) FROM record WHERE content IS NOT NULL GROUP BY content
-        HAVING sum(duplicate_of IS NULL) = 0
+        HAVING sum(duplicate_of IS NULL AND entry = 1) = 0
         """
         assert desk.rows(wrong) == [(0,)]
         assert desk.rows(without) == []

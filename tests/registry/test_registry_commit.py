@@ -128,20 +128,29 @@ def test_changed_content_replaces_the_old_one_completely(desk: Desk):
 
 @pytest.mark.covers("R4-27", "R4-38", "R4-40", "R4-41", "R4-45", "RD-01", "M-06")
 @pytest.mark.parametrize(
-    ("outcome", "status", "status_after"),
+    ("outcome", "status", "status_after", "word", "counts"),
     [
-        (Outcome.HTTP_ERROR, 404, Status.ERROR),
-        (Outcome.BAD_HEADER, 1003, Status.ERROR),
-        (Outcome.UNREACHABLE, 1103, Status.ERROR),
-        (Outcome.UNPROCESSABLE, 1200, Status.ERROR),
-        (Outcome.REDIRECT, 301, Status.INDEXED),
-        (Outcome.NOT_ACCEPTABLE, 406, Status.INDEXED),
-        (Outcome.EXCLUDED, None, Status.OUT_OF_SCOPE),
+        (Outcome.NOT_FOUND, 404, Status.ERROR, Word.LOST, (1, 1)),
+        (Outcome.SOFT_404, 200, Status.ERROR, Word.LOST, (1, 1)),
+        (Outcome.HTTP_ERROR, 403, Status.ERROR, Word.LOST, (1, 0)),
+        (Outcome.BAD_HEADER, 1003, Status.ERROR, Word.LOST, (1, 0)),
+        (Outcome.TRANSIENT, 503, Status.ERROR, Word.FAILED, (0, 0)),
+        (Outcome.UNREACHABLE, 1103, Status.ERROR, Word.FAILED, (0, 0)),
+        (Outcome.UNPROCESSABLE, 1200, Status.ERROR, Word.FAILED, (0, 0)),
+        (Outcome.REDIRECT, 301, Status.INDEXED, Word.REDIRECTED, (0, 0)),
+        (Outcome.NOT_ACCEPTABLE, 406, Status.INDEXED, Word.EXCLUDED, (0, 0)),
+        (Outcome.EXCLUDED, None, Status.OUT_OF_SCOPE, Word.EXCLUDED, (0, 0)),
     ],
 )
 def test_an_answer_without_usable_content_leaves_what_is_held(
-    desk: Desk, outcome: Outcome, status: int | None, status_after: Status
+    desk: Desk,
+    outcome: Outcome,
+    status: int | None,
+    status_after: Status,
+    word: Word,
+    counts: tuple[int, int],
 ):
+    """Whatever it may be removed for, that is for the sweep; lost and gone are counted at once."""
     links = [Link("http://a.example/b", "b", "hyperlink", False)]
     desk.index(A, "some words", etag='"1"', last_modified="Mon", links=links)
     held = (
@@ -158,7 +167,9 @@ def test_an_answer_without_usable_content_leaves_what_is_held(
     after = row(desk)
     assert {name: after[name] for name in held} == {name: before[name] for name in held}
     assert (after["status"], after["error_message"]) == (status_after, "why")
-    assert after["http_status"] == (status or 200)
+    assert (after["outcome"], after["http_status"]) == (word, status or 200)
+    assert (after["lost_count"], after["gone_count"]) == counts
+    assert (after["lost_since"], after["gone_since"]) == tuple(LATER if n else None for n in counts)
     assert after["last_checked"] == LATER
     for table in ("links", "content", "chunk"):
         assert desk.stored()[table] == stored[table]
@@ -213,21 +224,28 @@ def test_a_redirect_is_recorded_with_its_target_and_forgotten_on_the_next_body(d
 def test_errors_are_counted_in_a_row_and_end_with_an_answer(desk: Desk):
     desk.index(A, "words")
     counts = []
-    for status in (500, 404, 200):
+    answers = {Outcome.TRANSIENT: 500, Outcome.NOT_FOUND: 404, Outcome.SAME: 200}
+    for outcome, status in answers.items():
         again(desk)
-        outcome = Outcome.SAME if status == 200 else Outcome.HTTP_ERROR
-        desk.write(desk.visit(A, "words", outcome=outcome, status=status, error="why"))
+        desk.write(desk.visit(A, "words", outcome=outcome, status=status, error="why"), now=LATER)
         found = row(desk)
-        counts.append((found["error_count"], found["attempts"], found["error_message"]))
+        told = ("error_count", "attempts", "error_message", "lost_count", "gone_count")
+        counts.append((*(found[name] for name in told), found["next_visit"] - LATER))
 
-    assert counts == [(1, 2, "why"), (2, 3, "why"), (0, 4, None)]
+    assert counts == [
+        (1, 2, "why", 0, 0, 600), (2, 3, "why", 1, 1, 1200), (0, 4, None, 0, 0, 86_400)
+    ]  # fmt: skip
 
 
 @pytest.mark.covers("R4-43")
 @pytest.mark.parametrize("how", ["touched", "not_modified", "same", "changed"])
 def test_every_answer_sets_the_counts_of_absence_to_zero(desk: Desk, how: str):
+    """What was lost is never touched in bulk: that it is found again is a change of standing."""
     desk.index(A, "words")
-    desk.connection.execute("UPDATE state SET lost_count = 2, gone_count = 3, error_count = 4")
+    lost = (0, None) if how == "touched" else (2, NOW)
+    values = (*lost, 3, NOW, 4)
+    names = "lost_count, lost_since, gone_count, gone_since, error_count"
+    desk.connection.execute(f"UPDATE state SET ({names}) = (?, ?, ?, ?, ?)", values)
     again(desk)
 
     if how == "touched":
@@ -236,8 +254,9 @@ def test_every_answer_sets_the_counts_of_absence_to_zero(desk: Desk, how: str):
         status = 304 if how == "not_modified" else 200
         desk.write(desk.visit(A, f"words {how == 'changed'}", outcome=Outcome(how), status=status))
 
-    found = row(desk)
-    assert (found["lost_count"], found["gone_count"], found["error_count"]) == (0, 0, 0)
+    assert desk.rows(f"SELECT {names} FROM state") == [(0, None, 0, None, 0)]
+    events = 0 if how == "touched" else 1
+    assert desk.rows("SELECT count(*) FROM event") == [(events,)]
 
 
 def test_a_refusal_by_robots_is_no_sighting(desk: Desk):
@@ -325,6 +344,7 @@ def test_a_touch_leaves_other_pages_alone(desk: Desk):
     assert row(desk, "http://a.example/b")["no"] == two
 
 
+@pytest.mark.covers("R4-19", "M-02")
 def test_targets_are_filtered_anew_without_touching_the_raw_links(desk: Desk):
     links = [Link("http://a.example/b", "b", "hyperlink", False)]
     desk.index(A, "words", links=links, targets=[7], scope=1)
@@ -441,19 +461,30 @@ def test_content_is_stored_once_and_goes_with_the_last_page_that_has_it(desk: De
     assert index_is_sound(desk.connection)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.HTTP_ERROR, Outcome.REDIRECT, Outcome.EXCLUDED])
-def test_a_failing_page_keeps_its_content_alive(desk: Desk, outcome: Outcome):
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (Outcome.NOT_FOUND, 404),
+        (Outcome.HTTP_ERROR, 403),
+        (Outcome.TRANSIENT, 503),
+        (Outcome.REDIRECT, 301),
+        (Outcome.NOT_ACCEPTABLE, 406),
+        (Outcome.EXCLUDED, None),
+    ],
+)
+def test_a_failing_page_keeps_its_content_alive(desk: Desk, outcome: Outcome, status: int | None):
     b = "http://a.example/b"
     desk.index(A, LONG)
     desk.index(b, LONG)
     again(desk)
     desk.reach(b)
-    desk.write(desk.visit(A, outcome=outcome, status=404))
+    desk.write(desk.visit(A, outcome=outcome, status=status))
 
     desk.write(desk.visit(b, "another text"))
 
     assert desk.rows("SELECT count(*) FROM content") == [(2,)]
     assert row(desk)["content"] is not None
+    assert desk.rows("SELECT count(*) FROM chunk WHERE text LIKE 'Every word%'") == [(1,)]
 
 
 def test_sources_do_not_share_content(file):
@@ -523,7 +554,11 @@ def test_clones_that_are_processed_again_are_indexed_once(desk: Desk, batches: i
     )
 )
 def test_content_and_index_are_exactly_what_records_point_to(history):
-    """Whatever pages change to whatever texts, in whatever batches."""
+    """Whatever pages change to whatever texts, in whatever batches, and go as orphans.
+
+    Content lives while a record or the evidence of a removal points to it, its entry in the
+    index while a record does (design.md 5).
+    """
     desk = fresh()
     texts = ["", "short", LONG, LONG + "more"]
     for batch in history:
@@ -539,8 +574,11 @@ def test_content_and_index_are_exactly_what_records_point_to(history):
         desk.open()
 
         held = desk.rows("SELECT DISTINCT content FROM record WHERE content IS NOT NULL ORDER BY 1")
-        assert desk.rows("SELECT no FROM content ORDER BY no") == held
+        kept = desk.rows("SELECT content FROM evidence WHERE content IS NOT NULL")
+        assert desk.rows("SELECT no FROM content ORDER BY no") == sorted({*held, *kept})
         assert desk.rows("SELECT DISTINCT content FROM chunk ORDER BY content") == held
+        shown = "SELECT DISTINCT content FROM record WHERE entry = 1 ORDER BY 1"
+        assert desk.rows(shown) == held
         assert index_is_sound(desk.connection)
     desk.close()
 

@@ -27,19 +27,22 @@ from smartcrawl.registry.database import (
 )
 from smartcrawl.registry.sqlite import Writer, open_registry
 from smartcrawl.registry.views import report_connection
+from smartcrawl.registry.visited import Judgement
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from tests.registry.build import NOW, Desk
 
 ROOT = Path(__file__).resolve().parents[2]
 LATEST = migrations()[-1][0]
+A_SOURCE = "INSERT INTO source (no, name, kind, created_at) VALUES ({}, 'first', 'site', 0)"
 OPENERS = """
 import sys
 from pathlib import Path
 from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.registry.sqlite import open_registry
+from smartcrawl.sinks.sqlite import EmbeddedIndex
 print("ready", flush=True)
 try:
-    open_registry(Path(sys.argv[1])).close()
+    open_registry(Path(sys.argv[1]), EmbeddedIndex).close()
 except SmartcrawlError as error:
     print(error)
 """
@@ -54,7 +57,7 @@ def test_migrations_are_numbered_from_one_without_a_gap():
 
 
 def test_a_fresh_file_gets_the_schema_its_version_and_its_mark(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
 
     assert registry.connection.pragma("user_version") == LATEST
     assert registry.connection.pragma("application_id") == APPLICATION_ID
@@ -90,7 +93,7 @@ def test_each_missing_step_is_applied_and_no_other(file: Path):
     old.pragma("application_id", APPLICATION_ID)
     old.close()
 
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
 
     assert registry.connection.pragma("user_version") == LATEST
     assert registry.connection.execute("SELECT name FROM versions").fetchall() == [("kept",)]
@@ -187,13 +190,14 @@ def test_a_registry_that_is_made_meanwhile_is_not_taken_for_another_program_s(
 
 
 def test_a_newer_version_is_refused_by_name_and_numbers_and_stays_as_it_is(file: Path):
-    open_registry(file).close()
+    open_registry(file, EmbeddedIndex).close()
     connection = connect(file)
     connection.pragma("user_version", LATEST + 4)
 
-    for opener in (open_registry, report_connection):
+    openers = (lambda: open_registry(file, EmbeddedIndex), lambda: report_connection(file))
+    for opener in openers:
         with pytest.raises(RegistryVersionError) as caught:
-            opener(file)
+            opener()
 
         assert str(file) in str(caught.value)
         assert f"version {LATEST + 4}," in str(caught.value)
@@ -214,7 +218,7 @@ def test_another_program_s_database_is_refused_and_not_written_to(file: Path, ma
     other.close()
 
     with pytest.raises(RegistryError, match="belongs to another program; name another") as caught:
-        open_registry(file)
+        open_registry(file, EmbeddedIndex)
 
     assert str(file) in str(caught.value)
     with sqlite3.connect(file) as other:
@@ -229,7 +233,7 @@ def test_a_file_that_is_no_database_is_refused_and_kept(file: Path):
     file.write_bytes(text)
 
     with pytest.raises(RegistryError, match="is not a registry") as caught:
-        open_registry(file)
+        open_registry(file, EmbeddedIndex)
 
     assert str(file) in str(caught.value)
     assert "DATA_DIR" in str(caught.value)
@@ -248,7 +252,7 @@ def test_a_damaged_file_is_refused_by_name(file: Path):
         raw.write(b"\xff" * 4096)
 
     with pytest.raises(RegistryError, match="is damaged") as caught:
-        open_registry(file)
+        open_registry(file, EmbeddedIndex)
 
     assert str(file) in str(caught.value)
     assert "restore a backup" in str(caught.value)
@@ -258,7 +262,7 @@ def test_a_folder_that_cannot_be_made_is_named_with_a_remedy(tmp_path: Path):
     (tmp_path / "data").write_text("a file in the way")
 
     with pytest.raises(RegistryError) as caught:
-        open_registry(tmp_path / "data" / "below" / "registry.db")
+        open_registry(tmp_path / "data" / "below" / "registry.db", EmbeddedIndex)
 
     assert f"cannot create {tmp_path / 'data' / 'below'}" in str(caught.value)
     assert "DATA_DIR" in str(caught.value)
@@ -268,7 +272,7 @@ def test_a_folder_in_place_of_the_file_is_refused(file: Path):
     file.mkdir(parents=True)
 
     with pytest.raises(RegistryError, match="cannot open") as caught:
-        open_registry(file)
+        open_registry(file, EmbeddedIndex)
 
     assert str(file) in str(caught.value)
 
@@ -289,12 +293,12 @@ def as_nobody() -> Iterator[None]:
 def test_a_registry_that_may_not_be_written_is_an_error_that_names_it():
     with tempfile.TemporaryDirectory() as folder:  # which others may enter, unlike tmp_path
         file = Path(folder) / "registry.db"
-        open_registry(file).close()
+        open_registry(file, EmbeddedIndex).close()
         file.chmod(0o444)
         Path(folder).chmod(0o555)
         try:
             with as_nobody(), pytest.raises(RegistryError, match="may write to it") as caught:
-                open_registry(file).open_run(
+                open_registry(file, EmbeddedIndex).open_run(
                     source="docs", kind="site", now=NOW, resume=False, forced=False
                 )
         finally:
@@ -305,15 +309,15 @@ def test_a_registry_that_may_not_be_written_is_an_error_that_names_it():
 
 def test_every_connection_is_durable_and_in_wal_mode(file: Path):
     """Asked of the connections themselves: synchronous is no property of the file."""
-    registry = open_registry(file)
-    run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
     met: list[apsw.Connection] = []
 
     def sink(connection: apsw.Connection) -> EmbeddedIndex:
         met.append(connection)
         return EmbeddedIndex(connection)
 
-    writer = Writer(registry, run, configuration=1, sink=sink)
+    registry = open_registry(file, sink)
+    run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
+    writer = Writer(registry, run, configuration=1, judgement=Judgement())
     readers = [connect(file, readonly=True), report_connection(file)]
 
     for connection in (registry.connection, *met, *readers):
@@ -328,7 +332,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
 
 
 def test_a_reader_cannot_write(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
     for reader in (connect(file, readonly=True), report_connection(file)):
         with pytest.raises(apsw.ReadOnlyError):
             reader.execute("DELETE FROM sequence").fetchall()
@@ -337,12 +341,12 @@ def test_a_reader_cannot_write(file: Path):
 
 
 def test_a_reader_sees_the_last_commit_and_waits_for_nobody(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
     reader = connect(file, readonly=True)
     count = "SELECT count(*) FROM source"
 
     with transaction(registry.connection):
-        registry.connection.execute("INSERT INTO source VALUES (1, 'a', 'site', 0)").fetchall()
+        registry.connection.execute(A_SOURCE.format(1)).fetchall()
         before = reader.execute(count).get
 
     assert (before, reader.execute(count).get) == (0, 1)
@@ -383,9 +387,9 @@ def test_a_batch_that_fails_in_its_last_step_leaves_nothing(desk: Desk):
 
 
 def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
     run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
-    writer = Writer(registry, run, configuration=1, sink=EmbeddedIndex)
+    writer = Writer(registry, run, configuration=1, judgement=Judgement())
     registry.interrupt(run, ("interrupted",), NOW)
     batch = Batch()
     batch.reached[7] = 0
@@ -417,19 +421,22 @@ def test_what_goes_wrong_in_the_file_says_what_to_do(file: Path, error: Exceptio
 
 def test_a_lock_is_waited_for(file: Path):
     """A short transaction of another process is waited for, not failed on."""
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
     code = textwrap.dedent("""
         import sys, time
         from pathlib import Path
         from smartcrawl.registry.database import connect, transaction
         connection = connect(Path(sys.argv[1]))
         with transaction(connection):
-            connection.execute("INSERT INTO source VALUES (7, 'first', 'site', 0)").fetchall()
+            connection.execute(sys.argv[2]).fetchall()
             print("held", flush=True)
             time.sleep(0.3)
     """)
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(file)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(file), A_SOURCE.format(7)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"

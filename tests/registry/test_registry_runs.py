@@ -1,4 +1,4 @@
-"""Runs are opened, resumed, interrupted, sealed once and settled; claim numbers fence visits."""
+"""Runs are opened, resumed, interrupted, or sealed, settled and swept; claims fence visits."""
 
 import json
 import subprocess
@@ -11,8 +11,10 @@ import pytest
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.registry import runs
 from smartcrawl.registry.sqlite import open_registry
+from smartcrawl.rules.http import outcome_of
 from smartcrawl.rules.model import Outcome, RunState, Word
-from tests.registry.build import LATER, NOW, Desk
+from smartcrawl.sinks.sqlite import EmbeddedIndex
+from tests.registry.build import LATER, NOW, Desk, closing
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -222,7 +224,7 @@ def test_a_closed_run_takes_no_batch(desk: Desk, end: str):
     assert desk.rows("SELECT * FROM run") == row
 
 
-# Sealing and settling
+# Sealing, settling and sweeping
 
 
 def test_a_run_is_sealed_once(desk: Desk):
@@ -239,29 +241,84 @@ def test_a_run_that_was_interrupted_is_not_sealed(desk: Desk):
     assert state(desk, 1)[:2] == (RunState.INTERRUPTED, 0)
 
 
-def test_a_settled_run_is_not_interrupted_any_more(desk: Desk):
-    desk.seal()
+def end_partly(desk: Desk, last: RunState) -> None:
+    """Take the steps at the end of a run up to one of them, as a process that dies there."""
+    desk.verify()
+    if last >= RunState.SEALED:
+        runs.seal(desk.connection, desk.run.no, (), NOW)
+    if last >= RunState.SETTLED:
+        runs.settle_sealed(desk.connection, desk.ending())
+    if last >= RunState.SWEPT:
+        desk.end(desk.ending())
+    assert state(desk, desk.run.no)[0] == last
+
+
+@pytest.mark.parametrize("last", [RunState.SEALED, RunState.SETTLED, RunState.SWEPT])
+def test_a_sealed_run_is_not_interrupted_any_more(desk: Desk, last: RunState):
+    end_partly(desk, last)
 
     runs.interrupt(desk.connection, 1, LATER, ["interrupted"])
 
-    assert state(desk, 1) == (RunState.SETTLED, 1, "[]", NOW)
+    assert state(desk, 1) == (last, 1, "[]", NOW)
     assert desk.open().interrupted is None
+    assert state(desk, 1) == (RunState.SWEPT, 1, "[]", NOW)
 
 
-def test_a_run_whose_process_died_between_seal_and_settle_is_settled_by_the_next(desk: Desk):
-    """It was judged already: it ends complete, with its words and its counts."""
+def test_a_run_that_was_looking_at_what_it_did_not_reach_is_interrupted_like_any_open_one(
+    desk: Desk,
+):
+    desk.index("http://a.example/", "words")
+    desk.verify()
+    assert state(desk, 1)[0] == RunState.VERIFYING
+
+    run = desk.open(now=LATER)
+
+    assert (run.no, run.interrupted, run.last_complete) == (2, 1, 0)
+    assert state(desk, 1) == (RunState.INTERRUPTED, 0, '["interrupted"]', LATER)
+
+
+def test_a_run_that_was_looking_at_what_it_did_not_reach_goes_on_when_it_is_resumed(desk: Desk):
+    """What it looked at is looked at again: it may be reached, or answer otherwise, by now."""
+    desk.closing = closing(orphan_threshold=1)
+    desk.index("http://a.example/", "words")
+    desk.index("http://a.example/stays", "other words")
+    desk.seal()
+    desk.open()
+    desk.reach("http://a.example/stays")
+    desk.write(touched=[2])
+    assert desk.verify() == ["http://a.example/"]
+
+    resumed = desk.open(resume=True)
+
+    assert (resumed.no, resumed.resumed, state(desk, 2)[0]) == (2, True, RunState.OPEN)
+    assert desk.verify() == ["http://a.example/"]
+    desk.seal(look=False)
+    assert [page.url for page in desk.removed] == ["http://a.example/"]
+
+
+@pytest.mark.parametrize("last", [RunState.SEALED, RunState.SETTLED])
+def test_a_run_whose_process_died_before_its_sweep_is_ended_by_the_next(desk: Desk, last: RunState):
+    """It was judged already: it ends complete, with its words, removals and counts."""
+    desk.closing = closing(lost_threshold=1)
     desk.index("http://a.example/held", "words")
+    desk.index("http://a.example/gone", "no more words")
     desk.seal()
     desk.open()
     desk.index("http://a.example/new", "other words")
-    runs.seal(desk.connection, 2, (), NOW)
+    desk.reach("http://a.example/gone")
+    gone = desk.visit("http://a.example/gone", outcome=Outcome.NOT_FOUND, status=404)
+    desk.write(gone)
+    end_partly(desk, last)
 
     run = desk.open(now=LATER)
 
     assert (run.no, run.interrupted, run.last_complete) == (3, None, 2)
-    assert state(desk, 2) == (RunState.SETTLED, 1, "[]", NOW)
-    assert runs.result(desk.connection, 2).counts == {"orphaned": 1, "new": 1}
-    assert words(desk) == {"held": "orphaned", "new": "new"}
+    assert state(desk, 2) == (RunState.SWEPT, 1, "[]", NOW)
+    result = runs.result(desk.connection, 2)
+    assert result.counts == {"orphaned": 1, "new": 1, "gone": 1}
+    assert (result.removed, result.withheld) == (1, 0)
+    assert words(desk) == {"held": "orphaned", "new": "new", "gone": "gone"}
+    assert desk.rows("SELECT run, at FROM evidence") == [(2, LATER)]
 
 
 def test_reasons_make_a_run_incomplete_and_are_reported(desk: Desk):
@@ -271,9 +328,17 @@ def test_reasons_make_a_run_incomplete_and_are_reported(desk: Desk):
     assert result.reasons == ("max_pages", "pending: 3")
 
 
-def words(desk: Desk) -> dict[str, str | None]:
-    rows = desk.rows("SELECT r.url, s.outcome FROM record r JOIN state s USING (no)")
-    return {url.rpartition("/")[2]: code and Word(code).word for url, code in rows}
+def words(desk: Desk, *, clones: bool = False) -> dict[str, str | None]:
+    """The word of each record, with `clones` as reports tell it."""
+    rows = desk.rows(
+        "SELECT r.url, s.outcome, r.duplicate_of FROM record r JOIN state s USING (no)"
+    )
+    return {
+        url.rpartition("/")[2]: "clone"
+        if clones and original and code in (Word.NEW, Word.MODIFIED)
+        else code and Word(code).word
+        for url, code, original in rows
+    }
 
 
 @pytest.mark.covers("R4-08", "R4-09")
@@ -282,7 +347,7 @@ def test_each_record_gets_its_word_when_the_run_is_settled(desk: Desk):
     base = "http://a.example/"
     desk.index(base + "held", "one")
     desk.index(base + "lists", outcome=Outcome.NOT_ACCEPTABLE, status=406)
-    desk.index(base + "bare", outcome=Outcome.HTTP_ERROR, status=404)
+    desk.index(base + "bare", outcome=Outcome.NOT_FOUND, status=404)
     desk.index(base + "stays", "two")
     desk.index(base + "waits", "three")
     desk.seal()
@@ -339,17 +404,24 @@ def test_settling_one_source_leaves_the_words_of_another_alone(file: Path):
 def test_counts_add_up_to_the_number_of_records(desk: Desk):
     base = "http://a.example/"
     outcomes = [o for o in Outcome if o not in (Outcome.NOT_MODIFIED, Outcome.SAME)]
-    for run in range(3):
-        for place, outcome in enumerate(outcomes):
-            if (place + run) % 3:
-                desk.index(f"{base}{place}", f"text {place // 2} {run}", outcome=outcome)
+    seen: set[str] = set()
+    for run in range(6):
+        for place in range(2 * len(outcomes)):
+            url, outcome = f"{base}{place}", outcomes[(place + run) % len(outcomes)]
+            if place % 3 or run < 3:
+                desk.page(url)
+                desk.reach(url)
+                desk.write(desk.visit(url, f"text {place // 2} {run}", outcome=outcome))
         desk.add(f"{base}waiting{run}")
         result = desk.seal()
 
         assert sum(result.counts.values()) == desk.value("SELECT count(*) FROM record")
+        assert result.counts == Counter(words(desk, clones=True).values())
         stored = desk.value("SELECT counts FROM run WHERE no = ?", (run + 1,))
         assert json.loads(stored) == result.counts
+        seen |= result.counts.keys()
         desk.open()
+    assert seen >= {"orphaned", "lost", "failed", "redirected", "excluded", "skipped", "deleted"}
 
 
 def test_counts_add_up_after_an_interrupted_run_too(desk: Desk):
@@ -414,10 +486,11 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
         to.targets = numbers[hop + 1].to_bytes(4, "little")
         desk.write(to)
     if end is not None:
-        outcome = Outcome.CHANGED if end in (200, 304) else Outcome.HTTP_ERROR
+        outcome = Outcome.CHANGED if end == 304 else outcome_of(end, conditional=True)
         desk.write(desk.visit(urls[-1], "words", outcome=outcome, status=end))
 
-    assert runs.failed_seeds(desk.connection, 1) == (tuple(urls[:1]) if failed else ())
+    told = f"{urls[0]} (redirected to {urls[1]})" if hops else urls[0]
+    assert runs.failed_seeds(desk.connection, 1) == ((told,) if failed else ())
 
 
 def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk):
@@ -446,7 +519,7 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
 
 @pytest.mark.covers("M-17")
 def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
-    first, second = open_registry(file), open_registry(file)
+    first, second = open_registry(file, EmbeddedIndex), open_registry(file, EmbeddedIndex)
     given = [first.new_number(), second.new_number(), first.new_number()]
     given += [second.new_number() for _ in range(5_000)]
     first.give_back()
@@ -462,7 +535,7 @@ def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
 
 
 def test_numbers_that_were_not_used_are_given_back(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
     assert [registry.new_number() for _ in range(3)] == [1, 2, 3]
 
     registry.give_back()
@@ -473,7 +546,7 @@ def test_numbers_that_were_not_used_are_given_back(file: Path):
 
 
 def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
-    first, second = open_registry(file), open_registry(file)
+    first, second = open_registry(file, EmbeddedIndex), open_registry(file, EmbeddedIndex)
     first.new_number()
     number = second.new_number()
 
@@ -486,7 +559,7 @@ def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
 
 
 def test_giving_back_without_having_drawn_changes_nothing(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
 
     registry.give_back()
 
@@ -495,7 +568,7 @@ def test_giving_back_without_having_drawn_changes_nothing(file: Path):
 
 
 def test_fingerprints_have_one_number_each(file: Path):
-    registry = open_registry(file)
+    registry = open_registry(file, EmbeddedIndex)
 
     numbers = [registry.fingerprint(value) for value in (b"a", b"b", b"a")]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from smartcrawl.rules.model import Outcome
 from smartcrawl.sinks.sqlite import EmbeddedIndex, search
-from tests.registry.build import LATER, LONG, NOW, Desk, chunk, index_is_sound
+from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
 
 BASE = "http://a.example/"
 
@@ -346,9 +346,14 @@ def test_short_equal_pages_that_are_no_clones_are_both_shown(desk: Desk):
 @pytest.mark.parametrize(
     ("outcome", "status", "lost"),
     [
-        (Outcome.HTTP_ERROR, 404, True),
+        (Outcome.NOT_FOUND, 404, True),
+        (Outcome.SOFT_404, 200, True),
+        (Outcome.HTTP_ERROR, 403, True),
+        (Outcome.BAD_HEADER, 1003, True),
+        (Outcome.TRANSIENT, 503, True),
         (Outcome.UNREACHABLE, 1103, True),
         (Outcome.REDIRECT, 302, False),
+        (Outcome.NOT_ACCEPTABLE, 406, False),
         (Outcome.EXCLUDED, None, False),
     ],
 )
@@ -365,6 +370,96 @@ def test_a_page_whose_last_visit_failed_is_found_and_marked(
 
     assert hit.lost is lost
     assert re.sub(r"[\[\]]", "", hit.snippet) == "some words"
+
+
+def test_a_page_that_was_lost_is_marked_until_it_answers_again_whatever_comes_between(
+    desk: Desk,
+):
+    """A redirect elsewhere says nothing yet about what is held: the mark stays."""
+    desk.index(BASE, "some words")
+    answers = [
+        (Outcome.NOT_FOUND, 404), (Outcome.REDIRECT, 301), (Outcome.EXCLUDED, None),
+        (Outcome.NOT_MODIFIED, 304),
+    ]  # fmt: skip
+    lost = []
+    for outcome, status in answers:
+        desk.open()
+        desk.reach(BASE)
+        desk.write(desk.visit(BASE, outcome=outcome, status=status))
+        lost += [hit.lost for hit in search(desk.connection, "words")]
+
+    assert lost == [True, True, True, False]
+
+
+# Removing
+
+
+def orphaned(desk: Desk, *gone: str, others: int = 2) -> None:
+    """Index pages and others, and let one run reach none of the former."""
+    desk.closing = closing(orphan_threshold=1, min_count=1)
+    stay = [f"{BASE}other/{n}" for n in range(others)]
+    for url in stay:
+        desk.index(url, f"filler of {url}")
+    for url in gone:
+        desk.index(url, f"apple {url}")
+    desk.seal()
+    desk.open()
+    desk.reach(*stay)
+    desk.write(touched=[desk.number(url) for url in stay])
+    assert sorted(urls(desk, "apple")) == [url.rpartition("/")[2] for url in gone]
+    desk.seal()
+
+
+def test_what_a_sweep_removes_is_not_found_any_more(desk: Desk):
+    orphaned(desk, BASE + "gone")
+
+    assert [page.url for page in desk.removed] == [BASE + "gone"]
+    assert urls(desk, "apple") == []
+    assert len(urls(desk, "filler")) == 2
+    assert index_is_sound(desk.connection)
+
+
+def test_what_a_sweep_must_not_remove_is_still_found(desk: Desk):
+    orphaned(desk, BASE + "one", BASE + "two")
+
+    assert desk.removed == []
+    assert sorted(urls(desk, "apple")) == ["one", "two"]
+
+
+def test_a_clone_is_found_when_the_sweep_has_removed_its_original(desk: Desk):
+    desk.closing = closing(lost_threshold=1)
+    desk.index(BASE + "a", LONG)
+    desk.index(BASE + "bb", LONG)
+    desk.seal()
+    desk.open()
+    desk.reach(BASE + "a", BASE + "bb")
+    gone = desk.visit(BASE + "a", outcome=Outcome.NOT_FOUND, status=404)
+    desk.write(gone, touched=[desk.number(BASE + "bb")])
+    assert urls(desk, "sentence") == ["a"]
+
+    desk.seal()
+
+    assert urls(desk, "sentence") == ["bb"]
+    assert [hit.lost for hit in search(desk.connection, "sentence")] == [False]
+    assert desk.rows("SELECT count(*) FROM chunk") == [(1,)]
+    assert index_is_sound(desk.connection)
+
+
+def test_a_lost_original_keeps_its_entry_beside_the_living_page_that_takes_over(desk: Desk):
+    """design.md 8: it keeps the entry it has, and is no clone."""
+    desk.index(BASE + "a", LONG)
+    desk.index(BASE + "bb", LONG)
+    desk.seal()
+    desk.open()
+    desk.reach(BASE + "a", BASE + "bb")
+    gone = desk.visit(BASE + "a", outcome=Outcome.NOT_FOUND, status=404)
+    desk.write(gone, touched=[desk.number(BASE + "bb")])
+    desk.seal()
+
+    lost = {hit.url.rpartition("/")[2]: hit.lost for hit in search(desk.connection, "sentence")}
+
+    assert lost == {"a": True, "bb": False}
+    assert desk.originals() == {BASE + "a": None, BASE + "bb": None}
 
 
 def test_what_must_not_be_indexed_is_not_found(desk: Desk):

@@ -3,6 +3,11 @@
 -- When the first of lost_count was found.
 ALTER TABLE state ADD COLUMN lost_since INTEGER
 --;
+-- When somebody answered last.
+ALTER TABLE state ADD COLUMN last_answered INTEGER
+--;
+UPDATE state SET last_answered = last_checked WHERE http_status < 1100
+--;
 -- When the first of gone_count was found.
 ALTER TABLE state ADD COLUMN gone_since INTEGER
 --;
@@ -134,7 +139,8 @@ SELECT h.name AS "PartitionKey",
        r.content_length AS "httpContentLength",
        s.http_status AS "httpStatusCode",
        (SELECT g.chain FROM redirect_chain g WHERE g.no = r.no) AS "httpRedirectChain",
-       s.status <> 4 AS "httpRobotsAllowed",
+       NOT (s.status IN (4, 5) AND coalesce(r.error_message, '') GLOB 'disallowed by *')
+           AS "httpRobotsAllowed",
        r.canonical_url AS "httpCanonicalUrl",
        NULL AS "fileEtag",
        NULL AS "fileLastModified",
@@ -197,3 +203,25 @@ SELECT (SELECT count(DISTINCT w.word) FROM content_word w WHERE w.content = c.no
   LEFT JOIN links l ON l.no = r.no
   JOIN state s ON s.no = r.no
  WHERE (s.standing = 2 AND r.entry > 0) OR (s.standing = 1 AND l.count > 0)
+--;
+DROP VIEW urlword
+--;
+CREATE VIEW urlword AS
+SELECT r.url AS url,
+       h.name AS site,
+       CASE WHEN s.http_status IN (200, 304) OR s.effective_status IS NULL OR s.http_status IS NULL
+                 OR s.http_status = s.effective_status
+            THEN coalesce(s.effective_status, s.http_status, 0)
+            ELSE (s.http_status << 16) | s.effective_status END AS status,
+       s.last_answered AS last_index_time,
+       s.next_visit AS next_index_time,
+       nullif(lower(hex(coalesce(c.content_hash, r.content_hash))), '') AS crc,
+       r.last_modified AS last_modified,
+       r.etag AS etag,
+       s.depth AS hops,
+       r.redirect_target AS redir,
+       r.duplicate_of AS origin
+  FROM record r
+  JOIN state s USING (no)
+  JOIN host h ON h.no = r.host
+  LEFT JOIN content c ON c.no = r.content

@@ -1,0 +1,117 @@
+"""Requirements that only whole runs can show, where no other test of a crawl says them."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.registry.pack import unpack_links
+from smartcrawl.spiders.site import SiteSpider
+from tests.crawls.commands import Crawl, Reader, path_of
+from tests.site_server import Page, Site, html
+
+NOINDEX = '<meta name="robots" content="noindex">'
+
+
+@pytest.mark.covers("R1-01", "R1-48", "R1-54")
+def test_a_refresh_leaves_what_a_first_crawl_of_the_same_site_leaves(
+    site: Site, crawl: Crawl, ask: Reader, tmp_path: Path
+):
+    """One code path: how a page came to be what it is makes no difference."""
+    site.pages["/"] = html("Home", "/same", "/edited", "/moved", "/hidden", "/shown")
+    site.pages["/same"] = html("Same", "/deep", text="nothing moves")
+    site.pages["/edited"] = html("Edited", "/dropped", text="the elephant sleeps")
+    site.pages["/dropped"] = html("Dropped", text="forgotten lines")
+    site.pages["/deep"] = html("Deep", text="at the bottom")
+    site.pages["/moved"] = html("Moved", text="was here once")
+    site.pages["/hidden"] = html("Hidden", text="for everybody")
+    site.pages["/shown"] = html("Shown", text="secret", head=NOINDEX)
+    crawl(site.url("/"))
+    site.pages["/edited"] = html("Edited", "/added", text="the giraffe wakes")
+    site.pages["/added"] = html("Added", text="fresh paint")
+    site.pages["/moved"] = Page(redirect="/added")
+    site.pages["/hidden"] = html("Hidden", text="mine", head=NOINDEX)
+    site.pages["/shown"] = html("Shown", text="for everybody")
+    for _ in range(3):  # the third makes the dropped page old enough; the second lists the hidden
+        crawl(site.url("/"))
+    first = Crawl(tmp_path / "first", ask)
+    first.folder.mkdir()
+
+    first(site.url("/"))
+
+    refreshed = {path: page for path, page in crawl.pages().items() if path != "/dropped"}
+    assert refreshed.keys() == first.pages().keys()
+    same = (
+        "id", "status", "effectiveStatus", "contentHash", "textHash", "bodyHash", "httpEtag",
+        "httpLastModified", "lostCount", "goneCount", "orphanAge", "depth", "duplicateOf",
+        "errorMessage",
+    )  # fmt: skip
+    for path, page in first.pages().items():
+        assert {key: refreshed[path][key] for key in same} == {key: page[key] for key in same}
+    assert shelf(crawl) == shelf(first)
+    for query in ("giraffe", "everybody", "elephant", "secret", "mine", "forgotten", "paint"):
+        assert crawl.hits(query) == first.hits(query)
+
+
+def shelf(crawl: Crawl) -> dict[str, object]:
+    """Links and chunks by path, whatever their numbers are."""
+    links = crawl.rows("SELECT r.url, l.raw FROM links l JOIN record r USING (no)")
+    chunks = crawl.rows(
+        "SELECT r.url, k.title, k.headings, k.text FROM chunk k JOIN record r USING (content)"
+        " WHERE r.entry = 1 ORDER BY r.url, k.position"
+    )
+    return {"chunks": chunks} | {path_of(url): unpack_links(raw) for url, raw in links}
+
+
+@pytest.mark.covers("RD-03", "R1-38", "M-32")
+def test_a_request_that_is_repeated_carries_the_same_validators_again(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/weak")
+    site.pages["/weak"] = Page(html("Weak"), etag='W/"1"')
+    crawl(site.url("/"))
+    site.pages["/weak"] = Page(html("Weak"), etag='W/"1"', flaky=1)
+    site.clear()
+
+    crawl(site.url("/"), settings={"CRAWL_ERROR_BACKOFF_BASE": 1})
+
+    asked = [request for request in site.log if request.path == "/weak"]
+    assert [request.status for request in asked] == [503, 304]
+    assert [request.headers.get("if-none-match") for request in asked] == ['W/"1"'] * 2
+    assert crawl.outcomes()["/weak"] == "unchanged"
+
+
+@pytest.mark.covers("RD-03", "RD-20")
+def test_a_redirect_takes_no_header_of_the_page_along(site: Site, crawl: Crawl):
+    """The target is a page of its own, with its own validators."""
+    site.pages["/"] = html("Home", "/old")
+    site.pages["/old"] = Page(html("Old", text="here"), etag='"old"')
+    site.pages["/new"] = Page(html("New", text="there"), etag='"new"')
+    crawl(site.url("/"))
+    site.pages["/old"] = Page(redirect="/new")
+    for sent in (None, '"new"'):
+        site.clear()
+
+        crawl(site.url("/"))
+
+        [asked] = [request for request in site.log if request.path == "/new"]
+        assert asked.headers.get("if-none-match") == sent
+
+
+@pytest.mark.covers("RD-23")
+def test_the_spider_starts_as_scrapy_asks():
+    assert inspect.isasyncgenfunction(SiteSpider.start)
+    assert not hasattr(SiteSpider, "start_requests")
+
+
+@pytest.mark.covers("U-11", "U-06", "R4-37")
+def test_a_page_that_redirected_once_leads_nowhere_after_a_404(site: Site, crawl: Crawl):
+    """A redirect's only link is its target; what answered 404 has none, whatever comes next."""
+    site.pages["/"] = html("Home", "/old")
+    site.pages["/old"] = Page(redirect="/new")
+    site.pages["/new"] = html("New", text="there")
+    crawl(site.url("/"))
+    for status in (404, 503):
+        site.pages["/old"] = Page("no page", status=status)
+
+        crawl(site.url("/"), settings={"RETRY_TIMES": 0, "SWEEP_MAX_RATIO": 1}, expect=None)
+
+        assert crawl.outcomes()["/new"] == "orphaned"

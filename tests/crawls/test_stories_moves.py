@@ -1,0 +1,189 @@
+"""Pages that move: by redirects that hold, that wait, that lie."""
+
+from itertools import pairwise
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.crawls.stories import Story
+from tests.site_server import Page, Site, html
+
+
+@pytest.mark.covers(
+    "R1-26", "R1-27", "R4-33", "R4-37", "RD-02", "RD-11", "M-21", "M-22", "U-06", "R4-24"
+)
+def test_a_page_that_moves_is_found_at_its_new_place_and_back_again(site: Site, crawl: Crawl):
+    story = Story(site, crawl)
+    story.home("/old")
+    story.page("/old", "/old/child", text="treasure in the attic")
+    story.page("/old/child", text="the attic stairs")
+    story.run()
+    first = story["/old"]
+    site.pages["/new"] = site.pages["/old"]
+    site.pages["/old"] = Page(redirect="/new")
+
+    story.run()
+
+    old = story["/old"]
+    assert (old["lastOutcome"], old["status"]) == ("redirected", "Crawled")
+    assert (old["httpStatusCode"], old["effectiveStatus"]) == (301, 301)
+    assert story.bare("/old")
+    assert (story["/new"]["status"], story["/new"]["duplicateOf"]) == ("Indexed", None)
+    assert story["/new"]["depth"] == old["depth"]
+    assert story.asked("/old", "/new", "/old/child") == [1, 1, 1]
+    assert crawl.hits("treasure") == ["/new"]
+    assert story.removed() == {"/old": "redirect"}
+
+    story.run()
+
+    assert story.words("/old", "/new", "/old/child") == ["redirected", "unchanged", "unchanged"]
+    assert story.conditional("/old") == [False]
+    assert len(crawl.rows("SELECT * FROM evidence")) == 1
+    site.pages["/old"] = site.pages["/new"]
+    del site.pages["/new"]
+
+    story.run()
+
+    assert story.words("/new") == ["orphaned"]
+    assert story["/old"]["status"] == "Indexed"
+    assert story["/old"]["firstSeen"] == first["firstSeen"]
+    assert len(crawl.hits("treasure")) == 1
+
+    for _ in range(2):
+        story.run()
+        assert len(crawl.hits("treasure")) == 1
+    assert story.words("/new", "/old") == ["deleted", "unchanged"]
+    assert crawl.hits("treasure") == ["/old"]
+    assert story["/old"]["duplicateOf"] is None
+
+
+@pytest.mark.covers("R4-37", "M-21", "U-06", "R4-40", "R4-02")
+def test_a_redirect_counts_only_when_its_target_is_indexed(site: Site, crawl: Crawl):
+    with Site() as other:
+        other.pages["/"] = html("Elsewhere")
+        story = Story(site, crawl, others=20)
+        moves = {  # with what a permanent and a temporary redirect to it come to
+            "503": ("/503", "redirected", "lost"),
+            "404": ("/404", "redirected", "lost"),
+            "noindex": ("/noindex", "redirected", "lost"),
+            "away": (other.url("/"), "redirected", "lost"),
+            "was": ("/was", "redirected", "lost"),  # held, but not seen in this run
+            "fine": ("/fine", "redirected", "redirected"),
+        }
+        paths = [f"/{name}/{status}" for name in moves for status in (301, 302)]
+        story.home(*paths, "/was")
+        for path in paths:
+            story.page(path, text=f"treasure of {path}")
+        story.page("/was", text="a page that was fine")
+        story.run()
+        healthy = dict(site.pages)
+        story.answers(503, "/503", "/was")
+        site.pages["/noindex"] = html("No", head='<meta name="robots" content="noindex">')
+        story.page("/fine", text="a fine page")
+        for path in paths:
+            _, name, status = path.split("/")
+            site.pages[path] = Page(redirect=moves[name][0], status=int(status))
+
+        for lost in (1, 2, 3, 4):
+            story.run()
+
+            pages = crawl.pages()
+            for name, (_, permanent, temporary) in moves.items():
+                waits, ages = pages[f"/{name}/301"], pages[f"/{name}/302"]
+                words = [waits["lastOutcome"], ages["lastOutcome"]]
+                assert words == [permanent, temporary], name
+                assert waits["lostCount"] == 0
+                if name != "fine":
+                    assert (ages["lostCount"], ages["goneCount"]) == (lost, 0), name
+                    assert ages["status"] == "Error"
+                    assert waits["status"] == "Indexed"
+            assert story.removed() == {"/fine/301": "redirect", "/fine/302": "redirect"}
+            assert len(crawl.hits("treasure")) == 10
+        assert other.log == []
+    story.page("/503", text="open again")
+
+    story.run()
+
+    assert story.words("/503/301", "/503/302") == ["redirected", "redirected"]
+    assert story.bare("/503/301")
+    assert story.bare("/503/302")
+    site.pages |= healthy
+
+    story.run()
+
+    assert story.words("/404/301", "/404/302", "/away/302") == ["unchanged"] * 3
+    assert story.words("/503/302", "/fine/301") == ["new", "new"]
+    assert (story["/away/302"]["lostCount"], story["/away/302"]["status"]) == (0, "Indexed")
+    assert len(crawl.hits("treasure")) == 12
+
+
+@pytest.mark.covers("M-21", "R4-39", "R4-42", "U-12", "R4-27")
+def test_chains_of_five_hops_hold_and_longer_ones_and_circles_do_not(site: Site, crawl: Crawl):
+    story = Story(site, crawl, others=20, LOST_THRESHOLD=1)
+    held = ["/five", "/six", "/loop/a", "/loop/b", "/self", "/nowhere"]
+    story.home(*held)
+    for path in held:
+        story.page(path, text=f"treasure of {path}")
+    story.run()
+    healthy = dict(site.pages)
+    for name, hops in (("five", 5), ("six", 6)):
+        places = [f"/{name}", *(f"/{name}/{n}" for n in range(1, hops + 1))]
+        for here, there in pairwise(places):
+            site.pages[here] = Page(redirect=there)
+        story.page(places[-1], text=f"jewels of {name}")
+    site.pages["/loop/a"] = Page(redirect="/loop/b")
+    site.pages["/loop/b"] = Page(redirect="/loop/a", status=302)
+    site.pages["/self"] = Page(redirect="/self")
+    site.pages["/nowhere"] = Page(status=302)
+
+    for lost in (1, 2):
+        story.run()
+
+        assert story.words(*held) == ["redirected"] + ["lost"] * 5
+        numbers = [story[path]["httpStatusCode"] for path in held[1:]]
+        assert numbers == [1004, 1002, 1002, 1002, 1003]
+        assert [story[path]["lostCount"] for path in held] == [0] + [lost] * 5
+        assert story.bare("/five")
+        assert story.asked("/five/4", "/six/5", "/loop/a", "/loop/b") == [1] * 4
+        assert len(crawl.hits("treasure")) == 5
+        assert crawl.hits("jewels") == ["/five/5", "/six/6"]
+    assert story.removed() == {"/five": "redirect"}
+    site.pages |= healthy
+
+    story.run()
+
+    assert story.words(*held) == ["new"] + ["unchanged"] * 5
+    assert {story[path]["lostCount"] for path in held} == {0}
+    assert crawl.hits("treasure") == held[:1] + sorted(held[1:])
+
+
+@pytest.mark.covers("M-21", "R4-02", "R4-04", "U-06")
+@pytest.mark.parametrize("status", [302, 303, 307])
+def test_a_login_that_many_pages_lead_to_removes_none(site: Site, crawl: Crawl, status: int):
+    story = Story(site, crawl, others=20, LOST_THRESHOLD=1)
+    members = [f"/member/{n}" for n in range(12)]
+    story.home(*members)
+    for path in members:
+        story.page(path, f"{path}/child", text=f"treasure of {path}")
+        story.page(f"{path}/child", text="a child")
+    story.run()
+    healthy = dict(site.pages)
+    story.page("/login", text="please log in")
+    for path in members:
+        site.pages[path] = Page(redirect=f"/login?next={path}", status=status)
+
+    story.run()
+
+    assert set(story.words(*members)) == {"lost"}
+    assert {story[path]["status"] for path in members} == {"Error"}
+    assert {story[path]["lostCount"] for path in members} == {1}
+    assert set(story.words(*(f"{path}/child" for path in members))) == {"unchanged"}
+    assert len(crawl.hits("treasure")) == 12
+    assert story.removed() == {}
+    assert len(crawl.hits("log in")) == 1  # the same page under twelve addresses
+    site.pages |= healthy
+
+    story.run()
+
+    assert set(story.words(*members)) == {"unchanged"}
+    assert {story[path]["lostCount"] for path in members} == {0}

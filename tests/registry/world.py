@@ -1,0 +1,530 @@
+"""A site that changes, and a model of what may become of it: pure Python, written from design.md 8.
+
+`World` answers like a web server. `Model` is told which answers were committed, in which run, and
+says what a true registry holds after that; it knows no SQL, no batches and no clones.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+HOST = "http://a.example/"
+OUTSIDE = "http://elsewhere.example/"
+LONG = "These words are here to make the text long enough to be believed as equal content. " * 3
+#: Texts by content: three long enough for clones, one short, one of no words at all.
+WORDS = ("alpha", "bravo", "charlie", "delta", "")
+TEXTS = (f"alpha {LONG}", f"bravo {LONG}", f"charlie {LONG}", "delta is short", "")
+
+NOTHING, LINKS, HELD = 0, 1, 2  #: what the registry holds of a page
+TEMPORARY = frozenset({302, 303, 307})
+PASSING = frozenset({408, 425, 429, *range(500, 600)})
+SPOKEN = frozenset({200, 304, 301, 302, 303, 307, 308, 404, 410})
+HOPS = 5
+
+
+def url_of(page: int) -> str:
+    """The address of a page of the world; -1 lies outside of the source."""
+    return OUTSIDE if page < 0 else f"{HOST}p{page}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one address answers: a page, a status, a redirect, nothing, or robots.txt forbids it."""
+
+    kind: str = "page"  #: page, status, redirect, silent, robots
+    content: int = 0
+    links: tuple[int, ...] = ()
+    noindex: str = ""  #: meta, header; 406 is said with the status
+    canonical: int | None = None
+    etag: bool = True
+    status: int = 200
+    target: int = -1
+
+    def __repr__(self) -> str:
+        """The shortest spelling that can be pasted into a test."""
+        default = Answer()
+        told = {
+            name: value for name, value in vars(self).items() if value != getattr(default, name)
+        }
+        return f"Answer({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
+    @property
+    def leads(self) -> tuple[int, ...]:
+        """Where the body leads."""
+        return self.links if self.canonical is None else (*self.links, self.canonical)
+
+    @property
+    def body(self) -> bytes:
+        """The page as HTML; its links have no words, so equal texts are equal contents."""
+        head = '<meta name="robots" content="noindex">' if self.noindex == "meta" else ""
+        if self.canonical is not None:
+            head += f'<link rel="canonical" href="{url_of(self.canonical)}">'
+        anchors = "".join(f'<a href="{url_of(link)}"></a>' for link in self.links)
+        title, text = WORDS[self.content].title(), TEXTS[self.content]
+        return (
+            f'<html lang="en"><head><title>{title}</title>{head}</head>'
+            f"<body><p>{text}</p>{anchors}</body></html>"
+        ).encode()
+
+    @property
+    def validator(self) -> str | None:
+        """The ETag of that body."""
+        if not self.etag or self.status == 406:
+            return None
+        meta = self.noindex == "meta"
+        return f'"{self.content}-{self.links}-{self.canonical}-{meta}"'.replace(" ", "")
+
+    @property
+    def indexable(self) -> bool:
+        """Whether it is a page that may be found by a search."""
+        return self.kind == "page" and self.status == 200 and not self.noindex
+
+
+@dataclass
+class Choices:
+    """What the operator chose."""
+
+    lost_threshold: int = 2
+    orphan_threshold: int = 2
+    max_ratio: float = 1.0
+    min_count: int = 10
+    remove_excluded: bool = False
+
+
+@dataclass
+class Known:
+    """What the model knows of one address."""
+
+    standing: int = NOTHING
+    content: int | None = None
+    links: tuple[int, ...] = ()  #: that it vouches for
+    canonical: int | None = None
+    etag: str | None = None
+    lost: int = 0
+    gone: int = 0
+    seen: int = 0  #: last run that reached it and was allowed to ask
+    visited: int = 0
+    said: str = ""  #: ok, noindex, redirect, robots or another, in that run
+    status: int | None = None  #: of that answer
+    target: int = -1
+    new: int = 0  #: run in which it came
+    tomb: bool = False
+    held_ever: bool = False
+    pinned: bool = False
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A visit that is decided, and not committed yet."""
+
+    page: int
+    answer: Answer
+    status: int | None
+    said: str
+    targets: tuple[int, ...]
+    aside: bool
+
+
+def chain(start: int, leads: dict[int, int]) -> list[int] | None:
+    """Where the steps from a page lead, in order; None for a circle, -1 for the outside."""
+    passed: list[int] = []
+    here = start
+    while here in leads:
+        here = leads[here]
+        if here == start or here in passed:
+            return None
+        passed.append(here)
+    return passed
+
+
+@dataclass
+class Model:
+    """What a registry must hold, given what was committed."""
+
+    choices: Choices
+    pages: dict[int, Known] = field(default_factory=dict)
+    run: int = 0
+    complete_runs: list[int] = field(default_factory=list)
+    asked_seeds: set[int] = field(default_factory=set)
+    asked_pins: set[int] = field(default_factory=set)
+    shut: frozenset[int] = frozenset()  #: addresses that the scope leaves out
+    reached: set[int] = field(default_factory=set)
+    visits: int = 0
+    silent: int = 0
+    probes: dict[int, int | None] = field(default_factory=dict)
+    proposed: dict[int, str] = field(default_factory=dict)
+    finals: dict[int, int] = field(default_factory=dict)
+    removed: dict[int, dict[int, tuple[str, Known]]] = field(default_factory=dict)
+    history: list[str] = field(default_factory=list)
+
+    def in_scope(self, page: int) -> bool:
+        """Whether an address belongs to the source."""
+        return page >= 0 and page not in self.shut
+
+    # A run begins
+
+    def open(self, run: int) -> None:
+        """A run is there: the one before, or a new one."""
+        if run != self.run:
+            self.run = run
+            self.visits = self.silent = 0
+            self.reached, self.probes = set(), {}
+            self.asked_seeds, self.asked_pins = set(), set()
+
+    def reach(self, pages: Iterable[int]) -> None:
+        """Seeds or links lead to pages; those in scope are to be visited."""
+        for page in pages:
+            if self.in_scope(page):
+                self.pages.setdefault(page, Known())
+                self.reached.add(page)
+
+    # One visit
+
+    def judge(self, no: int, answer: Answer, status: int | None) -> Effect:
+        """Say what an answer means, and for which links the page vouches now."""
+        page = self.pages.get(no, Known())
+        own = page.links if page.standing else ()
+        aside = False
+        if answer.kind == "robots":
+            said, targets = "robots", ()
+        elif answer.kind == "silent":
+            said, targets = "silent", page.links
+        elif answer.kind == "redirect" and answer.target == no:
+            said, targets = "loop", page.links
+        elif answer.kind == "redirect":
+            said, targets = "redirect", (*own, answer.target)
+        elif answer.kind == "status" and status in PASSING:
+            said, targets = "passing", page.links
+        elif answer.kind == "status":
+            said, targets = ("missing" if status in (404, 410) else "error"), own
+        elif status == 304:
+            assert page.standing, f"a 304 about {no}, of which nothing is held"
+            assert page.etag == answer.validator, f"a 304 confirmed another body of {no}"
+            hidden = answer.noindex == "header" and page.standing == HELD
+            said, targets = ("noindex" if hidden else "ok"), page.links
+        elif not answer.indexable:
+            said, targets = "noindex", (*answer.leads, *(own if page.standing == HELD else ()))
+        else:
+            said, targets = "ok", answer.leads
+            named = answer.canonical
+            aside = (
+                page.standing == LINKS
+                and named is not None
+                and named == page.canonical
+                and self.is_indexed(named)
+            )
+        return Effect(no, answer, status, said, tuple(t for t in targets if t != no), aside)
+
+    def is_indexed(self, no: int) -> bool:
+        """Whether a page is held and not lost."""
+        page = self.pages.get(no)
+        return page is not None and page.standing == HELD and not page.lost
+
+    def commit(self, effect: Effect) -> None:
+        """A visit is in the registry."""
+        page, answer = self.pages[effect.page], effect.answer
+        assert page.visited != self.run, f"{effect.page} was visited twice in run {self.run}"
+        self.history.append(f"run {self.run}: {effect.page} {effect.status} {answer!r}")
+        self.visits += 1
+        self.silent += effect.said in ("silent", "loop") or (
+            effect.said == "passing" and (effect.status == 429 or effect.status >= 500)
+        )
+        page.visited, page.said = self.run, effect.said
+        if effect.said != "robots":
+            page.seen = self.run
+        page.status = effect.status
+        page.target = answer.target if effect.said == "redirect" else -1
+        self.reach(effect.targets)
+        held = page.standing == HELD
+        match effect.said:
+            case "missing":
+                page.lost += held
+                page.gone += 1
+                if not page.standing:
+                    page.links = ()
+                    page.tomb = page.tomb or page.gone >= self.choices.lost_threshold
+            case "loop":
+                page.lost += held
+            case "error":
+                page.lost += held
+                if not page.standing:
+                    page.links = ()
+            case "redirect" if not page.standing:
+                page.lost = page.gone = 0
+                page.links, page.tomb = (answer.target,), False
+            case "noindex":
+                page.lost = page.gone = 0
+                if not held and effect.status != 304:
+                    page.standing, page.content, page.canonical = LINKS, None, None
+                    page.links, page.tomb = answer.leads, False
+                    page.etag = None if answer.noindex == "header" else answer.validator
+            case "ok":
+                page.lost = page.gone = 0
+                page.tomb = False
+                if effect.status == 304:
+                    return
+                page.etag, page.links = answer.validator, answer.leads
+                if not effect.aside:
+                    if not held:
+                        page.new = self.run
+                    page.standing, page.content, page.held_ever = HELD, answer.content, True
+                    page.canonical = answer.canonical
+                    if answer.canonical == effect.page or not self.in_scope(answer.canonical or 0):
+                        page.canonical = None
+
+    # A run ends
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run saw everything."""
+        return (
+            bool(self.visits)
+            and all(self._seed_answered(seed) for seed in self.asked_seeds)
+            and all(self._spoke(pin) for pin in self.asked_pins)
+            and self.silent <= 0.1 * self.visits
+            and all(self.pages[no].visited == self.run for no in self.reached)
+        )
+
+    def _spoke(self, no: int) -> bool:
+        page = self.pages[no]
+        return page.visited == self.run and page.said not in ("silent", "loop")
+
+    def _seed_answered(self, no: int) -> bool:
+        for _ in range(HOPS + 1):
+            page = self.pages.get(no)
+            if page is None or page.visited != self.run or not self.in_scope(no):
+                return False
+            if page.said != "redirect":
+                return page.said in ("ok", "noindex") and page.status in (200, 304)
+            no = page.target
+        return False
+
+    def seal(self) -> bool:
+        """The run is over; propose what it did not reach. Returns whether it is complete."""
+        self.proposed = {}
+        if not self.complete:
+            return False
+        for no, page in self.pages.items():
+            if not page.standing or page.seen == self.run:
+                continue
+            age = sum(run > page.seen for run in self.complete_runs) + 1
+            if age < max(1, self.choices.orphan_threshold - page.gone):
+                continue
+            forbidden = no in self.probes and self.probes[no] is None
+            if forbidden or page.visited == self.run or not self.in_scope(no):
+                self._propose(no, "excluded")
+            elif self.probes.get(no) in SPOKEN:
+                self._propose(no, "orphan")
+        self.complete_runs.append(self.run)
+        return True
+
+    def _propose(self, no: int, rule: str) -> None:
+        if not self.pages[no].pinned or rule in ("gone", "not acceptable"):
+            self.proposed.setdefault(no, rule)
+
+    def _answered(self, no: int) -> bool:
+        """Whether a page answered 200 or 304 in this run, and is indexed."""
+        page = self.pages.get(no)
+        return (
+            page is not None
+            and page.visited == self.run
+            and page.said == "ok"
+            and page.standing == HELD
+            and page.lost == 0
+        )
+
+    def settle(self) -> None:
+        """Judge the redirects and propose everything else that may be removed."""
+        choices = self.choices
+        here = {no: page for no, page in self.pages.items() if page.visited == self.run}
+        moves = {no: page for no, page in here.items() if page.said == "redirect"}
+        hops = {no: page.target for no, page in moves.items() if self.in_scope(page.target)}
+        walls = Counter(page.target for page in moves.values() if page.status in TEMPORARY)
+        most = max(choices.min_count, choices.max_ratio * len(moves))
+        moved = []
+        for no, page in moves.items():
+            passed = chain(no, hops)
+            held = page.standing == HELD
+            if passed is None or len(passed) > HOPS:
+                page.lost += held
+                continue
+            shared = page.status in TEMPORARY and walls[page.target] > most
+            if not shared and passed and self._answered(passed[-1]):
+                if page.standing:
+                    page.lost = page.gone = 0
+                    moved.append(no)
+            elif page.status in TEMPORARY:
+                page.lost += held
+            elif page.standing:
+                page.lost = page.gone = 0
+        for no, page in here.items():
+            if page.said == "missing" and page.standing and page.gone >= choices.lost_threshold:
+                self._propose(no, "gone")
+            if page.said == "noindex" and page.standing == HELD:
+                self._propose(no, "not acceptable")
+            if page.said == "robots" and page.standing and choices.remove_excluded:
+                self._propose(no, "excluded")
+        if choices.remove_excluded:
+            for no in self.shut:
+                if no in self.pages and self.pages[no].standing and no not in here:
+                    self._propose(no, "excluded")
+        for no in moved:
+            self._propose(no, "redirect")
+        self._canonicals(hops)
+        self._guard()
+
+    def _canonicals(self, hops: dict[int, int]) -> None:
+        names = {
+            no: page.canonical
+            for no, page in self.pages.items()
+            if page.standing and page.canonical is not None
+        }
+        pages = sum(page.standing > 0 for page in self.pages.values())
+        most = max(self.choices.min_count, 0.2 * pages)
+        flooded = {no for no, times in Counter(names.values()).items() if times > most}
+        leads = hops | {no: target for no, target in names.items() if target not in flooded}
+        for no, target in names.items():
+            page = self.pages[no]
+            if page.visited != self.run or page.said != "ok" or page.standing != HELD:
+                continue
+            passed = chain(no, leads)
+            if target in flooded or not passed or len(passed) > HOPS:
+                continue
+            if self._answered(passed[-1]):
+                self._propose(no, "canonical")
+                self.finals[no] = passed[-1]
+
+    def _guard(self) -> None:
+        def came_now(no: int) -> bool:
+            return self.pages[no].new == self.run and self.pages[no].visited == self.run
+
+        pages = sum(p.standing > 0 and not came_now(no) for no, p in self.pages.items())
+        removals = sum(not came_now(no) for no in self.proposed)
+        choices = self.choices
+        if choices.max_ratio >= 1 or not removals:
+            return
+        if (removals > 1 and removals >= pages) or (
+            removals > choices.min_count and removals > choices.max_ratio * pages
+        ):
+            self.proposed = {}
+
+    def remove(self, no: int) -> None:
+        """The sweep removed a page."""
+        rule, page = self.proposed[no], self.pages[no]
+        self.history.append(f"run {self.run}: {no} removed ({rule})")
+        self.removed.setdefault(self.run, {})[no] = rule, copy(page)
+        page.content, page.etag, page.lost, page.gone = None, None, 0, 0
+        if rule in ("not acceptable", "canonical"):
+            page.standing = LINKS
+            page.canonical = self.finals[no] if rule == "canonical" else page.canonical
+        else:
+            page.standing, page.canonical = NOTHING, None
+            page.links = (page.target,) if rule == "redirect" else ()
+            page.tomb = rule == "gone"
+
+    def undo(self, run: int, *, pin: bool) -> set[int]:
+        """The removals of a run are undone; return what is held again."""
+        restored = set()
+        for no, (_, was) in self.removed.pop(run, {}).items():
+            page = self.pages[no]
+            if page.standing == HELD:
+                continue
+            page.standing, page.content, page.links = was.standing, was.content, was.links
+            page.canonical, page.etag, page.tomb = was.canonical, was.etag, False
+            page.lost = page.gone = 0
+            page.seen = self.run
+            page.pinned = page.pinned or pin
+            restored.add(no)
+        self.history.append(f"undo of run {run}: {sorted(restored)}")
+        return restored
+
+
+# What a healthy site comes to, whatever happened before
+
+
+def healed(answers: dict[int, Answer], shut: Container[int] = ()) -> dict[int, Answer]:
+    """The world with an end to all trouble: what would keep old content for ever answers again."""
+    found = dict(answers)
+    if not found[0].indexable:
+        found[0] = Answer(links=tuple(no for no in found if no))  # a seed must answer
+    for no, answer in found.items():
+        if answer.kind == "silent" or (answer.kind == "status" and answer.status not in (404, 410)):
+            found[no] = Answer(content=no % 3)
+        elif answer.status == 406:  # it holds the removal of an orphan for ever
+            found[no] = replace(answer, status=200, noindex="meta")
+    for _ in found:
+        hops = {no: a.target for no, a in found.items() if a.kind == "redirect"}
+        for no in hops:
+            passed = chain(no, hops)
+            end = found.get(passed[-1]) if passed and len(passed) <= HOPS else None
+            alias = end is not None and end.canonical is not None
+            # Open: test_a_page_that_moved_to_an_alias_goes.
+            if end is None or alias or not end.indexable or passed[-1] in shut:
+                found[no] = Answer(content=no % 3)
+                break
+    for no, answer in found.items():
+        named = answer.canonical
+        if named is not None and not (found[named].indexable and found[named].canonical is None):
+            found[no] = replace(answer, canonical=None)  # open: test_a_canonical_chain_settles
+    return found
+
+
+def healthy(
+    answers: dict[int, Answer], seeds: Iterable[int], shut: Container[int] = ()
+) -> dict[int, int | None]:
+    """What a settled registry holds of a healed world: content by page, None for links only."""
+    reached, waiting = set(), list(seeds)
+    while waiting:
+        no = waiting.pop()
+        if no < 0 or no in shut or no in reached or no not in answers:
+            continue
+        reached.add(no)
+        answer = answers[no]
+        if answer.kind == "page":
+            waiting += answer.leads
+        elif answer.kind == "redirect":
+            waiting.append(answer.target)
+    seen = {no: answers[no] for no in reached}
+    leads = {no: a.target for no, a in seen.items() if a.kind == "redirect"}
+    leads |= {
+        no: a.canonical
+        for no, a in seen.items()
+        if a.indexable and a.canonical not in (None, no) and a.canonical in reached
+    }
+    held: dict[int, int | None] = {}
+    for no, answer in seen.items():
+        if answer.kind != "page":
+            continue
+        passed = chain(no, leads)
+        aside = bool(passed) and len(passed) <= HOPS and seen[passed[-1]].indexable
+        held[no] = answer.content if answer.indexable and not aside else None
+    return held
+
+
+# Histories, decoded from small numbers so that they shrink to nothing
+
+
+def answer_of(code: int, pages: int) -> Answer:
+    """Decode an answer; 0 is a page without links."""
+    digits = (code // 7**place % 7 for place in count())
+    kind, content, shape = next(digits), next(digits), next(digits)
+    links = tuple(dict.fromkeys(next(digits) % pages for _ in range(shape % 4)))
+    other = next(digits) * 7 + next(digits)
+    target = other % pages
+    content = (0, 1, 0, 2, 3, 0, 4)[content]
+    match kind:
+        case 0 | 1 | 2:
+            return Answer(content=content, links=links, etag=other % 5 != 4)
+        case 3:
+            extra = ({"noindex": "meta"}, {"noindex": "header"}, {"status": 406})
+            special = {"canonical": target} if shape < 4 else extra[shape - 4]
+            return Answer(content=content, links=links, **special)
+        case 4:
+            status = (301, 302, 301, 308, 307, 301, 301)[content + shape % 3]
+            return Answer("redirect", status=status, target=-1 if other == 48 else target)
+        case 5:
+            return Answer("status", status=(404, 410, 404, 404, 503, 403, 404)[shape])
+        case _:
+            return Answer(("silent", "robots", "status")[shape % 3], status=(404, 503)[other % 2])

@@ -1,0 +1,308 @@
+"""What would remove a page and when, told before it happens; compared with the rules that do it."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartcrawl.rules.absence import Counts, Policy, is_abandoned, is_gone
+from smartcrawl.rules.forecast import (
+    Facts,
+    Finding,
+    Way,
+    finding,
+    outcome_of_record,
+    unconditional,
+    ways,
+)
+from smartcrawl.rules.model import Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.reindex import DECISIONS, status_after
+
+NOW = 1_000_000
+POLICY = Policy()
+HELD = Facts(Standing.HELD, Finding.FINE)
+
+
+def current(facts: Facts, policy: Policy = POLICY, **told: bool) -> Way | None:
+    """The way that is under way."""
+    first = ways(facts, policy, **told)[0]
+    return first if first.current else None
+
+
+def texts(facts: Facts, policy: Policy = POLICY, **told: bool) -> list[str]:
+    return [str(way) for way in ways(facts, policy, **told)]
+
+
+# What was found
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "http_status", "reached", "found"),
+    [
+        (Status.INDEXED, Word.UNCHANGED, 304, True, Finding.FINE),
+        (Status.INDEXED, Word.NEW, 200, True, Finding.FINE),
+        (Status.CRAWLED, Word.REDIRECTED, 200, True, Finding.FINE),  # an alias
+        (Status.INDEXED, Word.REDIRECTED, 301, True, Finding.MOVED),
+        (Status.INDEXED, Word.EXCLUDED, 406, True, Finding.NOT_ACCEPTABLE),
+        (Status.OUT_OF_SCOPE, Word.EXCLUDED, None, True, Finding.EXCLUDED),
+        (Status.OUT_OF_SCOPE, Word.ORPHANED, 200, False, Finding.EXCLUDED),
+        (Status.INDEXED, Word.ORPHANED, 200, False, Finding.ABSENT),
+        (Status.ERROR, Word.LOST, 404, False, Finding.ABSENT),
+        (Status.ERROR, Word.LOST, 404, True, Finding.GONE),
+        (Status.ERROR, Word.FAILED, 410, True, Finding.GONE),
+        (Status.GONE, Word.GONE, 410, True, Finding.GONE),
+        (Status.ERROR, Word.LOST, 403, True, Finding.TROUBLE),
+        (Status.ERROR, Word.FAILED, 503, True, Finding.TROUBLE),
+        (Status.ERROR, Word.FAILED, 1103, True, Finding.TROUBLE),
+    ],
+)
+def test_what_a_record_tells_of_its_last_visit(status, word, http_status, reached, found):
+    assert finding(status, word, http_status, POLICY, reached=reached) is found
+
+
+def test_a_sound_page_that_stands_aside_is_told_by_its_canonical_page():
+    told = (Status.INDEXED, Word.UNCHANGED, 304, POLICY)
+
+    assert finding(*told, reached=True, aside=True) is Finding.CANONICAL
+    assert finding(*told, reached=False, aside=True) is Finding.ABSENT
+
+
+def test_which_statuses_count_is_the_operators_choice():
+    every = Policy(purge_statuses=None)
+
+    assert finding(Status.ERROR, Word.LOST, 403, every, reached=True) is Finding.GONE
+    assert finding(Status.ERROR, Word.FAILED, 503, every, reached=True) is Finding.TROUBLE
+
+
+# What would remove it
+
+
+def test_nothing_removes_what_is_not_held():
+    assert ways(Facts(Standing.BARE, Finding.GONE, 404, gone_count=9), POLICY) == ()
+
+
+@pytest.mark.parametrize(
+    ("gone", "text"),
+    [
+        (0, "3 more runs that find 404"),
+        (1, "2 more runs that find 404"),
+        (2, "1 more run that finds 404"),
+        (9, "1 more run that finds 404"),
+    ],
+)
+def test_a_page_that_is_gone_goes_after_the_runs_that_are_missing(gone, text):
+    facts = replace(HELD, finding=Finding.GONE, http_status=404, gone_count=gone)
+
+    assert texts(facts)[0] == text
+
+
+@pytest.mark.covers("R4-07")
+@pytest.mark.parametrize(
+    ("age", "gone", "text"),
+    [
+        (1, 0, "2 more complete runs that do not reach it"),
+        (2, 0, "1 more complete run that does not reach it"),
+        (1, 1, "1 more complete run that does not reach it"),
+        (9, 0, "1 more complete run that does not reach it"),
+    ],
+)
+def test_an_orphan_goes_after_the_complete_runs_that_are_missing(age, gone, text):
+    facts = replace(HELD, finding=Finding.ABSENT, age=age, gone_count=gone)
+    way = current(facts)
+
+    assert (str(way), way.rule, way.complete) == (text, Rule.ORPHAN, True)
+
+
+def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
+    facts = replace(HELD, finding=Finding.EXCLUDED, age=1)
+    later, at_once = current(facts), current(facts, remove_excluded=True)
+
+    assert (later.rule, str(later)) == (
+        Rule.EXCLUDED,
+        "2 more complete runs that leave it out",
+    )
+    assert (at_once.rule, str(at_once)) == (Rule.EXCLUDED, "1 more run that leaves it out")
+    aged = current(facts, Policy(orphan_min_age=60), remove_excluded=True)
+    assert (aged.min_age, aged.due(NOW)) == (0, True)
+    absent = current(replace(facts, finding=Finding.ABSENT), remove_excluded=True)
+    assert absent.runs == 2  # the choice is about excluded pages only
+
+
+@pytest.mark.parametrize(
+    ("found", "rule", "text"),
+    [
+        (
+            Finding.MOVED,
+            Rule.REDIRECT,
+            "1 more run that finds its redirect to lead to an indexed page",
+        ),
+        (
+            Finding.NOT_ACCEPTABLE,
+            Rule.NOT_ACCEPTABLE,
+            "1 more run that finds that it must not be indexed",
+        ),
+        (Finding.CANONICAL, Rule.CANONICAL, "1 more run that finds its canonical page indexed"),
+    ],
+)
+def test_what_the_answer_itself_says_goes_with_the_next_run(found, rule, text):
+    way = current(replace(HELD, finding=found))
+
+    assert (way.rule, str(way), way.complete) == (rule, text, False)
+
+
+def test_links_alone_have_nothing_to_lose_but_by_a_redirect():
+    links = replace(HELD, standing=Standing.LINKS)
+
+    for found in (Finding.NOT_ACCEPTABLE, Finding.CANONICAL):
+        assert current(replace(links, finding=found)) is None
+    assert current(replace(links, finding=Finding.MOVED)).rule is Rule.REDIRECT
+
+
+@pytest.mark.parametrize("found", [Finding.FINE, Finding.TROUBLE])
+def test_nothing_is_under_way_for_a_page_that_answers_or_fails_otherwise(found):
+    facts = replace(HELD, finding=found)
+
+    assert current(facts) is None
+    assert texts(facts) == [
+        "3 runs in a row that find 404 or 410",
+        "3 complete runs in a row that do not reach it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "runs"),
+    [
+        (Finding.TROUBLE, 1),
+        (Finding.EXCLUDED, 1),
+        (Finding.ABSENT, 1),
+        (Finding.FINE, 3),
+        (Finding.MOVED, 3),
+        (Finding.NOT_ACCEPTABLE, 3),
+        (Finding.CANONICAL, 3),
+    ],
+)
+def test_an_error_that_does_not_count_keeps_what_was_counted_and_an_answer_clears_it(found, runs):
+    """M-08: 404, 503, 404 is twice gone; 404, 200, 404 is once."""
+    facts = replace(HELD, finding=found, gone_count=2, gone_since=NOW)
+    gone = next(way for way in ways(facts, Policy(lost_min_age=60)) if way.rule is Rule.GONE)
+
+    assert gone.runs == runs
+    assert gone.earliest == (NOW + 60 if runs == 1 else None)
+
+
+@pytest.mark.parametrize("found", list(Finding))
+def test_a_pinned_page_goes_only_for_what_it_answers(found):
+    rules = {way.rule for way in ways(replace(HELD, finding=found, pinned=True), POLICY)}
+
+    assert rules <= {Rule.GONE, Rule.NOT_ACCEPTABLE}
+    assert (Rule.NOT_ACCEPTABLE in rules) is (found is Finding.NOT_ACCEPTABLE)
+
+
+def test_without_statuses_that_count_nothing_goes_for_being_lost():
+    rules = {way.rule for way in ways(HELD, Policy(purge_statuses=frozenset()))}
+
+    assert rules == {Rule.ORPHAN}
+
+
+# When
+
+
+def test_ages_are_told_as_the_earliest_time():
+    policy = Policy(lost_min_age=60, orphan_min_age=90)
+    gone = replace(HELD, finding=Finding.GONE, http_status=404, gone_count=2, gone_since=NOW)
+    absent = replace(HELD, finding=Finding.ABSENT, age=2, absent_since=NOW)
+
+    assert current(gone, policy).earliest == NOW + 60
+    assert current(absent, policy).earliest == NOW + 90
+    assert current(gone).earliest is None
+    assert current(absent).earliest is None
+    assert [way.earliest for way in ways(HELD, policy)] == [None, None]
+    assert [way.min_age for way in ways(HELD, policy)] == [60, 90]
+
+
+@pytest.mark.parametrize("age", [0, 1, 59, 60])
+@pytest.mark.parametrize("gone", [0, 1, 2, 3])
+def test_a_gone_page_is_due_exactly_when_the_next_run_removes_it(gone, age):
+    policy = Policy(lost_min_age=60)
+    since = NOW - age if gone else None
+    facts = replace(HELD, finding=Finding.GONE, http_status=404, gone_count=gone, gone_since=since)
+    counts = Counts(gone + 1, gone + 1, since, NOW if since is None else since)
+
+    removed = is_gone(counts, Outcome.NOT_FOUND, 404, policy, NOW)
+
+    assert current(facts, policy).due(NOW) is removed
+
+
+@pytest.mark.parametrize("by_sum", [False, True])
+@pytest.mark.parametrize("waited", [0, 60])
+@pytest.mark.parametrize("age", [0, 1, 2, 3])
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_an_orphan_is_due_exactly_when_the_next_run_removes_it(gone, age, waited, by_sum):
+    policy = Policy(orphan_min_age=60, sum_of_thresholds=by_sum)
+    since = NOW - waited if age else None
+    facts = replace(HELD, finding=Finding.ABSENT, age=age, gone_count=gone, absent_since=since)
+
+    removed = is_abandoned(gone, age + 1, NOW if since is None else since, policy, NOW)
+
+    assert current(facts, policy).due(NOW) is removed
+
+
+def test_what_is_not_under_way_is_never_due():
+    assert not any(way.due(NOW) for way in ways(HELD, Policy(lost_threshold=1, orphan_threshold=1)))
+
+
+# What the last visit was
+
+
+@pytest.mark.parametrize(
+    ("outcome", "http_status"),
+    [
+        (Outcome.NOT_MODIFIED, 304),
+        (Outcome.SAME, 200),
+        (Outcome.CHANGED, 200),
+        (Outcome.NOT_ACCEPTABLE, 406),
+        (Outcome.ALIAS, 200),
+        (Outcome.REDIRECT, 301),
+        (Outcome.NOT_FOUND, 404),
+        (Outcome.SOFT_404, 200),
+        (Outcome.HTTP_ERROR, 403),
+        (Outcome.TRANSIENT, 503),
+        (Outcome.BAD_HEADER, 1001),
+        (Outcome.UNREACHABLE, 1103),
+        (Outcome.UNPROCESSABLE, 1200),
+        (Outcome.EXCLUDED, None),
+    ],
+)
+@pytest.mark.parametrize("standing", list(Standing))
+def test_a_record_tells_what_its_last_visit_found(standing, outcome, http_status):
+    verdict = DECISIONS[outcome][standing]
+    before = {Standing.HELD: Status.INDEXED, Standing.LINKS: Status.CRAWLED}
+    status = status_after(verdict.action, outcome, before.get(standing, Status.PENDING), standing)
+    found = outcome_of_record(status, verdict.word, http_status)
+
+    if outcome is Outcome.NOT_MODIFIED and standing is Standing.BARE:
+        assert found is Outcome.BAD_HEADER  # nobody asks so for what is not held
+    elif outcome in (Outcome.SAME, Outcome.ALIAS) and verdict.word in (Word.NEW, Word.MODIFIED):
+        assert found is Outcome.CHANGED  # to a record they are the same
+    else:
+        assert found is outcome
+
+
+@pytest.mark.parametrize("word", [None, Word.ORPHANED, Word.SKIPPED, Word.DELETED])
+def test_a_record_that_was_not_visited_tells_no_outcome(word):
+    assert outcome_of_record(Status.INDEXED, word, 200) is None
+
+
+@pytest.mark.parametrize(
+    ("standing", "validators", "same", "why"),
+    [
+        (Standing.HELD, True, True, None),
+        (Standing.LINKS, True, True, None),
+        (Standing.BARE, True, True, "nothing is held of it"),
+        (Standing.HELD, False, True, "the server gave no validators"),
+        (Standing.HELD, True, False, "it was extracted with other settings"),
+    ],
+)
+def test_why_a_page_is_asked_without_validators(standing, validators, same, why):
+    told = unconditional(standing=standing, validators=validators, same_configuration=same)
+
+    assert told == why
