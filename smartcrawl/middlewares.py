@@ -24,7 +24,7 @@ from smartcrawl.exceptions import (
 from smartcrawl.faults import PASSING_FAULTS, told
 from smartcrawl.items import Attempt
 from smartcrawl.politeness import HostGate, Turn, gate_of, host_of
-from smartcrawl.robots import RobotsRules
+from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import conditional_headers, retry_after
 from smartcrawl.run import Run, run_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -15,7 +15,8 @@ from smartcrawl.frontier import Frontier
 from smartcrawl.items import Address, HostTally, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
-from smartcrawl.registry.candidates import Closing, Ending
+from smartcrawl.orders import Orders, closing_of, policy_of
+from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
@@ -23,23 +24,12 @@ from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult, failed_seeds, tally
 from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.sources import Source
 from smartcrawl.urls import Scope, host_key
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """What was ordered for this run beside its source."""
-
-    force: bool = False
-    resume: bool = False
-    max_pages: int = 0  #: 0: none
-    lost_threshold: int | None = None  #: None: as the settings say
 
 
 class Run:
@@ -78,7 +68,7 @@ class Run:
         self.frontier = Frontier(self._load, single_host=single, rank=rank)
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
-        judgement = Judgement(_policy(options, orders), options.schedule)
+        judgement = Judgement(policy_of(options, orders), options.schedule)
         writer = Writer(registry, opened, configuration=self.configuration, judgement=judgement)
         self.ledger = Ledger(writer, written=self._book.committed)
         self._seeds: set[int] = set()
@@ -100,7 +90,7 @@ class Run:
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = Lease.take(options.registry.parent / "leases", source.name, since)
         try:
-            registry.end_last(source.name, _closing(source, options, orders), now)
+            registry.end_last(source.name, closing_of(source, options, orders), now)
             opened = registry.open_run(
                 source=source.name,
                 kind=source.kind,
@@ -218,7 +208,7 @@ class Run:
         return pages
 
     def _ending(self, now: int) -> Ending:
-        closing = _closing(self.source, self.options, self.orders)
+        closing = closing_of(self.source, self.options, self.orders)
         closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
         return Ending(self.opened.no, self.opened.source, now, closing)
 
@@ -452,26 +442,6 @@ class Run:
         self.registry.give_back()
         self.registry.close()
         self._lease.release()
-
-
-def _policy(options: Options, orders: Orders) -> Policy:
-    if orders.lost_threshold is None:
-        return options.policy
-    return replace(options.policy, lost_threshold=orders.lost_threshold)
-
-
-def _closing(source: Source, options: Options, orders: Orders) -> Closing:
-    depth_limit = source.max_depth or options.depth_limit
-    return Closing(
-        policy=_policy(options, orders),
-        max_ratio=options.sweep_max_ratio,
-        min_count=options.sweep_min_count,
-        remove_excluded=options.out_of_scope_policy == "remove",
-        undo_ttl=options.undo_ttl,
-        in_scope=lambda url, depth: (
-            source.scope.allows(url) and not (depth_limit and depth > depth_limit)
-        ),
-    )
 
 
 def run_of(crawler: Any) -> Run | None:

@@ -170,7 +170,7 @@ def test_shipped_settings_make_valid_options():
         ("ROBOTSTXT_PARSER", "smartcrawl.robots.No", "AllowFirstRobotParser"),
         ("ROBOTSTXT_PARSER", "no.such.Parser", "Rfc9309RobotParser"),
         ("ROBOTSTXT_PARSER", "smartcrawl.robots", "it takes a class"),
-        ("ROBOTSTXT_PARSER", "smartcrawl.robots.Rules", "it takes a class"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.robots.LIMIT", "it takes a class"),
         ("ROBOTSTXT_PARSER", "", "it takes a class"),
         ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
         ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),

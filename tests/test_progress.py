@@ -10,9 +10,10 @@ from smartcrawl import settings as shipped
 from smartcrawl.extensions import Progress
 from smartcrawl.items import Page, Visit
 from smartcrawl.options import Options
+from smartcrawl.orders import Orders
 from smartcrawl.rules.model import Action, Outcome, Word
 from smartcrawl.rules.reindex import Verdict
-from smartcrawl.run import Orders, Run
+from smartcrawl.run import Run
 from smartcrawl.sources import Source
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}

@@ -25,13 +25,12 @@ from smartcrawl.middlewares import RobotsMiddleware
 from smartcrawl.robots import (
     LIMIT,
     MAX_CRAWL_DELAY,
-    MAX_DOWNLOAD,
     AllowFirstRobotParser,
     Rfc9309RobotParser,
-    RobotsRules,
     as_utf8,
     crawl_delay,
 )
+from smartcrawl.robots_rules import MAX_DOWNLOAD, RobotsRules
 from smartcrawl.rules.model import Fault
 
 DATA = Path(__file__).parent / "data" / "robots"
@@ -599,7 +598,7 @@ def test_a_copy_that_is_young_enough_counts_and_a_warning_says_since_when(
 
 @pytest.mark.parametrize("fault", [Fault.ADDRESS_REFUSED, Fault.HOST_DOWN, Fault.DNS])
 def test_what_no_robots_txt_would_change_keeps_its_name(monkeypatch, fault: Fault):
-    monkeypatch.setattr("smartcrawl.robots.told", lambda error, url: (fault, "so"))
+    monkeypatch.setattr("smartcrawl.robots_rules.told", lambda error, url: (fault, "so"))
     run = Run()
 
     rules = ask(Engine(DownloadTimeoutError("so"), run=run))
@@ -679,7 +678,7 @@ def test_validators_belong_to_one_address():
 @pytest.mark.covers("M-27")
 def test_in_a_long_run_rules_are_asked_again_conditionally(monkeypatch: pytest.MonkeyPatch):
     now = [1000.0]
-    monkeypatch.setattr("smartcrawl.robots.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("smartcrawl.robots_rules.time.monotonic", lambda: now[0])
     run = Run()
     engine = Engine(OK, (304, {}, b""), answer(503), run=run, ROBOTS_TTL_SECONDS=100)
 
@@ -701,7 +700,7 @@ def test_in_a_long_run_rules_are_asked_again_conditionally(monkeypatch: pytest.M
 
 def test_rules_without_an_age_are_asked_once(monkeypatch: pytest.MonkeyPatch):
     now = [1000.0]
-    monkeypatch.setattr("smartcrawl.robots.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("smartcrawl.robots_rules.time.monotonic", lambda: now[0])
     engine = Engine(OK, ROBOTS_TTL_SECONDS=0)
 
     async def twice() -> None:

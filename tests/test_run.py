@@ -10,11 +10,12 @@ from smartcrawl.exceptions import RegistryError
 from smartcrawl.frontier import RankedQueue
 from smartcrawl.items import Attempt, Document, Page, Section, Visit
 from smartcrawl.options import Options
+from smartcrawl.orders import Orders
 from smartcrawl.registry import runs
 from smartcrawl.registry.sqlite import open_registry
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run import Orders, Run
+from smartcrawl.run import Run
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.sources import Source, ad_hoc
 

@@ -18,10 +18,11 @@ from smartcrawl.extensions import DelayControl
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Attempt, Document, Link, Section, Visit
 from smartcrawl.options import Options
+from smartcrawl.orders import Orders
 from smartcrawl.politeness import HostGate, gate_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run import Orders, Run
+from smartcrawl.run import Run
 from smartcrawl.scheduler import NumberScheduler, slot_of
 from smartcrawl.sources import Source
 

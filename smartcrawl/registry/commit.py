@@ -25,7 +25,8 @@ UPDATE host SET pages_crawled = pages_crawled + :crawled, pages_failed = pages_f
        last_crawled_at = CASE WHEN :crawled + :failed > 0 THEN :now ELSE last_crawled_at END,
        robots_fetched_at = CASE WHEN :robots IS NULL THEN robots_fetched_at ELSE :now END,
        robots_hash = coalesce(:robots, robots_hash),
-       crawl_delay_ms = coalesce(:crawl_delay_ms, crawl_delay_ms)
+       crawl_delay_ms = CASE WHEN :robots IS NULL THEN crawl_delay_ms
+                             ELSE coalesce(:crawl_delay_ms, 1000) END
  WHERE name = :name
 """
 _ROBOTS = """

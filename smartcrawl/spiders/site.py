@@ -14,9 +14,10 @@ from scrapy.http import Response
 from smartcrawl.exceptions import SourceError
 from smartcrawl.items import Attempt, Visit
 from smartcrawl.options import Options
+from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, outcome_of, whole_gzip
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run import Orders, Run
+from smartcrawl.run import Run
 from smartcrawl.sources import Source, ad_hoc, load, select
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize

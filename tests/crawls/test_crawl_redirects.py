@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.options import Options
-from smartcrawl.run import Orders, Run
+from smartcrawl.orders import Orders
+from smartcrawl.run import Run
 from smartcrawl.sources import ad_hoc
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html

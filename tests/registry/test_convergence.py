@@ -28,6 +28,7 @@ from smartcrawl import run as run_module
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.items import Batch, Visit
 from smartcrawl.options import Options
+from smartcrawl.orders import Orders
 from smartcrawl.registry import candidates, pages, removal, runs
 from smartcrawl.registry import settle as settle_module
 from smartcrawl.registry.commit import Commit
@@ -39,7 +40,7 @@ from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome, Rule, RunState, Status
-from smartcrawl.run import Orders, Run
+from smartcrawl.run import Run
 from smartcrawl.sinks.sqlite import EmbeddedIndex, search
 from smartcrawl.sources import Source
 from tests.registry.build import LONG, NOW, Desk, closing, index_is_sound

@@ -1,0 +1,42 @@
+"""What was ordered for one run, and what follows from it for the run's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from smartcrawl.options import Options
+from smartcrawl.registry.candidates import Closing
+from smartcrawl.rules.absence import Policy
+from smartcrawl.sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What was ordered for this run beside its source."""
+
+    force: bool = False
+    resume: bool = False
+    max_pages: int = 0  #: 0: none
+    lost_threshold: int | None = None  #: None: as the settings say
+
+
+def policy_of(options: Options, orders: Orders) -> Policy:
+    """Return what ages and when it goes, as settings and orders say."""
+    if orders.lost_threshold is None:
+        return options.policy
+    return replace(options.policy, lost_threshold=orders.lost_threshold)
+
+
+def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
+    """Return what the end of a run needs to know of its source and of the choices made."""
+    depth_limit = source.max_depth or options.depth_limit
+    return Closing(
+        policy=policy_of(options, orders),
+        max_ratio=options.sweep_max_ratio,
+        min_count=options.sweep_min_count,
+        remove_excluded=options.out_of_scope_policy == "remove",
+        undo_ttl=options.undo_ttl,
+        in_scope=lambda url, depth: (
+            source.scope.allows(url) and not (depth_limit and depth > depth_limit)
+        ),
+    )
