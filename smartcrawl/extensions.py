@@ -136,7 +136,7 @@ class JsonProgress:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Listen to the progress of the crawl, if that was asked for."""
         if crawler.settings["PROGRESS_FORMAT"] != "json":
-            raise NotConfigured("PROGRESS_FORMAT is not json")
+            raise NotConfigured
         progress = cls()
         crawler.signals.connect(progress.tell, signal=page_progress)
         return progress
@@ -163,7 +163,7 @@ class Progress:
         if run is None:
             raise NotConfigured("the spider has no run")
         if crawler.settings["PROGRESS_FORMAT"] == "json":
-            raise NotConfigured("each page is told as JSON")
+            raise NotConfigured
         progress = cls(crawler, run, interval=0.5 if sys.stderr.isatty() else 30)
         crawler.signals.connect(progress.opened, signal=signals.spider_opened)
         crawler.signals.connect(progress.closed, signal=signals.spider_closed)

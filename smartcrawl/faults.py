@@ -61,13 +61,26 @@ def told(error: BaseException, url: str) -> tuple[Fault, str]:
         return Fault(error.fault), str(error)[:1024]
     if isinstance(error, HostDownError):
         return Fault.HOST_DOWN, str(error)[:1024]
-    fault, detail = _fault_of(error), str(error).strip("<>[] ") or type(error).__name__
+    fault, detail = _fault_of(error), _detail(error)
     if fault is Fault.DNS and (address := refused_address(url)) is not None:
         fault, detail = Fault.ADDRESS_REFUSED, address
     message = MESSAGES.get(fault)
     if message is None or fault is Fault.BAD_RESPONSE:
         return fault, (message or detail)[:1024]
     return fault, f"{message} ({detail})"[:1024]
+
+
+def _detail(error: BaseException) -> str:
+    """Return what a library says of an error, without the wrapping of its own.
+
+    >>> _detail(ConnectionResetError(104, "Connection reset by peer"))
+    '[Errno 104] Connection reset by peer'
+    """
+    reasons: Any = getattr(error.__cause__, "reasons", None) or ()
+    for reason in reasons:
+        error = reason.value
+    text = " ".join(str(error).split())
+    return text if text and "twisted." not in text else type(error).__name__
 
 
 def _fault_of(error: BaseException) -> Fault:

@@ -42,7 +42,7 @@ EQUIVALENT = {
     " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",
     "schedule Schedule backoff: 0 -> -1": "no wait is shorter than 0",
     "clones _rank: False -> True": "it is compared among living pages only",
-    "clones _rank: member.entry == NONE if member.lost else False before not standing": (
+    "clones _rank: member.entry == NONE if member.lost else False before member.fresh": (
         "whatever stands has an entry"
     ),
 }

@@ -85,6 +85,34 @@ def test_what_holds_no_readable_text_is_listed_and_never_searched(site: Site, cr
     assert crawl.counts_add_up()
 
 
+@pytest.mark.covers("U-07", "RD-02", "R4-37")
+def test_a_page_that_turns_into_what_is_not_read_is_removed_and_then_listed(
+    site: Site, crawl: Crawl
+):
+    site.pages["/"] = html("Home", "/page", "/other")
+    site.pages["/page"] = html("Page", "/child", text="readable once")
+    site.pages["/other"] = site.pages["/child"] = html("Other")
+    crawl(site.url("/"))
+    site.pages["/page"] = Page(PNG, content_type="image/png")
+
+    result = crawl(site.url("/"))
+
+    page = crawl.pages()["/page"]
+    assert (page["status"], page["lastOutcome"]) == ("Crawled", "excluded")
+    assert (page["effectiveStatus"], page["contentHash"], page["httpEtag"]) == (406, None, None)
+    assert crawl.hits("readable") == []
+    assert "1 removed" in result.out
+    site.clear()
+
+    for status in (200, 304):  # asked without validators once, for what they spoke of is gone
+        crawl(site.url("/"))
+        assert [r.status for r in site.log if r.path == "/page"][-1] == status
+        page = crawl.pages()["/page"]
+        assert (page["status"], page["lastOutcome"]) == ("Crawled", "excluded")
+        assert page["bodyHash"] == f"sha256:{hashlib.sha256(PNG).hexdigest()}"
+    assert crawl.counts_add_up()
+
+
 def test_an_empty_body_is_a_page_without_words(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/empty")
     site.pages["/empty"] = ""

@@ -71,7 +71,7 @@ def test_a_slow_host_does_not_hold_up_another(crawl: Crawl):
     with Site() as slow, Site() as quick:
         fill(slow, 6)
         for n in range(6):
-            slow.pages[f"/{n}"] = Page(html(f"Slow {n}"), delay=1.5)
+            slow.pages[f"/{n}"] = Page(html(f"Slow {n}"), delay=4)
         fill(quick, 60)
         two = quick.url("/").replace("127.0.0.1", "localhost")
         crawl.declare(f'[sources.s]\nseeds = ["{slow.url("/")}", "{two}"]\n')
@@ -81,13 +81,12 @@ def test_a_slow_host_does_not_hold_up_another(crawl: Crawl):
             while not slow.count("/0"):
                 assert time.monotonic() < end
                 time.sleep(0.01)
-            began = time.monotonic()
             while len(quick.log) < 62:
                 assert time.monotonic() < end
                 time.sleep(0.01)
-            took = time.monotonic() - began
+            pages = [request.path for request in slow.log if request.path[1:].isdecimal()]
             assert running.end().status == 0
-    assert took < 1.4, "the quick host waited for the slow one"
+    assert len(pages) <= 3, "the quick host waited for the slow one"
     assert {page["lastOutcome"] for page in crawl.records()} == {"new"}
 
 

@@ -261,11 +261,8 @@ class Crawler:
         return False
 
     def source(self, process: Process) -> Source:
-        last = self.last_run()
-        if not (process.resume and last and last[1] in (0, 1, 9)):
-            # Else the same: open is test_what_a_resumed_run_reached_is_no_orphan.
-            self.seeds = (0, 1) if process.second_seed else (0,)
-            self.shut = process.shut - {0, 1}
+        self.seeds = (0, 1) if process.second_seed else (0,)
+        self.shut = process.shut - {0, 1}
         seeds = tuple(url_of(no) for no in self.seeds)
         patterns = tuple(f"/p{no}$" for no in sorted(self.shut))
         return Source(name="docs", seeds=seeds, excluded_patterns=patterns)
@@ -459,6 +456,8 @@ class Crawler:
             assert gone <= before[1] + 1, f"{url} was gone twice in run {run}"
         for members in groups.values():
             assert any(entry for _, _, entry, _ in members), f"nobody shows {members}"
+            twice = sum(entry > 0 for _, lost, entry, _ in members if not lost) > 1
+            assert not twice, f"living pages show one content twice: {members}"
             if self.state == RunState.SWEPT:
                 living = [m for m in members if not m[1]]
                 shown = [m[2] for m in living if m[2]]
@@ -495,12 +494,13 @@ class Crawler:
             self.evidence_seen = 0
             self.state = None
             self.rose = {row[0]: (row[7], row[8]) for row in self.records()}
+        rows = self.connection.look(
+            "SELECT r.url FROM state s JOIN record r USING (no) WHERE s.reached_run = ?", (run,)
+        )
+        reached = {self.place(url) for (url,) in rows}
         if self.opening:
-            reached = self.connection.look(
-                "SELECT r.url FROM state s JOIN record r USING (no) WHERE s.reached_run = ?", (run,)
-            )
             offered = {*self.seeds, *(n for n, p in model.pages.items() if p.pinned)}
-            model.reach(offered & {self.place(url) for (url,) in reached})
+            model.reach(offered & reached)
             asked = self.connection.look(
                 "SELECT r.url, d.pinned FROM seed d JOIN record r USING (no) WHERE d.run = ?",
                 (run,),
@@ -508,9 +508,11 @@ class Crawler:
             model.asked_seeds = {self.place(url) for url, pinned in asked if not pinned}
             model.asked_pins = {self.place(url) for url, pinned in asked if pinned}
         visited = self.connection.look("SELECT no FROM state WHERE visited_run = ?", (run,))
+        model.hand_on(reached)
         for (no,) in visited:
             if no in self.effects:
                 model.commit(self.effects.pop(no))
+        model.hand_on(reached)
         before, self.state = self.state, state
         if state >= RunState.SEALED and state != RunState.INTERRUPTED:
             if before in (None, RunState.OPEN, RunState.VERIFYING, RunState.INTERRUPTED):
@@ -520,6 +522,9 @@ class Crawler:
                     (run,),
                 )
                 model.probes = {self.place(url): probe for url, probe, _ in probes}
+                model.hand_on()
+                astray = reached ^ model.reached
+                assert not astray, f"run {run} reached {reached}, not {model.reached}"
                 expected = model.seal()
                 assert bool(complete) is expected, (
                     f"run {run} says complete={bool(complete)}:"

@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -13,7 +14,7 @@ from smartcrawl.registry.pack import pack_links, pack_numbers
 from smartcrawl.registry.views import report_connection
 from smartcrawl.rules.model import Outcome
 from smartcrawl.urls import Trackers, digest, row_key, url_hash
-from tests.registry.build import LATER, LONG, NOW, Desk
+from tests.registry.build import LATER, LONG, NOW, Desk, closing
 
 POST = "https://contoso.com/blog/post-1"  #: the vector of the requirements
 POST_HASH = "262d41e646dd2485a1cc80851323c5f2951a12bbd7cf96f2ae65195ee0660fd9"
@@ -240,6 +241,97 @@ def test_a_redirect_has_its_chain_as_json(shelf: Shelf):
     found = shelf.pages("IngestItems", "normalizedSource")
 
     assert json.loads(str(found["moved"]["httpRedirectChain"])) == [BASE + "moved", POST]
+
+
+def redirects(desk: Desk, *hops: str) -> None:
+    """Let each of these pages redirect to the next."""
+    for origin, target in pairwise(hops):
+        desk.page(target)
+        visit = desk.visit(origin, outcome=Outcome.REDIRECT, status=301, location=target)
+        visit.links, visit.links_count = pack_links([Link(target, "", "redirect", False)]), 1
+        visit.targets = pack_numbers([desk.number(target)])
+        desk.write(visit)
+
+
+CHAIN = """
+SELECT "httpRedirectChain" FROM "IngestItems" WHERE "httpRedirectChain" IS NOT NULL
+ ORDER BY "normalizedSource"
+"""
+
+
+@pytest.mark.covers("R0-41", "M-21")
+def test_a_chain_of_redirects_has_every_address_to_its_end(desk: Desk):
+    hops = [f"{BASE}{n}" for n in range(5)]
+
+    redirects(desk, *hops)
+    desk.index(hops[-1], "arrived")
+
+    chains = [json.loads(str(chain)) for (chain,) in desk.rows(CHAIN)]
+    assert chains == [hops[n:] for n in range(4)]
+
+
+def test_a_circle_of_redirects_has_a_chain_that_ends(desk: Desk):
+    redirects(desk, BASE + "x", BASE + "y", BASE + "x")
+
+    chain, _ = (json.loads(str(chain)) for (chain,) in desk.rows(CHAIN))
+
+    assert chain[:3] == [BASE + "x", BASE + "y", BASE + "x"]
+    assert len(chain) <= 1 + 6, "itself, and one hop more than are followed"
+
+
+@pytest.mark.covers("R0-28", "R2-48", "R2-50", "R4-21", "R4-23", "RD-02", "M-22")
+def test_what_was_removed_reads_back_without_content(desk: Desk):
+    """Its record stays, with what the server said last; no entry, validator or hash does."""
+    desk.closing = closing(lost_threshold=1, orphan_threshold=1)
+    stays = BASE + "stays"
+    links = [Link(stays, "", "hyperlink", False)]
+    names = ("gone", "moved", "hidden", "orphan", "stays")
+    for name in names:
+        desk.index(BASE + name, f"text of {name}", etag=f'"{name}"', links=links)
+    desk.seal()
+    desk.open(now=LATER)
+    desk.reach(*(BASE + name for name in names if name != "orphan"))
+    redirects(desk, BASE + "moved", stays)
+    desk.write(
+        desk.visit(BASE + "gone", outcome=Outcome.NOT_FOUND, status=410, error="gone"),
+        desk.visit(BASE + "hidden", outcome=Outcome.NOT_ACCEPTABLE, error="noindex", links=links),
+        desk.visit(stays, outcome=Outcome.NOT_MODIFIED, status=304, etag='"stays"'),
+        now=LATER,
+    )
+    assert desk.seal(now=LATER).removed == 4
+
+    def view(name: str, columns: str, key: str = "url") -> dict[str, tuple[object, ...]]:
+        rows = desk.rows(f'SELECT {key}, {columns} FROM "{name}"')
+        return {str(url).rpartition("/")[2]: tuple(values) for url, *values in rows}
+
+    items = '"status", "httpStatusCode", "httpEtag", "contentHash", "textHash", "lastIndexedDocId"'
+    none = (None,) * 4
+    found = view("IngestItems", items, '"normalizedSource"')
+    assert found.pop("stays")[:3] == ("Indexed", 304, '"stays"')
+    assert found == {
+        "gone": ("Gone", 410, *none),
+        "moved": ("Crawled", 301, *none),
+        "hidden": ("Crawled", 200, *none),
+        "orphan": ("OutOfScope", 200, *none),
+    }
+    assert view("url_frontier", "status") == {
+        "gone": ("failed",), "moved": ("completed",), "hidden": ("completed",),
+        "orphan": ("blocked",), "stays": ("completed",),
+    }  # fmt: skip
+    assert view("crawled_documents", "http_status, outlinks_count, content_hash IS NULL") == {
+        "moved": (301, 1, 1), "hidden": (406, 1, 1), "stays": (200, 1, 0)
+    }  # fmt: skip
+    words = view("urlword", "status, crc IS NULL, redir")
+    assert words.pop("orphan")[1:] == (1, None)
+    assert words == {
+        "gone": (410, 1, None), "moved": (301, 1, stays), "hidden": (406, 1, None),
+        "stays": (200, 0, None),
+    }  # fmt: skip
+    assert list(view("pages", "title")) == ["stays"]
+    assert desk.rows("SELECT page_id FROM documents") == [(desk.number(stays),)]
+    assert desk.rows("SELECT title, totalcount, hrefs FROM urlwords ORDER BY 1") == [
+        (None, 0, 1), ("", 3, 1)
+    ]  # fmt: skip
 
 
 def test_a_clone_names_the_document_of_its_original(shelf: Shelf):

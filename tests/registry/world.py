@@ -109,6 +109,7 @@ class Known:
     said: str = ""  #: ok, noindex, redirect, robots or another, in that run
     status: int | None = None  #: of that answer
     target: int = -1
+    moved_to: int | None = None  #: what it redirected to, until it says anything else
     new: int = 0  #: run in which it came
     tomb: bool = False
     held_ever: bool = False
@@ -155,7 +156,6 @@ class Model:
     silent: int = 0
     probes: dict[int, int | None] = field(default_factory=dict)
     proposed: dict[int, str] = field(default_factory=dict)
-    finals: dict[int, int] = field(default_factory=dict)
     removed: dict[int, dict[int, tuple[str, Known]]] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
 
@@ -179,6 +179,12 @@ class Model:
             if self.in_scope(page):
                 self.pages.setdefault(page, Known())
                 self.reached.add(page)
+
+    def hand_on(self, among: Container[int] | None = None) -> None:
+        """A resumed run follows the links of what it visited, as far as today's scope goes."""
+        for page in list(self.pages.values()):
+            if page.visited == self.run and page.said != "robots":
+                self.reach(no for no in page.links if among is None or no in among)
 
     # One visit
 
@@ -213,14 +219,19 @@ class Model:
                 page.standing == LINKS
                 and named is not None
                 and named == page.canonical
-                and self.is_indexed(named)
+                and self.in_scope(named)
+                and self.leads_to_indexed(named)
             )
         return Effect(no, answer, status, said, tuple(t for t in targets if t != no), aside)
 
-    def is_indexed(self, no: int) -> bool:
-        """Whether a page is held and not lost."""
-        page = self.pages.get(no)
-        return page is not None and page.standing == HELD and not page.lost
+    def leads_to_indexed(self, no: int | None) -> bool:
+        """Whether a page is held and not lost, or aliases and redirects lead to one that is."""
+        for _ in range(HOPS + 1):
+            page = None if no is None else self.pages.get(no)
+            if page is None or page.standing == HELD:
+                return page is not None and not page.lost
+            no = page.canonical if page.standing == LINKS else page.moved_to
+        return False
 
     def commit(self, effect: Effect) -> None:
         """A visit is in the registry."""
@@ -236,6 +247,8 @@ class Model:
             page.seen = self.run
         page.status = effect.status
         page.target = answer.target if effect.said == "redirect" else -1
+        if effect.said not in ("silent", "robots", "passing"):
+            page.moved_to = page.target if self.in_scope(page.target) else None
         self.reach(effect.targets)
         held = page.standing == HELD
         match effect.said:
@@ -341,20 +354,23 @@ class Model:
         here = {no: page for no, page in self.pages.items() if page.visited == self.run}
         moves = {no: page for no, page in here.items() if page.said == "redirect"}
         hops = {no: page.target for no, page in moves.items() if self.in_scope(page.target)}
+        aside = {
+            no: page.canonical
+            for no, page in here.items()
+            if page.said == "ok" and page.standing == LINKS and page.canonical is not None
+        }
         walls = Counter(page.target for page in moves.values() if page.status in TEMPORARY)
         most = max(choices.min_count, choices.max_ratio * len(moves))
+        walled = {no for no, p in moves.items() if p.status in TEMPORARY and walls[p.target] > most}
         moved = []
         for no, page in moves.items():
-            passed = chain(no, hops)
+            passed = chain(no, hops | aside)
             held = page.standing == HELD
             if passed is None or len(passed) > HOPS:
                 page.lost += held
-                continue
-            shared = page.status in TEMPORARY and walls[page.target] > most
-            if not shared and passed and self._answered(passed[-1]):
-                if page.standing:
-                    page.lost = page.gone = 0
-                    moved.append(no)
+            elif passed and self._answered(passed[-1]) and walled.isdisjoint((no, *passed)):
+                moved.append(no)
+                page.lost = page.gone = 0
             elif page.status in TEMPORARY:
                 page.lost += held
             elif page.standing:
@@ -371,8 +387,9 @@ class Model:
                 if no in self.pages and self.pages[no].standing and no not in here:
                     self._propose(no, "excluded")
         for no in moved:
-            self._propose(no, "redirect")
-        self._canonicals(hops)
+            if self.pages[no].standing:
+                self._propose(no, "redirect")
+        self._canonicals({no: hops[no] for no in moved})
         self._guard()
 
     def _canonicals(self, hops: dict[int, int]) -> None:
@@ -387,6 +404,8 @@ class Model:
         leads = hops | {no: target for no, target in names.items() if target not in flooded}
         for no, target in names.items():
             page = self.pages[no]
+            if page.standing == LINKS and not self.leads_to_indexed(target):
+                page.etag = None  # it is asked anew, to be indexed itself
             if page.visited != self.run or page.said != "ok" or page.standing != HELD:
                 continue
             passed = chain(no, leads)
@@ -394,7 +413,6 @@ class Model:
                 continue
             if self._answered(passed[-1]):
                 self._propose(no, "canonical")
-                self.finals[no] = passed[-1]
 
     def _guard(self) -> None:
         def came_now(no: int) -> bool:
@@ -418,7 +436,6 @@ class Model:
         page.content, page.etag, page.lost, page.gone = None, None, 0, 0
         if rule in ("not acceptable", "canonical"):
             page.standing = LINKS
-            page.canonical = self.finals[no] if rule == "canonical" else page.canonical
         else:
             page.standing, page.canonical = NOTHING, None
             page.links = (page.target,) if rule == "redirect" else ()
@@ -433,6 +450,7 @@ class Model:
                 continue
             page.standing, page.content, page.links = was.standing, was.content, was.links
             page.canonical, page.etag, page.tomb = was.canonical, was.etag, False
+            page.moved_to = was.moved_to
             page.lost = page.gone = 0
             page.seen = self.run
             page.pinned = page.pinned or pin
@@ -456,18 +474,18 @@ def healed(answers: dict[int, Answer], shut: Container[int] = ()) -> dict[int, A
             found[no] = replace(answer, status=200, noindex="meta")
     for _ in found:
         hops = {no: a.target for no, a in found.items() if a.kind == "redirect"}
+        names = {
+            no: a.canonical
+            for no, a in found.items()
+            if a.indexable and a.canonical not in (None, no, *shut)
+        }
         for no in hops:
             passed = chain(no, hops)
             end = found.get(passed[-1]) if passed and len(passed) <= HOPS else None
-            alias = end is not None and end.canonical is not None
-            # Open: test_a_page_that_moved_to_an_alias_goes.
-            if end is None or alias or not end.indexable or passed[-1] in shut:
+            far = len(chain(no, hops | names) or ()) > HOPS
+            if end is None or far or not end.indexable or passed[-1] in shut:
                 found[no] = Answer(content=no % 3)
                 break
-    for no, answer in found.items():
-        named = answer.canonical
-        if named is not None and not (found[named].indexable and found[named].canonical is None):
-            found[no] = replace(answer, canonical=None)  # open: test_a_canonical_chain_settles
     return found
 
 

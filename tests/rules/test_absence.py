@@ -14,6 +14,7 @@ from smartcrawl.rules.absence import (
     counted,
     is_abandoned,
     is_gone,
+    is_old,
     lets_go,
     missing_runs,
     withholds,
@@ -297,3 +298,10 @@ def test_more_removals_are_withheld_rather_and_more_pages_less(removals, pages, 
 @given(st.integers(2, 10_000), st.floats(0, 1, exclude_max=True), st.integers(0, 20_000))
 def test_the_last_pages_of_a_source_never_go_by_themselves(pages, ratio, count):
     assert withholds(pages, pages, max_ratio=ratio, min_count=count)
+
+
+@pytest.mark.parametrize(
+    ("since", "least", "old"), [(10, 10, True), (10, 11, False), (99, 0, True), (99, 1, False)]
+)
+def test_a_clock_that_was_set_back_makes_things_young_not_unborn(since, least, old):
+    assert is_old(since, now=20, least=least) is old

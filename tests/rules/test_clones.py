@@ -185,3 +185,10 @@ def test_at_the_end_a_fresh_original_is_a_page_like_any_other():
 
     assert originals(places([stands, nearer], midway=True)) == [FIRST]
     assert originals(places([stands, nearer], midway=False)) == [2]
+
+
+def test_at_the_end_the_standing_original_stays_before_a_nearer_page_that_held_it_too():
+    stands = BASE._replace(no=FIRST, entry=OWN, depth=2)
+    nearer = BASE._replace(no=2, entry=NONE, depth=1, id=b"\x02")
+
+    assert originals(places([nearer, stands], midway=False)) == [FIRST]

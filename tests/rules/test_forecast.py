@@ -306,3 +306,29 @@ def test_why_a_page_is_asked_without_validators(standing, validators, same, why)
     told = unconditional(standing=standing, validators=validators, same_configuration=same)
 
     assert told == why
+
+
+def test_a_way_without_a_least_age_is_due_at_once():
+    assert Way(Rule.GONE, 1, "find 404", complete=False, current=True).due(NOW)
+    assert not Way(Rule.GONE, 1, "find 404", complete=False, current=True, min_age=1).due(NOW)
+    assert Way(Rule.GONE, 1, "find 404", complete=False, current=True).min_age == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "http_status", "outcome"),
+    [
+        (Status.GONE, Word.GONE, 410, Outcome.NOT_FOUND),
+        (Status.ERROR, Word.FAILED, 1199, Outcome.UNREACHABLE),
+        (Status.ERROR, Word.LOST, 1000, Outcome.BAD_HEADER),
+        (Status.ERROR, Word.LOST, 999, Outcome.HTTP_ERROR),
+    ],
+)
+def test_what_a_record_keeps_of_an_error_tells_its_outcome(status, word, http_status, outcome):
+    assert outcome_of_record(status, word, http_status) is outcome
+
+
+def test_any_status_that_counts_is_named_so():
+    policy = Policy(purge_statuses=None)
+
+    assert any("find an error that counts" in text and "counts?" not in text
+               for text in texts(HELD, policy))  # fmt: skip
