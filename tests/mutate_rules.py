@@ -41,6 +41,9 @@ EQUIVALENT = {
     "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"
     " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",
     "schedule Schedule backoff: 0 -> -1": "no wait is shorter than 0",
+    "http retry_after: '' -> '?'": "neither is a number or a date",
+    "http retry_after: 9 -> 8": "99,999,999 seconds are too many, too",
+    "http retry_after: 9 -> 10": "9,999,999,999 seconds are too many, too",
     "clones _rank: False -> True": "it is compared among living pages only",
     "clones _rank: member.entry == NONE if member.lost else False before member.fresh": (
         "whatever stands has an entry"

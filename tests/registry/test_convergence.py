@@ -919,3 +919,45 @@ def test_a_page_that_is_found_again_is_not_shown_twice_while_the_run_goes_on(des
     desk.write(desk.visit(A, outcome=Outcome.NOT_MODIFIED, status=304))
 
     assert [hit.url for hit in search(desk.connection, "sentence") if not hit.lost] == [B]
+
+
+@pytest.mark.xfail(strict=True, reason="what stands aside once is judged by another rule")
+@pytest.mark.covers("M-20", "INV-2")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ((2, Answer(content=2, canonical=1)),),
+        ((2, Answer(content=2, canonical=3)), (3, Answer(content=3, canonical=2))),
+        ((2, Answer(content=2, canonical=3)), (3, Answer("status", status=404))),
+        ((2, Answer(content=2, canonical=3, noindex="header")),),
+    ],
+    ids=[
+        "a circle",
+        "to a circle",
+        "to an alias of nothing",
+        "to an alias that is hidden by a 304",
+    ],
+)
+def test_who_stands_aside_is_no_matter_of_what_was_before(changes):
+    """Page 1 stood aside for page 2, which names another page by now, or may not be found."""
+    named = Answer(content=2, canonical=3 if changes[0][1].noindex else None)
+    pages = (Answer(links=(1, 2, 3)), Answer(content=1, canonical=2), named, Answer(content=3))
+    crawler = Crawler(Story(pages, (Process(), Process(), Process(changes=changes))))
+
+    crawler.play()
+    crawler.rest(6)
+
+    assert crawler.held() == untroubled(crawler)
+
+
+@pytest.mark.xfail(strict=True, reason="a resumed run hands on the links of everything it asked")
+@pytest.mark.covers("R4-07", "U-15")
+def test_an_excluded_page_vouches_for_nothing_after_a_resume():
+    pages = (Answer(links=(1, 3)), Answer(content=1, links=(2,)), Answer(content=2), Answer())
+    forbidden = ((1, Answer("robots")),)
+    stopped = Process(changes=forbidden, stops_at=2, batch=1)
+    crawler = Crawler(Story(pages, (Process(), stopped, Process())), watched=False)
+
+    crawler.play()
+
+    assert crawler.connection.look("SELECT reached_run FROM state ORDER BY no")[-1] == (1,)

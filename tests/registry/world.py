@@ -109,7 +109,7 @@ class Known:
     said: str = ""  #: ok, noindex, redirect, robots or another, in that run
     status: int | None = None  #: of that answer
     target: int = -1
-    moved_to: int | None = None  #: what it redirected to, until it says anything else
+    moved_to: int | None = None  #: where it redirected to, in the scope of that visit
     new: int = 0  #: run in which it came
     tomb: bool = False
     held_ever: bool = False
@@ -304,14 +304,14 @@ class Model:
         page = self.pages[no]
         return page.visited == self.run and page.said not in ("silent", "loop")
 
-    def _seed_answered(self, no: int) -> bool:
+    def _seed_answered(self, no: int | None) -> bool:
         for _ in range(HOPS + 1):
             page = self.pages.get(no)
-            if page is None or page.visited != self.run or not self.in_scope(no):
+            if page is None or page.visited != self.run:
                 return False
             if page.said != "redirect":
                 return page.said in ("ok", "noindex") and page.status in (200, 304)
-            no = page.target
+            no = page.moved_to
         return False
 
     def seal(self) -> bool:
@@ -353,7 +353,7 @@ class Model:
         choices = self.choices
         here = {no: page for no, page in self.pages.items() if page.visited == self.run}
         moves = {no: page for no, page in here.items() if page.said == "redirect"}
-        hops = {no: page.target for no, page in moves.items() if self.in_scope(page.target)}
+        hops = {no: page.moved_to for no, page in moves.items() if page.moved_to is not None}
         aside = {
             no: page.canonical
             for no, page in here.items()
