@@ -222,7 +222,9 @@ class Batch:
     addresses: list[Address] = field(default_factory=list)
     reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
     touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
-    retargeted: list[tuple[int, int, bytes]] = field(default_factory=list)  #: no, scope, targets
+    retargeted: list[tuple[int, int, bytes, int | None]] = field(
+        default_factory=list
+    )  #: number, scope, targets, number of the canonical page
     visits: list[Visit] = field(default_factory=list)
     probes: list[Visit] = field(default_factory=list)  #: looks at candidates for removal
     counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``

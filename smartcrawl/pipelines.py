@@ -83,8 +83,12 @@ class ExtractPipeline(VisitPipeline):
     def _confirmed(self, visit: Visit) -> None:
         """A 304 confirms the body, but its headers may say that it is not to be indexed now."""
         told = [html.robots_directives(line) for line in visit.robots_tags]
-        if visit.page.standing is Standing.HELD and any(noindex for noindex, _ in told):
+        if not any(noindex for noindex, _ in told):
+            return
+        if visit.page.standing is Standing.HELD:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
+        elif visit.page.canonical_no is not None:  # it stands aside no more: read it whole
+            visit.etag = visit.last_modified = None
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
         if run.seed_moved(visit.page.no, target):

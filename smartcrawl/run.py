@@ -236,10 +236,14 @@ class Run:
             return
         visit.targets = pack_numbers(self._targets(listed, visit.page.no, depth))
         visit.scope = self._scope_no
-        if canonical is not None:
-            register = self._register(visit.page.no, depth)
-            found = self._book.numbers([canonical], self.scope, register)
-            visit.canonical_no = next((no for no in found if no != visit.page.no), None)
+        visit.canonical_no = self._canonical(canonical, visit.page.no, depth)
+
+    def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
+        """Return the number of what a page names as canonical, if that is another in scope."""
+        if url is None:
+            return None
+        found = self._book.numbers([url], self.scope, self._register(origin, depth))
+        return next((number for number in found if number != origin), None)
 
     def stands_aside(self, visit: Visit) -> bool:
         """Whether a page still names the canonical page it stood aside for, and that is indexed."""
@@ -248,7 +252,7 @@ class Run:
             number is not None
             and number == visit.page.canonical_no
             and visit.page.standing is Standing.LINKS
-            and self._reader.leads_to_indexed(number)
+            and self._reader.leads_to_indexed(number, visit.page.no)
         )
 
     def replay(self, visit: Visit) -> None:
@@ -261,8 +265,13 @@ class Run:
             self._offer(unpack_numbers(page.targets), depth)
             return
         raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
-        targets = self._targets(unpack_links(raw), page.no, depth)
-        self.ledger.batch.retargeted.append((page.no, self._scope_no, pack_numbers(targets)))
+        links = unpack_links(raw)
+        targets = pack_numbers(self._targets(links, page.no, depth))
+        named = next((link.url for link in links if link.type == "canonical"), None)
+        number = page.canonical_no
+        if page.standing is Standing.HELD:  # what stands aside is judged by what it was read as
+            number = self._canonical(named, page.no, depth)
+        self.ledger.batch.retargeted.append((page.no, self._scope_no, targets, number))
 
     def _targets(self, links: Iterable[Link], origin: int, depth: int) -> list[int]:
         urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from operator import itemgetter
 
 import apsw
 
@@ -60,6 +61,7 @@ UPDATE state
 """
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
+_NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS NOT ?"
 _COUNTS = """
 UPDATE run
    SET visits = visits + :visits, unreachable = unreachable + :unreachable,
@@ -197,8 +199,11 @@ class Commit:
             self._connection.execute(_REACHED, values)
 
     def _write_touched(self, batch: Batch, now: int) -> int:
-        rows = [(scope, targets, no) for no, scope, targets in sorted(batch.retargeted)]
+        retargeted = sorted(batch.retargeted, key=itemgetter(0))
+        rows = [(scope, targets, no) for no, scope, targets, _ in retargeted]
         self._connection.executemany(_RETARGET, rows)
+        named = [(number, no, number) for no, _, _, number in retargeted]
+        self._connection.executemany(_NAME, named)
         if not batch.touched:
             return 0
         values = {

@@ -11,6 +11,7 @@ import apsw
 from smartcrawl.items import Page, StoredRobots
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
+from smartcrawl.rules.moves import canonical_of
 
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r.etag,
@@ -30,7 +31,8 @@ SELECT coalesce(c.content_hash, r.content_hash)
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
 SELECT l.scope, l.targets, s.standing = 0 AND r.redirect_target IS NOT NULL
-  FROM links l JOIN record r USING (no) JOIN state s USING (no) WHERE l.no = ?
+  FROM links l JOIN record r USING (no) JOIN state s USING (no)
+ WHERE l.no = ? AND s.visited_run <= s.seen_run
 """
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
@@ -44,7 +46,7 @@ SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no
 _LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
 _NEXT_HOP = """
 SELECT s.standing = 2 AND s.lost_count = 0,
-       CASE s.standing WHEN 1 THEN r.canonical_no WHEN 0 THEN r.redirect_no END
+       CASE WHEN s.standing > 0 THEN r.canonical_no ELSE r.redirect_no END
   FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
 _PINS = "SELECT r.no, r.url FROM pin p JOIN record r USING (no) WHERE p.source = ?"
@@ -54,18 +56,24 @@ _BLOCKED = "SELECT name FROM host WHERE is_blocked = 1"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
 
-def leads_to_indexed(connection: apsw.Connection, no: int) -> bool:
-    """Whether a page is held and not lost, or leads to one that is.
+def leads_to_indexed(connection: apsw.Connection, no: int, origin: int) -> bool:
+    """Whether ``no``, which ``origin`` names as canonical, leads to a page that is indexed.
 
-    What stands aside leads to its canonical page, what moved to its target.
+    That is: held and not lost. What is held leads to the page that it names, what moved to
+    its target (rules.moves.canonical_of).
     """
+    leads: dict[int, int | None] = {origin: no}
+    indexed: set[int] = set()
     hop: int | None = no
-    for _ in range(MAX_REDIRECTS + 1):
+    while hop is not None and hop not in leads and len(leads) <= MAX_REDIRECTS + 1:
         row: Any = connection.execute(_NEXT_HOP, (hop,)).fetchone()
-        if row is None or row[0]:
-            return row is not None
+        if row is None:
+            break
+        if row[0]:
+            indexed.add(hop)
+        leads[hop] = row[1]
         hop = row[1]
-    return False
+    return canonical_of(origin, leads, indexed) is not None
 
 
 class PageReader:
@@ -136,7 +144,10 @@ class PageReader:
         return dict(rows.fetchall())
 
     def targets(self, no: int) -> tuple[int, bytes, bool] | None:
-        """Return (scope, packed targets, whether a redirect) of a page; None without links."""
+        """Return (scope, packed targets, whether a redirect) of a page; None without links.
+
+        What was excluded when it was visited last vouches for nothing.
+        """
         row: Any = self._connection.execute(_TARGETS, (no,)).fetchone()
         return None if row is None else (row[0], row[1], bool(row[2]))
 
@@ -162,9 +173,9 @@ class PageReader:
         rows: Any = self._connection.execute(_LAST_VISITS, (apsw.carray(array("q", numbers)),))
         return dict(rows.fetchall())
 
-    def leads_to_indexed(self, no: int) -> bool:
-        """Whether a page is indexed, or what it stands aside for (``leads_to_indexed``)."""
-        return leads_to_indexed(self._connection, no)
+    def leads_to_indexed(self, no: int, origin: int) -> bool:
+        """Whether what ``origin`` names leads to a page that is indexed (``leads_to_indexed``)."""
+        return leads_to_indexed(self._connection, no, origin)
 
     def pins(self) -> list[tuple[int, str]]:
         """Return (number, URL) of the addresses that were registered by hand."""

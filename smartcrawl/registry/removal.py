@@ -46,6 +46,7 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
 """
 _FORGET = f"""
 UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_of = NULL, entry = 0,
+       canonical_no = CASE WHEN :aside THEN canonical_no END,
        {", ".join(f"{name} = NULL" for name in _HASHES)}
  WHERE no = :no
 """
@@ -152,7 +153,8 @@ class Remover:
             if not connection.changes():
                 continue
             self._keep(candidate, row, now)
-            connection.execute(_FORGET, {"no": candidate.no})
+            aside = candidate.rule is Rule.CANONICAL
+            connection.execute(_FORGET, {"no": candidate.no, "aside": aside})
             self._links(candidate, row)
             told = (after.word, row[8], candidate.rule.word)
             event = (candidate.no, self._run, now, after.status, after.standing, *told)

@@ -220,7 +220,7 @@ def _canonicals(
     alone: list[int] = []
     for no, target, standing, answered in rows:
         if standing == Standing.LINKS:
-            if not leads_to_indexed(connection, target):
+            if not leads_to_indexed(connection, target, no):
                 alone.append(no)
         elif answered and target not in flooded:
             final = canonical_of(no, leads, indexed)

@@ -121,12 +121,17 @@ def canonical_of(no: int, leads: Mapping[int, int | None], indexed: Container[in
     """Return the indexed page that ``no`` stands aside for, or None when it stands for itself.
 
     ``leads`` goes from a page to the one that it names as canonical, and from a redirect to
-    its target. A circle means nothing, and neither does a target that is not indexed.
+    its target. The last indexed page on the way counts. A page that its own canonical leads
+    back to stands for itself; the way ends where it enters another circle.
 
-    >>> canonical_of(1, {1: 2, 2: 3}, {1, 2, 3}), canonical_of(1, {1: 2, 2: 1}, {1, 2})
-    (3, None)
+    >>> canonical_of(1, {1: 2, 2: 3}, {1, 2, 3}), canonical_of(1, {1: 2, 2: 3}, {1, 2})
+    (3, 2)
+    >>> canonical_of(1, {1: 2, 2: 1}, {1, 2}), canonical_of(1, {1: 2, 2: 3, 3: 2}, {1, 2, 3})
+    (None, 2)
     """
     passed, circle = chain(no, leads)
-    if circle or not passed or len(passed) > MAX_REDIRECTS or passed[-1] not in indexed:
+    if circle:
+        passed = passed[: passed.index(passed[-1]) + 1]
+    if no in passed or len(passed) > MAX_REDIRECTS:
         return None
-    return passed[-1]
+    return next((target for target in reversed(passed) if target in indexed), None)

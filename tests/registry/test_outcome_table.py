@@ -101,7 +101,7 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     told = {"canonical": reply.canonical}
     named = desk.number(reply.canonical) if reply.canonical else None
     aside = page.standing is Standing.LINKS and named is not None and named == page.canonical_no
-    if outcome is Outcome.CHANGED and aside and desk.reader.leads_to_indexed(named):
+    if outcome is Outcome.CHANGED and aside and desk.reader.leads_to_indexed(named, page.no):
         outcome = Outcome.ALIAS
     visit = desk.visit(
         A, text, outcome=outcome, status=status, error=error, told=told, canonical_no=named

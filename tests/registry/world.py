@@ -5,7 +5,7 @@ says what a true registry holds after that; it knows no SQL, no batches and no c
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -101,6 +101,7 @@ class Known:
     content: int | None = None
     links: tuple[int, ...] = ()  #: that it vouches for
     canonical: int | None = None
+    named: int | None = None  #: what its body names as canonical, in scope or not
     etag: str | None = None
     lost: int = 0
     gone: int = 0
@@ -138,6 +139,23 @@ def chain(start: int, leads: dict[int, int]) -> list[int] | None:
             return None
         passed.append(here)
     return passed
+
+
+def stand_in(no: int, leads: dict[int, int], indexed: Callable[[int], bool]) -> int | None:
+    """The page that another stands aside for: the last indexed one on the way, never itself."""
+    passed: list[int] = []
+    here = no
+    while here in leads:
+        here = leads[here]
+        if here == no:
+            return None
+        if here in passed:
+            del passed[passed.index(here) + 1 :]
+            break
+        passed.append(here)
+    if len(passed) > HOPS:
+        return None
+    return next((other for other in reversed(passed) if indexed(other)), None)
 
 
 @dataclass
@@ -220,18 +238,22 @@ class Model:
                 and named is not None
                 and named == page.canonical
                 and self.in_scope(named)
-                and self.leads_to_indexed(named)
+                and self.leads_to_indexed(named, no)
             )
         return Effect(no, answer, status, said, tuple(t for t in targets if t != no), aside)
 
-    def leads_to_indexed(self, no: int | None) -> bool:
-        """Whether a page is held and not lost, or aliases and redirects lead to one that is."""
-        for _ in range(HOPS + 1):
-            page = None if no is None else self.pages.get(no)
-            if page is None or page.standing == HELD:
-                return page is not None and not page.lost
-            no = page.canonical if page.standing == LINKS else page.moved_to
-        return False
+    def leads_to_indexed(self, named: int, origin: int) -> bool:
+        """Whether what a page names leads to one that is held and not lost."""
+        leads = {}
+        for no, page in self.pages.items():
+            leads[no] = page.canonical if page.standing else page.moved_to
+        leads = {no: target for no, target in leads.items() if target is not None}
+        found = stand_in(origin, leads | {origin: named}, self._is_indexed)
+        return found is not None
+
+    def _is_indexed(self, no: int) -> bool:
+        page = self.pages.get(no)
+        return page is not None and page.standing == HELD and not page.lost
 
     def commit(self, effect: Effect) -> None:
         """A visit is in the registry."""
@@ -251,6 +273,9 @@ class Model:
             page.moved_to = page.target if self.in_scope(page.target) else None
         self.reach(effect.targets)
         held = page.standing == HELD
+        if held and effect.said != "robots" and (effect.said != "ok" or effect.status == 304):
+            named = page.named  # its links are filtered by today's scope, and so is this one
+            page.canonical = named if named is not None and self.in_scope(named) else None
         match effect.said:
             case "missing":
                 page.lost += held
@@ -283,8 +308,9 @@ class Model:
                     if not held:
                         page.new = self.run
                     page.standing, page.content, page.held_ever = HELD, answer.content, True
-                    page.canonical = answer.canonical
-                    if answer.canonical == effect.page or not self.in_scope(answer.canonical or 0):
+                    page.named = None if answer.canonical == effect.page else answer.canonical
+                    page.canonical = page.named
+                    if page.named is not None and not self.in_scope(page.named):
                         page.canonical = None
 
     # A run ends
@@ -404,14 +430,11 @@ class Model:
         leads = hops | {no: target for no, target in names.items() if target not in flooded}
         for no, target in names.items():
             page = self.pages[no]
-            if page.standing == LINKS and not self.leads_to_indexed(target):
+            if page.standing == LINKS and not self.leads_to_indexed(target, no):
                 page.etag = None  # it is asked anew, to be indexed itself
             if page.visited != self.run or page.said != "ok" or page.standing != HELD:
                 continue
-            passed = chain(no, leads)
-            if target in flooded or not passed or len(passed) > HOPS:
-                continue
-            if self._answered(passed[-1]):
+            if target not in flooded and stand_in(no, leads, self._answered) is not None:
                 self._propose(no, "canonical")
 
     def _guard(self) -> None:
@@ -436,6 +459,7 @@ class Model:
         page.content, page.etag, page.lost, page.gone = None, None, 0, 0
         if rule in ("not acceptable", "canonical"):
             page.standing = LINKS
+            page.canonical = page.canonical if rule == "canonical" else None
         else:
             page.standing, page.canonical = NOTHING, None
             page.links = (page.target,) if rule == "redirect" else ()
@@ -450,6 +474,7 @@ class Model:
                 continue
             page.standing, page.content, page.links = was.standing, was.content, was.links
             page.canonical, page.etag, page.tomb = was.canonical, was.etag, False
+            page.named = was.named
             page.moved_to = was.moved_to
             page.lost = page.gone = 0
             page.seen = self.run
@@ -515,8 +540,7 @@ def healthy(
     for no, answer in seen.items():
         if answer.kind != "page":
             continue
-        passed = chain(no, leads)
-        aside = bool(passed) and len(passed) <= HOPS and seen[passed[-1]].indexable
+        aside = stand_in(no, leads, lambda other: seen[other].indexable) is not None
         held[no] = answer.content if answer.indexable and not aside else None
     return held
 
