@@ -176,6 +176,8 @@ LEADS = {
     "a page out of scope": ({PAGE: OUT}, None),
     "itself": ({PAGE: PAGE}, None),
     "a page that names it back": ({PAGE: END, END: PAGE}, None),
+    "an indexed page that names one that is not": ({PAGE: END, END: 2}, END),
+    "an indexed page of a circle of others": ({PAGE: END, END: 2, 2: END}, END),
 }
 
 
@@ -186,6 +188,14 @@ def test_who_stands_aside_for_whom_is_the_manuals(names, told):
     stands_for = {"nobody": None, "that one": leads[PAGE], "the last one": END}
 
     assert canonical_of(PAGE, leads, {PAGE, END}) == expected == stands_for[told]
+
+
+@pytest.mark.covers("M-20")
+def test_the_way_into_a_circle_of_others_ends_where_it_enters_it():
+    """Each of the circle stands for itself, so the one that is met first counts."""
+    leads = {PAGE: 2, 2: 3, 3: 4, 4: 3}
+
+    assert canonical_of(PAGE, leads, {PAGE, 2, 3, 4}) == 3
 
 
 def test_every_kind_of_canonical_page_is_in_the_manual():
