@@ -37,6 +37,19 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
         remove_excluded=options.out_of_scope_policy == "remove",
         undo_ttl=options.undo_ttl,
         in_scope=lambda url, depth: (
-            source.scope.allows(url) and not (depth_limit and depth > depth_limit)
+            belongs(source, url) and not (depth_limit and depth > depth_limit)
         ),
     )
+
+
+def belongs(source: Source, url: str) -> bool:
+    """Whether an address is in a source's scope, wherever its seed moves the scope to.
+
+    The scope of an ad-hoc source moves with its seed between a host and that host with
+    ``www.``. When the seed fails, where it would have led is not known, and nobody is
+    excluded for that.
+    """
+    if source.scope.allows(url):
+        return True
+    moved = source.scope.moved_to(url) if source.ad_hoc else None
+    return moved is not None and moved.allows(url)

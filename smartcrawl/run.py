@@ -15,7 +15,7 @@ from smartcrawl.frontier import Frontier
 from smartcrawl.items import Address, HostTally, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
-from smartcrawl.orders import Orders, closing_of, policy_of
+from smartcrawl.orders import Orders, belongs, closing_of, policy_of
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
@@ -213,7 +213,8 @@ class Run:
         return Ending(self.opened.no, self.opened.source, now, closing)
 
     def _in_scope(self, url: str, depth: int) -> bool:
-        return self.scope.allows(url) and not (self.max_depth and depth > self.max_depth)
+        inside = self.scope.allows(url) or belongs(self.source, url)
+        return inside and not (self.max_depth and depth > self.max_depth)
 
     # Where links lead
 

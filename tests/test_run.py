@@ -309,12 +309,9 @@ def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
 # Where it goes on
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="design.md 8: excluded pages have no links in force; Run.relax after a resume offers"
-    " the stored links of every page that was visited, an excluded one's, too",
-)
+@pytest.mark.covers("U-15")
 def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options: Options):
+    """design.md 8: an excluded page has no links in force."""
     child = "http://a.example/child"
     run = Run.open(SOURCE, options, Orders(), NOW)
     answered(run, ONE, Outcome.CHANGED, 200, "one", child)
@@ -346,11 +343,6 @@ def moved(options: Options) -> Options:
     return options
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="design.md 8 and 13, M-27: what an outage leaves unreached is orphaned, not excluded;"
-    " the scope has not moved yet when the seed fails, so its whole site is out of scope",
-)
 @pytest.mark.parametrize("policy", ["orphan", "remove"])
 def test_a_seed_that_moved_before_and_fails_now_excludes_nobody(moved: Options, policy: str):
     options = replace(moved, out_of_scope_policy=policy, sweep_max_ratio=1)
@@ -363,11 +355,6 @@ def test_a_seed_that_moved_before_and_fails_now_excludes_nobody(moved: Options, 
     assert result.counts == {"failed": 1, "orphaned": 2}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="design.md 3: a sealed run is settled in the scope that it moved to; the next start"
-    " settles it in the scope of its seed, where everything that was not reached is out of scope",
-)
 @pytest.mark.parametrize("policy", ["orphan", "remove"])
 def test_a_run_that_moved_and_died_sealed_is_settled_where_it_moved_to(moved: Options, policy: str):
     options = replace(moved, out_of_scope_policy=policy, sweep_max_ratio=1)

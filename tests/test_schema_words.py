@@ -102,14 +102,26 @@ def test_every_status_has_its_word_in_the_views(registry):
     assert words == [(status.word, FRONTIER_WORDS[status]) for status in Status]
 
 
-def test_only_what_is_out_of_scope_is_called_disallowed(registry):
+@pytest.mark.parametrize(
+    ("message", "called"),
+    [
+        ("disallowed by http://a.example/robots.txt", [Status.OUT_OF_SCOPE, Status.GONE]),
+        ("out of scope", []),
+        (None, []),
+    ],
+)
+def test_only_what_robots_txt_forbids_is_called_disallowed(registry, message, called):
+    """A page that left the scope is *OutOfScope* as well; a tombstone stays *Gone* (U-15, M-25)."""
     for status in Status:
         put(registry, status + 1, status=status)
+    registry.connection.execute("UPDATE record SET error_message = ?", (message,))
     query = """
-    SELECT "displaySource" FROM "IngestItems" WHERE NOT "httpRobotsAllowed"
+    SELECT "displaySource" FROM "IngestItems" WHERE NOT "httpRobotsAllowed" ORDER BY 1
     """
 
-    assert registry.connection.execute(query).get == f"http://a.example/{Status.OUT_OF_SCOPE + 1}"
+    found = registry.connection.execute(query).fetchall()
+
+    assert found == [(f"http://a.example/{status + 1}",) for status in called]
 
 
 def test_views_of_words_show_what_is_held(registry):

@@ -101,7 +101,12 @@ class Command(ScrapyCrawl):
             _tell(error)
             self.exitcode = FAILED
             return
-        self._warn_of_vanished()
+        try:
+            self._warn_of_vanished()
+        except SmartcrawlError as error:
+            _tell(error)
+            self.exitcode = FAILED
+            return
         asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
         process.start(stop_after_crawl=False)
 

@@ -163,22 +163,15 @@ def a_folder(crawl: Crawl) -> Path:
     return crawl.registry
 
 
-TRACEBACK = pytest.mark.xfail(
-    strict=True,
-    reason="the look for vanished sources opens the registry before anybody translates its errors"
-    " (commands/crawl.py, _warn_of_vanished): a traceback instead of a message",
-)
-
-
 @pytest.mark.covers("RD-17")
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
         (a_file_in_the_way, ["DATA_DIR"]),
-        pytest.param(of_a_newer_version, ["999", "upgrade"], marks=TRACEBACK),
-        pytest.param(of_another_program, ["DATA_DIR"], marks=TRACEBACK),
-        pytest.param(not_a_database, ["DATA_DIR"], marks=TRACEBACK),
-        pytest.param(a_folder, ["DATA_DIR"], marks=TRACEBACK),
+        (of_a_newer_version, ["999", "upgrade"]),
+        (of_another_program, ["DATA_DIR"]),
+        (not_a_database, ["DATA_DIR"]),
+        (a_folder, ["DATA_DIR"]),
     ],
 )
 def test_a_registry_that_cannot_be_opened_is_refused_and_left_alone(
@@ -199,7 +192,6 @@ def test_a_registry_that_cannot_be_opened_is_refused_and_left_alone(
     assert str(thing) in asked.err or str(crawl.registry) in asked.err
 
 
-@TRACEBACK
 def test_a_damaged_registry_is_told_and_nothing_is_started_anew(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", *(f"/{n}" for n in range(60)))
     for n in range(60):

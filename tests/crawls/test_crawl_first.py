@@ -27,9 +27,9 @@ KEYS = [
 ]  # fmt: skip
 RUN_KEYS = [
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
-    "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "new", "modified",
-    "unchanged", "clone", "redirected", "skipped", "failed", "lost", "gone", "excluded",
-    "orphaned", "deleted",
+    "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
+    "notes", "new", "modified", "unchanged", "clone", "redirected", "skipped", "failed", "lost",
+    "gone", "excluded", "orphaned", "deleted",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 
@@ -175,6 +175,7 @@ def test_the_commands_print_what_was_crawled_for_people_and_machines(site: Site,
     assert (run["run"], run["source"], run["complete"], run["reasons"]) == (1, name, True, [])
     assert (run["requests"], run["conditionalRequests"], run["notModified"]) == (4, 0, 0)
     assert (run["new"], run["failed"]) == (3, 1)
+    assert (run["removed"], run["withheld"], run["notes"]) == (0, 0, [])
     assert run["bytesDownloaded"] > 0
     assert TIME(run["startedAt"])
     assert TIME(run["finishedAt"])

@@ -351,10 +351,23 @@ def test_targets_are_filtered_anew_without_touching_the_raw_links(desk: Desk):
     batch_links = desk.rows("SELECT raw, count FROM links")
 
     with transaction(desk.connection):
-        desk.commit().write(Batch(retargeted=[(1, 2, pack_numbers([8, 9]))]), NOW)
+        desk.commit().write(Batch(retargeted=[(1, 2, pack_numbers([8, 9]), None)]), NOW)
 
     assert desk.rows("SELECT scope, targets FROM links") == [(2, pack_numbers([8, 9]))]
     assert desk.rows("SELECT raw, count FROM links") == batch_links
+
+
+@pytest.mark.covers("M-20")
+@pytest.mark.parametrize("number", [7, None])
+def test_a_canonical_page_that_comes_into_scope_or_leaves_it_is_named_or_not(
+    desk: Desk, number: int | None
+):
+    desk.index(A, "words", canonical_no=3, links=[Link(A, "", "canonical", False)])
+
+    with transaction(desk.connection):
+        desk.commit().write(Batch(retargeted=[(1, 2, b"", number)]), NOW)
+
+    assert desk.rows("SELECT canonical_no FROM record") == [(number,)]
 
 
 # Depth
