@@ -225,12 +225,11 @@ def shape(crawl: Crawl) -> dict[str, Any]:
         "evidence": evidence(crawl),
         "candidates": sorted(crawl.rows(_CANDIDATES)),
         "events": crawl.rows(_EVENTS),
-        "ends": crawl.rows("SELECT removed, withheld, notes FROM run WHERE state = 4 ORDER BY no")[
-            -1:
-        ],
+        "ends": crawl.rows(_ENDS)[-1:],
     }
 
 
+_ENDS = "SELECT removed, withheld, notes FROM run WHERE state = 4 ORDER BY no"
 _EVIDENCE = """
 SELECT r.url, e.rule, e.detail, hex(c.content_hash), e.restore, e.links, e.undone
   FROM evidence e JOIN record r ON r.no = e.record LEFT JOIN content c ON c.no = e.content
