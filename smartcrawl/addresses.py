@@ -24,6 +24,7 @@ class Found(NamedTuple):
 
 
 Register = Callable[[Found], None]
+Refuse = Callable[[str, str], bool]  #: URL and host of an address that nobody knew before
 
 
 class AddressBook:
@@ -44,10 +45,16 @@ class AddressBook:
         self._ids: dict[bytes, int] = {}
         self._uncommitted: dict[int, Address] = {}
 
-    def numbers(self, urls: Iterable[str], scope: Scope, register: Register) -> list[int]:
+    def numbers(
+        self,
+        urls: Iterable[str],
+        scope: Scope,
+        register: Register,
+        refuse: Refuse | None = None,
+    ) -> list[int]:
         """Return the distinct numbers of those ``urls`` that are in scope, in their order.
 
-        ``register`` is called for each new address.
+        ``register`` is called for each new address, unless it is refused.
         """
         young, old = self._young, self._old
         found: list[int] = []
@@ -63,31 +70,46 @@ class AddressBook:
                     young[url] = number
             found.append(number)
         if missing:
-            self._look_up(missing, found, scope, register)
+            inside = [entry for entry in missing if scope.allows(entry[1])]
+            self._look_up(inside, found, register, refuse)
+            for place, url in missing:
+                young[url] = found[place]
         if len(young) > _CACHE:
             self._old, self._young = young, {}
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
 
+    def sitemaps(self, urls: Iterable[str], scope: Scope, register: Register) -> list[int]:
+        """Return the distinct numbers of sitemaps; their scope is another one, so no cache."""
+        missing = list(enumerate(url for url in urls if scope.allows(url)))
+        found = [_OUTSIDE] * len(missing)
+        self._look_up(missing, found, register, None)
+        return list(dict.fromkeys(found))
+
     def _look_up(
-        self, missing: list[tuple[int, str]], found: list[int], scope: Scope, register: Register
+        self,
+        missing: list[tuple[int, str]],
+        found: list[int],
+        register: Register,
+        refuse: Refuse | None,
     ) -> None:
+        """Put the numbers of ``missing``, places and URLs in scope, into ``found``."""
         inside: list[tuple[int, str, str, bytes]] = []
         for place, url in missing:
-            if scope.allows(url):
-                identity = normalize(url, self._trackers)
-                inside.append((place, url, identity, digest(identity)))
-            else:
-                self._young[url] = _OUTSIDE
+            identity = normalize(url, self._trackers)
+            inside.append((place, url, identity, digest(identity)))
         ids = self._ids
         unknown = {key for _, _, _, key in inside if key not in ids}
         stored = self._reader.numbers(tuple(unknown))
         for place, url, identity, key in inside:
             number = ids.get(key) or stored.get(key)
             if number is None:
+                host = host_key(url)
+                if refuse is not None and refuse(url, host):
+                    continue
                 number = ids[key] = self._new_number()
                 told = None if identity == url else identity
-                register(Found(number, key, url, told, host_key(url)))
-            found[place] = self._young[url] = number
+                register(Found(number, key, url, told, host))
+            found[place] = number
 
     def remember(self, address: Address) -> None:
         """Serve a new address from memory until it is committed."""

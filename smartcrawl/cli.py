@@ -16,10 +16,12 @@ from typing import IO, Any, ClassVar, Final
 import apsw
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from smartcrawl.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.logs import escaped, shown, shown_lines
 from smartcrawl.options import Options
 from smartcrawl.registry.database import connect, migrate, translated
 from smartcrawl.registry.lease import Lease
@@ -57,7 +59,8 @@ class RegistryCommand(ScrapyCommand):
     def run(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and turn what goes wrong into a message."""
         if args and not self.takes_words:
-            raise UsageError(f"{args[0]!r} is not understood; to name a source: --source {args[0]}")
+            word = shown(args[0])
+            raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
         try:
             assert self.settings is not None
             self.options = options = Options.of(self.settings)
@@ -76,10 +79,10 @@ class RegistryCommand(ScrapyCommand):
             finally:
                 connection.close(True)  # also what was not read to its end
         except RunHeldError as error:
-            print(f"{self.name}: {error}", file=sys.stderr)
+            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
             self.exitcode = HELD
         except SmartcrawlError as error:
-            print(f"{self.name}: {error}", file=sys.stderr)
+            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
             self.exitcode = FAILED
         except BrokenPipeError:
             sys.stderr.close()  # the reader has seen enough, as in "… | head"
@@ -237,7 +240,8 @@ def print_table(
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+        cells = ("" if row[column] is None else str(row[column]) for column in columns)
+        table.add_row(*(Text(escaped(cell)) for cell in cells))
     console = Console(file=file)
     if not console.is_terminal:
         console.width = 200

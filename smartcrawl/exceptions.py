@@ -56,6 +56,18 @@ class HostDownError(SmartcrawlError):
     """Nobody answers at a host, so none of its pages is asked any more in this run."""
 
 
+class AddressRefusedError(SmartcrawlError):
+    """An address must not be connected to: it is not public, or not of the web."""
+
+
+class HeadersTooLargeError(SmartcrawlError):
+    """The headers of an answer do not end where those of a sound server do."""
+
+
+class TooSlowError(SmartcrawlError):
+    """A body comes so slowly that it is given up."""
+
+
 class RobotsUnknownError(SmartcrawlError):
     """The rules of a host could not be had, so none of its pages is asked."""
 

@@ -11,6 +11,7 @@ import threading
 import time
 from functools import partial
 from typing import Any, Self
+from urllib.request import getproxies
 
 from pydispatch.dispatcher import getReceivers
 from rich.console import Console
@@ -24,9 +25,12 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.items import HostNow
 from smartcrawl.network import installed_resolver
+from smartcrawl.politeness import gate_of, slot_of
 from smartcrawl.run import Run, run_of
 from smartcrawl.signals import page_progress
+from smartcrawl.urls import endpoint
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +66,21 @@ class RunLifecycle:
             )
         resolver = installed_resolver()
         if resolver is not None:
-            resolver.protect(run.endpoints())
+            resolver.protect([*run.reach.endpoints(), *self._proxies()], run.reach.ports())
+        run.ledger.observe = partial(host_now, self._crawler)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._tell
         gc.collect()
         gc.freeze()  # what was imported lives to the end: 4 % less work for the collector
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
+
+    def _proxies(self) -> list[tuple[str, int]]:
+        """Return the proxies of the environment, if they are to be used: they are given, too."""
+        if not self._crawler.settings.getbool("HTTPPROXY_ENABLED"):
+            return []
+        urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
+        return [endpoint(url) for url in urls]
 
     def _tell(self, event: dict[str, Any]) -> None:
         """Send a progress event from whatever thread it comes."""
@@ -84,10 +96,12 @@ class RunLifecycle:
         if run.failure is not None:
             return
         try:
-            if not run.relaxed:
+            if not run.reach.relaxed:
                 run.ledger.submit(int(time.time()))
                 run.ledger.drain()
-                run.relax()
+                run.reach.relax()
+            if not run.pending:
+                run.follow_unnamed(int(time.time()))
             if not run.pending:
                 run.begin_verify(int(time.time()))
         except RegistryError as error:
@@ -111,6 +125,26 @@ class RunLifecycle:
             logger.error("%s", error)
         if stale := run.ledger.progress.stale:
             logger.warning("%d visits came too late and were dropped", stale)
+
+
+def host_now(crawler: Crawler, host: str) -> HostNow:
+    """Return how a host is being asked at this moment."""
+    slot, gate, now = slot_of(host), gate_of(crawler), time.monotonic()
+    ahead = time.time() - now  #: of the monotonic clock
+    engine = crawler.engine
+    asked = engine.downloader.slots.get(slot) if engine is not None else None
+    hold = gate.held.get(slot) if gate is not None else None
+
+    def moment(until: float | None) -> int | None:
+        return round(until + ahead) if until is not None and until > now else None
+
+    return HostNow(
+        delay_ms=round(1000 * asked.delay) if asked is not None else 0,
+        in_flight=len(asked.active) if asked is not None else 0,
+        parked_until=moment(hold.parked) if hold is not None else None,
+        paused_until=moment(hold.paused) if hold is not None else None,
+        is_down=gate is not None and gate.is_down(slot),
+    )
 
 
 class DelayControl(AutoThrottle):

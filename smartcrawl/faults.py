@@ -10,9 +10,11 @@ from scrapy.exceptions import (
     DownloadConnectionRefusedError,
     DownloadTimeoutError,
     ResponseDataLossError,
+    StopDownload,
 )
 
-from smartcrawl.exceptions import HostDownError, RobotsUnknownError
+from smartcrawl.exceptions import AddressRefusedError, HostDownError, RobotsUnknownError
+from smartcrawl.extract.encodings import EncodingError
 from smartcrawl.network import refused_address
 from smartcrawl.rules.model import Fault
 
@@ -23,9 +25,11 @@ FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
     (DownloadTimeoutError, Fault.TIME_OUT),
     (ResponseDataLossError, Fault.TRUNCATED),
     (DownloadCancelledError, Fault.TOO_LARGE),
+    (StopDownload, Fault.TOO_SLOW),
 )
 #: Twisted wraps what went wrong on a connection; these are the classes inside, by name.
 REASONS: Final = {
+    "HeadersTooLargeError": Fault.HEADERS_TOO_LARGE,
     "ParseError": Fault.BAD_RESPONSE,
     "BadHeaders": Fault.BAD_RESPONSE,
     "ConnectionDone": Fault.RESET,
@@ -34,6 +38,13 @@ REASONS: Final = {
     "Error": Fault.TLS,  # OpenSSL.SSL.Error
     "VerificationError": Fault.TLS,
 }
+#: What is wrong with a packed body (extract.encodings).
+ENCODING_FAULTS: Final = {
+    "too_large": Fault.TOO_LARGE,
+    "truncated": Fault.TRUNCATED,
+    "corrupt": Fault.BAD_ENCODING,
+    "unknown": Fault.BAD_ENCODING,
+}
 #: What may have passed by the next try of the same run (M-32).
 PASSING_FAULTS: Final = frozenset(
     {Fault.NETWORK, Fault.DNS, Fault.REFUSED, Fault.TIME_OUT, Fault.RESET, Fault.TRUNCATED}
@@ -41,6 +52,8 @@ PASSING_FAULTS: Final = frozenset(
 #: What people read, with what they may do about it.
 MESSAGES: Final = {
     Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
+    Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
+    Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
     Fault.DNS: "its host name cannot be resolved: check the spelling and the name server",
     Fault.ADDRESS_REFUSED: "its address is not public: permit its network with ALLOW_NETWORKS",
     Fault.REFUSED: "connection refused: is the server running, and is the port right?",
@@ -52,6 +65,9 @@ MESSAGES: Final = {
 }
 
 
+_PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
+
+
 def told(error: BaseException, url: str) -> tuple[Fault, str]:
     """Return the extended status of a failed download, and what may be done about it.
 
@@ -61,11 +77,17 @@ def told(error: BaseException, url: str) -> tuple[Fault, str]:
         return Fault(error.fault), str(error)[:1024]
     if isinstance(error, HostDownError):
         return Fault.HOST_DOWN, str(error)[:1024]
+    if isinstance(error, EncodingError):
+        return ENCODING_FAULTS[error.kind], str(error)[:1024]
     fault, detail = _fault_of(error), _detail(error)
-    if fault is Fault.DNS and (address := refused_address(url)) is not None:
-        fault, detail = Fault.ADDRESS_REFUSED, address
+    if isinstance(error, AddressRefusedError):
+        fault = Fault.ADDRESS_REFUSED
+    elif fault is Fault.DNS and (refusal := refused_address(url)) is not None:
+        fault, detail = Fault.ADDRESS_REFUSED, refusal
+    if fault is Fault.ADDRESS_REFUSED and detail.startswith("port"):
+        return fault, f"{detail}: permit it with ALLOW_PORTS"
     message = MESSAGES.get(fault)
-    if message is None or fault is Fault.BAD_RESPONSE:
+    if message is None or fault in _PLAIN:
         return fault, (message or detail)[:1024]
     return fault, f"{message} ({detail})"[:1024]
 

@@ -15,7 +15,8 @@ class Link(NamedTuple):
     """One outgoing link of a page, before any filter (M-02).
 
     ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
-    ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``. ``nofollow`` is
+    ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``; those of a
+    sitemap or feed are ``entry`` and ``sitemap``, and ``anchor`` is their lastmod. ``nofollow`` is
     true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document.
     """
 
@@ -61,6 +62,7 @@ class Document:
     noindex: bool = False  #: meta robots
     nofollow: bool = False  #: meta robots
     links_cut: bool = False  #: whether there are more than are kept
+    overlong: tuple[str, ...] = ()  #: beginnings of links that are too long to be asked
     charset: str = ""  #: as used for decoding
     content_type: str = ""  #: MIME type without parameters
 
@@ -100,6 +102,7 @@ class Page:
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     targets: bytes | None = None  #: packed uint32 numbers; None without stored links
     raw: bytes | None = None  #: packed raw links, read when ``targets`` are of another scope
+    kind: int = 0  #: 0: a page; 1 to 3: a sitemap or feed, at this nesting
     verify: bool = False  #: a look at what was not reached, which changes nothing (design.md 3)
 
 
@@ -136,6 +139,7 @@ class Visit:
     targets: bytes = b""  #: of ``links``, packed uint32 numbers
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     chunks: list[Chunk] = field(default_factory=list)
+    kind: int = 0  #: what it turned out to be (Page.kind)
     verdict: Verdict | None = None
 
     @property
@@ -162,7 +166,6 @@ class Attempt:
     wire_bytes: int = 0  #: of all bodies
     content_length: int = 0  #: of the last body, on the wire
     content_encoding: str | None = None
-    packed: bytes = b""  #: the last body as it came, when it is compressed
     retry_after: int | None = None  #: seconds, as the last answer asked
 
     def visit(self, url: str) -> Visit:
@@ -177,6 +180,7 @@ class Attempt:
             wire_bytes=self.wire_bytes,
             content_length=self.content_length,
             retry_after=self.retry_after,
+            kind=self.page.kind,
         )
 
 
@@ -190,6 +194,23 @@ class Address(NamedTuple):
     host: str
     depth: int
     discovered_from: int | None
+    kind: int = 0  #: see Page.kind
+
+
+@dataclass(frozen=True, slots=True)
+class HostNow:
+    """How a host is being asked at this moment; times are Unix seconds."""
+
+    delay_ms: int = 0  #: between two requests, as adapted
+    in_flight: int = 0  #: requests
+    parked_until: int | None = None  #: nobody answers there
+    paused_until: int | None = None  #: as its Retry-After asked
+    is_down: bool = False  #: given up for this run
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing is asked of it for now, or it is being asked."""
+        return bool(self.in_flight or self.parked_until or self.paused_until or self.is_down)
 
 
 @dataclass(slots=True)
@@ -202,6 +223,9 @@ class HostTally:
     response_ms: int = 0
     robots: bytes | None = None  #: SHA-256 of its robots.txt, when it was read
     crawl_delay_ms: int | None = None  #: as its robots.txt asks, when it was read
+    robots_error: str | None = None  #: why its robots.txt could not be had
+    retry_after: int | None = None  #: seconds, as it asked last
+    now: HostNow | None = None  #: how it is being asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +254,8 @@ class Batch:
     counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
     hosts: dict[str, HostTally] = field(default_factory=dict)
     robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
+    kinds: dict[int, int] = field(default_factory=dict)  #: of addresses named as sitemaps
+    cut: str | None = None  #: what kept the run from seeing everything, when that is news
     text: int = 0  #: characters of new text
 
     MAX_VISITS: ClassVar = 40
@@ -256,4 +282,6 @@ class Batch:
             or self.probes
             or self.retargeted
             or self.robots
+            or self.kinds
+            or self.cut
         )

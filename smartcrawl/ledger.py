@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from smartcrawl.items import Address, Batch, HostTally, Visit
+from smartcrawl.cuts import Cuts
+from smartcrawl.items import Address, Batch, HostNow, HostTally, Visit
 from smartcrawl.registry.sqlite import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.rules.seal import no_answer
@@ -37,11 +38,16 @@ class Ledger:
     ``written`` is told the new addresses of each batch that is in the registry.
     """
 
-    def __init__(self, writer: Writer, *, written: Callable[[Iterable[Address]], None]) -> None:
+    def __init__(
+        self, writer: Writer, *, written: Callable[[Iterable[Address]], None], cuts: Cuts
+    ) -> None:
         self.batch = Batch()
+        self._cuts = cuts
         self.progress = Progress()
         self._writer = writer
         self._written = written
+        self.observe: Callable[[str], HostNow] | None = None  #: how a host is being asked
+        self._seen: dict[str, HostNow | None] = {}  #: hosts of this run, as written last
         self._submitted: deque[Future[Written]] = deque()
 
     def probe(self, visit: Visit) -> None:
@@ -93,10 +99,26 @@ class Ledger:
 
     def submit(self, now: int) -> Future[Written] | None:
         """Give the open batch to the writer; return the batch before last, if still written."""
+        if self._cuts.changed:
+            self._cuts.changed = False
+            self.batch.cut = self._cuts.dumps()
         if self.batch:
+            self._look_at_hosts()
             self._submitted.append(self._writer.submit(self.batch, now))
             self.batch = Batch()
         return self._submitted[0] if len(self._submitted) > 1 else None
+
+    def _look_at_hosts(self) -> None:
+        """Note how the hosts of this batch are being asked, and those that are held back."""
+        if self.observe is None:
+            return
+        tallies, seen = self.batch.hosts, self._seen
+        held = [host for host, now in seen.items() if now is not None and now.is_held]
+        for host in {*tallies, *held}:
+            now = self.observe(host)
+            if now != seen.get(host):
+                seen[host] = now
+                tallies.setdefault(host, HostTally()).now = now
 
     def collect(self) -> None:
         """Take note of batches that are written.

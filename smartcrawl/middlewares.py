@@ -80,7 +80,6 @@ class RevalidationMiddleware:
             attempt.wire_bytes += attempt.content_length
             encoding = response.headers.get("Content-Encoding")
             attempt.content_encoding = encoding.decode("latin-1").lower() if encoding else None
-            attempt.packed = response.body if encoding else b""
         return response
 
 
@@ -217,6 +216,8 @@ class HostMiddleware:
         attempt: Attempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.retry_after = seconds
+        if seconds is not None:
+            self._run.asks_for_time(request.url, seconds)
         if seconds and seconds <= self._most:
             logger.info("%s asks to be left alone for %d s", host, seconds)
             self._gate.pause(host, seconds, now)

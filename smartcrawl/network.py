@@ -17,51 +17,68 @@ from ipaddress import (
 )
 from typing import Any, Self
 
-import can_ada
 from scrapy.crawler import Crawler
 from scrapy.resolver import CachingHostnameResolver
+from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.base import ReactorBase
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IResolutionReceiver
 from zope.interface import implementer
 
 from smartcrawl.options import Options
+from smartcrawl.urls import endpoint
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-#: Blocks that are not reachable on the public internet (IANA special-purpose registries).
-SPECIAL: tuple[Network, ...] = tuple(
-    ip_network(block)
-    for block in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-        "::/128",
-        "::1/128",
-        "64:ff9b:1::/48",
-        "100::/64",
-        "2001::/23",
-        "2001:db8::/32",
-        "3fff::/20",
-        "5f00::/16",
-        "fc00::/7",
-        "fe80::/10",
-        "fec0::/10",
-        "ff00::/8",
+#: Blocks that are not reachable on the public internet, and what they are for: the IANA
+#: special-purpose registries, multicast, and addresses at which clouds tell their machines'
+#: credentials. The first block that holds an address names it.
+SPECIAL: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(block), purpose)
+    for block, purpose in (
+        ("169.254.169.254/32", "metadata"),  # AWS, Azure, Google, DigitalOcean …
+        ("169.254.170.0/24", "metadata"),  # AWS containers
+        ("100.100.100.200/32", "metadata"),  # Alibaba
+        ("192.0.0.192/32", "metadata"),  # Oracle
+        ("168.63.129.16/32", "metadata"),  # Azure's wire server
+        ("fd00:ec2::/32", "metadata"),  # AWS
+        ("fd20:ce::254/128", "metadata"),  # Google
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("64:ff9b:1::/48", "translation"),
+        ("100::/64", "discard"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "documentation"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
     )
 )
+#: Names under which clouds answer to their own machines, wherever they resolve to.
+METADATA_NAMES = frozenset(
+    {"metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+PORTS = frozenset({80, 443})  #: of public hosts that may be asked without more ado
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 
@@ -86,63 +103,106 @@ def unwrapped(address: Address) -> Address:
 class Guard:
     """Says which addresses may be connected to."""
 
-    def __init__(self, networks: Sequence[Network] = ()) -> None:
+    def __init__(self, networks: Sequence[Network] = (), ports: Iterable[int] = ()) -> None:
         self._networks = tuple(networks)
+        self._ports = PORTS.union(ports)
         self._endpoints: set[tuple[str, int]] = set()
+        self._named: set[tuple[str, int]] = set()
 
     def permit(self, host: str, port: int) -> None:
         """Allow one host and port, whatever it resolves to: it was given by hand as a seed."""
-        self._endpoints.add((host.lower().strip("[]"), port))
+        self._endpoints.add((_bare(host), port))
 
-    def allows(self, address: str, *, host: str, port: int) -> bool:
-        """Whether ``address``, which ``host`` resolved to, may be connected to at ``port``.
+    def permit_port(self, host: str, port: int) -> None:
+        """Allow a port of a public host, because the source names them together."""
+        self._named.add((_bare(host), port))
+
+    def refusal(self, address: str, *, host: str, port: int) -> str | None:
+        """Return why ``address``, which ``host`` resolved to, may not be connected to.
 
         >>> guard = Guard([ip_network("10.1.0.0/16")])
         >>> guard.permit("localhost", 8000)
         >>> asked = ("10.1.2.3", "10.2.0.1", "8.8.8.8")
-        >>> [guard.allows(address, host="x.example", port=80) for address in asked]
-        [True, False, True]
-        >>> [guard.allows("127.0.0.1", host="localhost", port=port) for port in (8000, 9200)]
-        [True, False]
+        >>> [guard.refusal(address, host="x.example", port=80) for address in asked]
+        [None, 'address not allowed: private (10.2.0.1)', None]
+        >>> [guard.refusal("127.0.0.1", host="localhost", port=port) for port in (8000, 9200)]
+        [None, 'address not allowed: loopback (127.0.0.1)']
+        >>> guard.refusal("8.8.8.8", host="x.example", port=25)
+        'port not allowed: 25'
+
+        Source: ATT-1 to ATT-9; INV-22.
         """
-        if (host.lower().strip("[]"), port) in self._endpoints:
-            return True
+        host = _bare(host)
+        if (host, port) in self._endpoints:
+            return None
+        if host.rstrip(".") in METADATA_NAMES:
+            return f"address not allowed: metadata ({host})"
         try:
             found = ip_address(address.partition("%")[0])
         except ValueError:
-            return False
-        plain = unwrapped(found)
-        if any(a in network for network in self._networks for a in (found, plain)):
-            return True
-        return not any(a in network for network in SPECIAL for a in (found, plain))
+            return f"address not allowed: it is none ({address})"
+        forms = {found, unwrapped(found)}
+        if any(form in network for network in self._networks for form in forms):
+            return None
+        for block, purpose in SPECIAL:
+            if any(form in block for form in forms):
+                return f"address not allowed: {purpose} ({found})"
+        if port not in self._ports and (host, port) not in self._named:
+            return f"port not allowed: {port}"
+        return None
+
+
+def _bare(host: str) -> str:
+    return host.lower().strip("[]")
 
 
 class GuardedResolver(CachingHostnameResolver):
     """Twisted's name resolver, giving allowed addresses only (TWISTED_DNS_RESOLVER).
 
     It is installed once per process and guards from the moment that a run asks it to with
-    ``protect``; a plain spider of the user's own connects where it likes. ``refused`` keeps
-    the address that a host name was refused for, to tell a refusal from a failed look-up.
+    ``protect``; a plain spider of the user's own connects where it likes. What it gives is
+    what is connected to: nobody looks the name up again. ``refused`` keeps why a host and
+    port were refused, to tell a refusal from a failed look-up.
     """
 
     def __init__(self, reactor: ReactorBase, cache_size: int) -> None:
         super().__init__(reactor, cache_size)
         self.guard = Guard()
         self.guarding = False
-        self.refused: dict[str, str] = {}
+        self.refused: dict[tuple[str, int], str] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, reactor: ReactorBase) -> Self:
-        """Read ALLOW_NETWORKS, once."""
+        """Read ALLOW_NETWORKS and ALLOW_PORTS, once."""
         resolver = super().from_crawler(crawler, reactor)
-        resolver.guard = Guard(Options.of(crawler.settings).allow_networks)
+        options = Options.of(crawler.settings)
+        resolver.guard = Guard(options.allow_networks, options.allow_ports)
         return resolver
 
-    def protect(self, endpoints: Iterable[tuple[str, int]]) -> None:
-        """Guard from now on, and permit these (host, port) pairs: seeds given by hand."""
+    def protect(
+        self, endpoints: Iterable[tuple[str, int]], ports: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        """Guard from now on, and permit these (host, port) pairs.
+
+        ``endpoints`` were given by hand, such as seeds, and may resolve to anything;
+        ``ports`` belong to hosts that the source names with them.
+        """
         self.guarding = True
         for host, port in endpoints:
             self.guard.permit(host, port)
+        for host, port in ports:
+            self.guard.permit_port(host, port)
+
+    def refusal(self, host: str, port: int) -> str | None:
+        """Return why a host is refused, as far as its spelling tells: literals and names."""
+        if not self.guarding:
+            return None
+        try:
+            ip_address(_bare(host).partition("%")[0])
+        except ValueError:
+            if _bare(host).rstrip(".") not in METADATA_NAMES:
+                return None
+        return self.guard.refusal(_bare(host), host=host, port=port)
 
     def resolveHostName(
         self,
@@ -163,30 +223,71 @@ class GuardedResolver(CachingHostnameResolver):
 
 @implementer(IResolutionReceiver)
 class _Filter:
+    """Passes the addresses of a host on when all of them are allowed, and else none.
+
+    A set in which only some are forbidden is what an attack looks like, not a network.
+    """
+
     def __init__(self, receiver: Any, resolver: GuardedResolver, host: str, port: int) -> None:
         self._receiver = receiver
         self._resolver = resolver
         self._host = host
         self._port = port
+        self._found: list[Any] = []
+        self._refusal: str | None = None
 
     def resolutionBegan(self, resolutionInProgress: Any) -> None:
         self._receiver.resolutionBegan(resolutionInProgress)
 
     def addressResolved(self, address: Any) -> None:
-        if self._resolver.guard.allows(address.host, host=self._host, port=self._port):
-            self._receiver.addressResolved(address)
-        else:
-            self._resolver.refused[self._host.lower().strip("[]")] = address.host
+        guard = self._resolver.guard
+        refusal = guard.refusal(address.host, host=self._host, port=self._port)
+        self._refusal = self._refusal or refusal
+        self._found.append(address)
 
     def resolutionComplete(self) -> None:
+        key = _bare(self._host), self._port
+        if self._refusal is None:
+            self._resolver.refused.pop(key, None)
+            for address in self._found:
+                self._receiver.addressResolved(address)
+        else:
+            self._resolver.refused[key] = self._refusal
         self._receiver.resolutionComplete()
 
 
+@implementer(IResolutionReceiver)
+class _Done:
+    """Tells when a look-up that was made for its refusal only is over."""
+
+    def __init__(self, done: Deferred[None]) -> None:
+        self._done = done
+
+    def resolutionBegan(self, resolutionInProgress: Any) -> None:
+        pass
+
+    def addressResolved(self, address: Any) -> None:
+        pass
+
+    def resolutionComplete(self) -> None:
+        self._done.callback(None)
+
+
+async def looked_up(resolver: GuardedResolver, host: str, port: int) -> str | None:
+    """Look a host up that somebody else, a proxy, will connect to; return why it is refused.
+
+    A name that cannot be resolved here is not refused: the proxy may know it.
+    """
+    done: Deferred[None] = Deferred()
+    resolver.resolveHostName(_Done(done), host, port)
+    await maybe_deferred_to_future(done)
+    return resolver.refused.get((_bare(host), port))
+
+
 def refused_address(url: str) -> str | None:
-    """Return the address that the host of ``url`` resolved to and that the guard refused."""
+    """Return why the host of ``url`` was refused when it was resolved."""
     resolver = installed_resolver()
-    host = can_ada.parse(url).hostname.strip("[]")
-    return resolver.refused.get(host) if resolver is not None else None
+    return resolver.refused.get(endpoint(url)) if resolver is not None else None
 
 
 def installed_resolver() -> GuardedResolver | None:

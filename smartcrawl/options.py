@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from smartcrawl.exceptions import SettingError
+from smartcrawl.logs import log_format
 from smartcrawl.rules.absence import PASSING, Policy
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.urls import Trackers
@@ -37,6 +38,12 @@ SCRAPY_WHOLE = (
     "DOWNLOAD_MAXSIZE",
     "RETRY_TIMES",
 )
+SWITCHES = (
+    "ROBOTSTXT_OBEY",
+    "AUTOTHROTTLE_ENABLED",
+    "HTTPPROXY_ENABLED",
+    "SITEMAPS_FROM_ROBOTS",
+)
 SWITCH = ("1", "0", "True", "False", "true", "false")  #: what Scrapy reads as a switch
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -51,6 +58,7 @@ class Options:
     depth_limit: int = 0
     content_hash_basis: str = "auto"
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
+    allow_ports: tuple[int, ...] = ()  #: beside 80 and 443
     trackers: Trackers = field(default_factory=Trackers)
     out_of_scope_policy: str = "orphan"
     sweep_max_ratio: float = 0.1
@@ -66,6 +74,9 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     schedule: Schedule = field(default_factory=Schedule)
     undo_ttl: int = 2_592_000  #: seconds
+    sitemaps_from_robots: bool = True
+    host_url_budget: int = 1_000_000  #: addresses of one host; 0: no limit
+    max_hosts: int = 1_000  #: hosts of one source; 0: no limit
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -78,13 +89,14 @@ class Options:
             _number(settings, name, least=least)
         for name in SCRAPY_WHOLE:
             _whole(settings, name, least=int(SCRAPY_LIMITS[name]))
-        for name in ("ROBOTSTXT_OBEY", "AUTOTHROTTLE_ENABLED"):
+        for name in SWITCHES:
             if str(settings[name]) not in SWITCH:
                 raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
         if settings["LOG_LEVEL"] not in LEVELS:
             raise SettingError(
                 f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
             )
+        log_format(settings)
         _one_of(settings, "PROGRESS_FORMAT", "line", "json")
         robots_parser(settings)
         data_dir = _folder(settings)
@@ -95,6 +107,7 @@ class Options:
             depth_limit=_whole(settings, "DEPTH_LIMIT"),
             content_hash_basis=_one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
             allow_networks=_networks(settings, "ALLOW_NETWORKS"),
+            allow_ports=_ports(settings, "ALLOW_PORTS"),
             trackers=Trackers(
                 prefixes=_words(settings, "TRACKING_PARAM_PREFIXES"),
                 names=frozenset(_words(settings, "TRACKING_PARAM_NAMES")),
@@ -121,6 +134,9 @@ class Options:
             host_failure_seconds=_whole(settings, "HOST_FAILURE_SECONDS"),
             host_park_seconds=_whole(settings, "HOST_PARK_SECONDS"),
             host_probes=_whole(settings, "HOST_PROBES", least=1),
+            sitemaps_from_robots=str(settings["SITEMAPS_FROM_ROBOTS"]).lower() in ("1", "true"),
+            host_url_budget=_whole(settings, "HOST_URL_BUDGET"),
+            max_hosts=_whole(settings, "MAX_HOSTS"),
         )
 
     @property
@@ -219,6 +235,16 @@ def _words(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = settings[name]
     parts = value.split(",") if isinstance(value, str) else [str(part) for part in value]
     return tuple(part.strip().lower() for part in parts if part.strip())
+
+
+def _ports(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    words = _words(settings, name)
+    ports = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
+    if len(ports) != len(words) or not all(0 < port < 65_536 for port in ports):
+        raise SettingError(
+            f"{name} is {settings[name]!r}: it takes ports such as 8080,8443, from 1 to 65535"
+        )
+    return ports
 
 
 def _statuses(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:

@@ -13,15 +13,31 @@ from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
-from smartcrawl.items import Document, Visit
+from smartcrawl.extract.sitemaps import (
+    MAX_ENTRIES,
+    SitemapError,
+    SitemapKind,
+    looks_like,
+    read_sitemap,
+)
+from smartcrawl.items import Document, Link, Visit
 from smartcrawl.network import installed_resolver
+from smartcrawl.reach import MAX_HOPS, SITEMAP
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing
 from smartcrawl.rules.reindex import decide
+from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 
 NOINDEX = "not indexed: noindex"
+_SITEMAP_FAULTS = {
+    "xml_forbidden": Fault.XML_FORBIDDEN,
+    "too_large": Fault.TOO_LARGE,
+    "broken": Fault.BROKEN_SITEMAP,
+    "not_a_sitemap": Fault.NOT_A_SITEMAP,
+}
+_NOTHING = b"\0\t\n\f\r "  #: bytes that say nothing
 _FLUSH_AFTER = 2.0  #: seconds that a batch may stay open
 
 
@@ -77,7 +93,7 @@ class ExtractPipeline(VisitPipeline):
             item.error = f"processing failed: {type(error).__name__}: {error}"[:1024]
             item.document, item.links, item.targets = None, None, b""
         if _vouches(item):
-            run.replay(item)
+            run.reach.replay(item)
         return item
 
     def _confirmed(self, visit: Visit) -> None:
@@ -91,18 +107,21 @@ class ExtractPipeline(VisitPipeline):
             visit.etag = visit.last_modified = None
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
-        if run.seed_moved(visit.page.no, target):
+        if run.reach.seed_moved(visit.page.no, target):
             hosts = ", ".join(sorted(run.scope.hosts))
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             if (resolver := installed_resolver()) is not None:
-                resolver.protect(run.endpoints())
-        run.follow_redirect(visit, target)
+                resolver.protect(run.reach.endpoints(), run.reach.ports())
+        if not run.reach.follow_redirect(visit, target):
+            _fail(visit, Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
 
     def _read(self, run: Run, visit: Visit) -> None:
         body, page = visit.body or b"", visit.page
         visit.body_hash = body_hash(body)
         told = [html.robots_directives(line) for line in visit.robots_tags]
         noindex, nofollow = any(no for no, _ in told), any(no for _, no in told)
+        if (page.kind or looks_like(body)) and self._read_sitemap(run, visit, body):
+            return
         if _is_emptied(visit, body) and not run.forced:
             visit.outcome, visit.http_status = Fault.EMPTY.outcome, int(Fault.EMPTY)
             visit.error = "status 200 with an empty body: what was there before stays"
@@ -124,7 +143,9 @@ class ExtractPipeline(VisitPipeline):
         links = document.links
         if nofollow or document.nofollow:
             links = tuple(link._replace(nofollow=True) for link in links)
-        run.follow(visit, links, canonical=document.canonical)
+        run.reach.follow(visit, links, canonical=document.canonical)
+        for url in filter(run.scope.holds, document.overlong):
+            run.cuts.refuse(Trap.URL_TOO_LONG, url)
         if document.links_cut:
             run.incomplete(f"too_many_links: {visit.url}")
         if not readable:
@@ -137,9 +158,51 @@ class ExtractPipeline(VisitPipeline):
         elif visit.outcome is Outcome.CHANGED:
             if visit.content_hash == run.stored_hash(page) and page.standing is Standing.HELD:
                 visit.outcome = Outcome.SAME
-            elif run.stands_aside(visit):
+            elif run.reach.stands_aside(visit):
                 visit.outcome = Outcome.ALIAS
             visit.chunks = chunks(document)
+
+    def _read_sitemap(self, run: Run, visit: Visit, body: bytes) -> bool:
+        """Read a sitemap or feed; False when it is a page after all.
+
+        It is never indexed. One that does not parse to its end changes nothing: what was
+        read of it before counts.
+        """
+        page = visit.page
+        try:
+            found = read_sitemap(body, content_type=visit.content_type, url=visit.url)
+        except SitemapError as error:
+            if not page.kind:
+                return False
+            is_page = (
+                error.kind == "not_a_sitemap"
+                and html.media_type(visit.content_type, body) in html.HTML_TYPES
+                and page.standing is not Standing.LINKS
+                and page.no not in run.reach.given
+                and run.scope.allows(visit.url)
+            )
+            if is_page:
+                visit.kind = 0
+                return False
+            _fail(visit, _SITEMAP_FAULTS[error.kind], str(error))
+            return True
+        if page.standing is not Standing.HELD:
+            visit.kind = page.kind or 1
+        kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
+        links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
+        if found.kind.is_feed:  # a feed is a window: what left it is not gone
+            for link in run.stored_links(page):
+                if link.type == kind and len(links) < MAX_ENTRIES:
+                    links.setdefault(link.url, link)
+        visit.document = Document(content_type=html.media_type(visit.content_type, body))
+        visit.text_hash = visit.content_hash = visit.body_hash
+        visit.outcome = Outcome.NOT_ACCEPTABLE
+        noun = "feed" if found.kind.is_feed else "sitemap"
+        visit.error = f"not indexed: a {noun} of {len(links):,} addresses"
+        run.reach.follow(visit, links.values(), same_depth=True)
+        if found.cut:
+            run.incomplete(f"too_many_urls: {visit.url}")
+        return True
 
     def _hash(self, run: Run, visit: Visit, document: Document) -> None:
         if run.options.content_hash_basis == "bytes":
@@ -158,7 +221,7 @@ def _vouches(visit: Visit) -> bool:
     standing = visit.page.standing
     match visit.outcome:
         case Outcome.EXCLUDED:
-            return False
+            return bool(visit.page.kind)  # its pages live as long as it is held
         case Outcome.NOT_FOUND | Outcome.SOFT_404 | Outcome.HTTP_ERROR | Outcome.REDIRECT:
             return standing is not Standing.BARE
         case Outcome.NOT_ACCEPTABLE:
@@ -167,13 +230,17 @@ def _vouches(visit: Visit) -> bool:
             return visit.links is None
 
 
+def _fail(visit: Visit, fault: Fault, message: str) -> None:
+    visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message[:1024]
+
+
 def _is_emptied(visit: Visit, body: bytes) -> bool:
     """Whether a 200 brought nothing at all where there was content."""
     page = visit.page
     return (
         visit.outcome is Outcome.CHANGED
         and page.standing is Standing.HELD
-        and not body.strip()
+        and not body.strip(_NOTHING)
         and visit.body_hash != page.body_hash
     )
 

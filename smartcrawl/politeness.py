@@ -170,3 +170,13 @@ def host_of(request: Request) -> str:
     """Return the host of a request, by the name that its download slot has."""
     slot: str | None = request.meta.get(Downloader.DOWNLOAD_SLOT)
     return slot if slot is not None else urlsplit(request.url).hostname or ""
+
+
+def slot_of(host: str) -> str:
+    """Return Scrapy's download slot of a host: politeness does not tell ports apart.
+
+    >>> slot_of("example.com"), slot_of("127.0.0.1:8801"), slot_of("[::1]:8801")
+    ('example.com', '127.0.0.1', '::1')
+    """
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).strip("[]")

@@ -7,14 +7,17 @@ import math
 import re
 import string
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlsplit
 
+import can_ada
 from protego import Protego
 from scrapy.crawler import Crawler
 from scrapy.robotstxt import RobotParser
+
+from smartcrawl.urls import join
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
 #: Seconds. Nobody means a longer delay for each page of a site, and a run would never end.
@@ -63,7 +66,56 @@ def _escaped(pattern: str) -> str:
     return quote(pattern, safe=string.punctuation, errors="surrogateescape")
 
 
+def sitemaps(body: bytes, origin: str) -> list[str]:
+    r"""Return the distinct addresses of the sitemaps that a robots.txt names, for everybody.
+
+    >>> sitemaps(b"Sitemap: /map.xml\nuser-agent: *\nsitemap: ftp://x/", "http://a.example")
+    ['http://a.example/map.xml']
+
+    Source: R2-71; sitemaps.org, "Specifying the Sitemap location".
+    """
+    base = can_ada.parse(f"{origin}/robots.txt")
+    directives = map(_directive, _lines(body))
+    found = (join(base, value) for kind, value in directives if kind == _SITEMAP and value)
+    return list(dict.fromkeys(filter(None, found)))
+
+
 _LINE_END = re.compile(r"\r\n?|\n")
+
+
+class Answer(NamedTuple):
+    """What a robots.txt says to one address, and which of its lines says so."""
+
+    allowed: bool
+    rule: str | None = None  #: as written, such as ``Disallow: /private``; None: no rule matches
+    line: int | None = None  #: of the file, from 1
+    agent: str | None = None  #: whom the group is for
+
+
+def reading(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], bool]]:
+    """Return what makes of a robots.txt a function that says whether it allows an address."""
+
+    def read(body: bytes) -> Callable[[str], bool]:
+        rules = parser.from_crawler(None, body)
+        return lambda url: bool(rules.allowed(url, user_agent))
+
+    return read
+
+
+def explaining(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], Answer]]:
+    """Return what makes of a robots.txt a function that says what it says to an address.
+
+    Which line decides is known of the parsers of this module only.
+    """
+
+    def read(body: bytes) -> Callable[[str], Answer]:
+        rules = parser.from_crawler(None, body)
+        if isinstance(rules, Rfc9309RobotParser | AllowFirstRobotParser):
+            return lambda url: rules.explain(url, user_agent)
+        return lambda url: Answer(bool(rules.allowed(url, user_agent)))
+
+    return read
+
 
 # RFC 9309
 
@@ -88,6 +140,7 @@ class _Group:
 
     agents: list[str] = field(default_factory=list)
     rules: list[str] = field(default_factory=list)  #: as Protego reads them
+    lines: list[tuple[int, str]] = field(default_factory=list)  #: of rules: number, as written
     delays: dict[tuple[int, int], float] = field(default_factory=dict)  #: of agents[from:to]
 
 
@@ -124,7 +177,7 @@ class Rfc9309RobotParser(RobotParser):
 
     def _read(self, body: bytes) -> Iterator[_Group]:
         group, start, named = _Group(), 0, False  # named: the last line was an agent's
-        for line in _lines(body):
+        for number, line in enumerate(_lines(body), 1):
             kind, value = _directive(line)
             if kind == _SITEMAP:
                 self.sitemaps.append(value)
@@ -143,12 +196,31 @@ class Rfc9309RobotParser(RobotParser):
             elif kind is not None:
                 name = "Allow" if kind == _ALLOW else "Disallow"
                 group.rules.append(f"{name}: {_escaped(value)}")
+                group.lines.append((number, f"{name}: {value}"))
         yield group
+
+    def explain(self, url: str, user_agent: str) -> Answer:
+        """Return what the rules say to an address, and the line that decides: the longest."""
+        name = self._name(user_agent)
+        matches = [
+            (len(rule.partition(": ")[2]), rule.startswith("Allow"), line)
+            for group in self._groups.get(name, [])
+            for rule, line in zip(group.rules, group.lines, strict=True)
+            if _applies(rule, url)
+        ]
+        allowed = self.allowed(url, user_agent)
+        if not matches:
+            return Answer(allowed)
+        number, written = max(matches, key=lambda match: match[:2])[2]
+        return Answer(allowed, written, number, name)
+
+    def _name(self, user_agent: str) -> str:
+        return next((name for name in _products(user_agent) if name in self._groups), "*")
 
     def _choose(self, user_agent: str) -> tuple[Protego, float | None]:
         chosen = self._chosen.get(user_agent)
         if chosen is None:
-            name = next((name for name in _products(user_agent) if name in self._groups), "*")
+            name = self._name(user_agent)
             groups = self._groups.get(name, [])
             rules = [rule for group in groups for rule in group.rules]
             delays = [
@@ -160,6 +232,15 @@ class Rfc9309RobotParser(RobotParser):
             text = "\n".join(["User-agent: *", *rules])
             chosen = self._chosen[user_agent] = Protego.parse(text), max(delays, default=None)
         return chosen
+
+
+def _applies(rule: str, url: str) -> bool:
+    """Whether a rule's pattern matches an address, whatever the rule then says."""
+    pattern = rule.partition(": ")[2]
+    if not pattern:
+        return False
+    alone = Protego.parse(f"User-agent: *\nDisallow: {pattern}")
+    return not alone.can_fetch(url, "*")
 
 
 def _products(user_agent: str) -> list[str]:
@@ -216,10 +297,10 @@ class AllowFirstRobotParser(RobotParser):
 
     def __init__(self, body: bytes) -> None:
         self.sitemaps: list[str] = []
-        self._entries: list[tuple[str, str, str]] = []  #: agent, directive, value
+        self._entries: list[tuple[int, str, str, str]] = []  #: line, agent, directive, value
         self._chosen: dict[str, tuple[list[str], list[str], float | None]] = {}
         agent = None
-        for line in _lines(body):
+        for number, line in enumerate(_lines(body), 1):
             name, colon, value = line.strip().partition(":")
             name, value = name.strip().lower(), value.strip()
             if not colon or name.startswith("#"):
@@ -229,7 +310,7 @@ class AllowFirstRobotParser(RobotParser):
             elif name == "sitemap":
                 self.sitemaps.append(value)
             elif agent is not None and value:
-                self._entries.append((agent, name, value))
+                self._entries.append((number, agent, name, value))
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
@@ -239,8 +320,7 @@ class AllowFirstRobotParser(RobotParser):
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         """Whether the rules for ``user_agent`` allow an address, by its path and query."""
         allows, disallows, _ = self._choose(_text(user_agent))
-        parts = urlsplit(_text(url))
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        path = _path(_text(url))
         if any(_matches(pattern, path) for pattern in allows):
             return True
         return not any(_matches(pattern, path) for pattern in disallows)
@@ -249,12 +329,23 @@ class AllowFirstRobotParser(RobotParser):
         """Return the seconds between two requests that are asked of ``user_agent``."""
         return self._choose(_text(user_agent))[2]
 
+    def explain(self, url: str, user_agent: str) -> Answer:
+        """Return what the rules say to an address, and the first line that decides."""
+        path, ours = _path(url), user_agent.lower()
+        for directive in ("allow", "disallow"):
+            for number, agent, name, value in self._entries:
+                applies = agent == "*" or agent in ours
+                if name == directive and applies and _matches(_escaped(value), path):
+                    written = f"{name.capitalize()}: {value}"
+                    return Answer(name == "allow", written, number, agent)
+        return Answer(True)
+
     def _choose(self, user_agent: str) -> tuple[list[str], list[str], float | None]:
         chosen = self._chosen.get(user_agent)
         if chosen is None:
             ours = user_agent.lower()
             found: defaultdict[str, list[str]] = defaultdict(list)
-            for agent, name, value in self._entries:
+            for _, agent, name, value in self._entries:
                 if agent == "*" or agent in ours:
                     found[name].append(value)
             delays = [crawl_delay(value) for value in found["crawl-delay"]]
@@ -264,6 +355,11 @@ class AllowFirstRobotParser(RobotParser):
                 max((seconds for seconds in delays if seconds is not None), default=None),
             )
         return chosen
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _matches(pattern: str, path: str) -> bool:

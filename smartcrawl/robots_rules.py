@@ -22,7 +22,7 @@ from smartcrawl.exceptions import RobotsUnknownError
 from smartcrawl.faults import told
 from smartcrawl.items import StoredRobots
 from smartcrawl.options import robots_parser
-from smartcrawl.robots import as_utf8, crawl_delay
+from smartcrawl.robots import as_utf8, crawl_delay, sitemaps
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, conditional_headers
 from smartcrawl.rules.model import Fault
 from smartcrawl.run import run_of
@@ -186,12 +186,17 @@ class RobotsRules:
         delay = parser.crawl_delay(self._user_agent)
         if delay is not None:
             delay = crawl_delay(str(delay))  # a parser of Scrapy's knows no most
+        if (run := run_of(self._crawler)) is not None:
+            run.sitemaps_named(origin, sitemaps(stored.body, origin))
         return replace(rules, parser=parser, crawl_delay=delay)
 
     def _without(self, origin: str, kept: StoredRobots | None, error: Exception) -> Rules:
         """Return the rules that count when they could not be had now."""
         url = f"{origin}/robots.txt"
         fault, why = told(error, url)
+        run = run_of(self._crawler)
+        if run is not None:
+            run.robots_failed(origin, why)
         if kept is not None and time.time() - kept.fetched_at < self._max_stale:
             since = datetime.fromtimestamp(kept.fetched_at, UTC).isoformat(timespec="seconds")
             logger.warning(
@@ -201,7 +206,7 @@ class RobotsRules:
         logger.warning("robots.txt unknown: no page of this host is asked: %s (%s)", why, url)
         if fault not in (Fault.ADDRESS_REFUSED, Fault.HOST_DOWN):  # no robots.txt would help
             fault = Fault.ROBOTS_UNKNOWN
-            if (run := run_of(self._crawler)) is not None:
+            if run is not None:
                 run.incomplete(f"robots_unknown: {host_key(origin)}")
         now = time.monotonic()
         return Rules(origin, self._user_agent, now, unknown=why, fault=fault)

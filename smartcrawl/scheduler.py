@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from itertools import count
-from typing import Self
+from typing import Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
@@ -14,8 +14,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
+from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.items import Attempt, Page
-from smartcrawl.politeness import HostGate, gate_of, host_of
+from smartcrawl.politeness import HostGate, gate_of, host_of, slot_of
 from smartcrawl.run import Run, run_of
 
 
@@ -27,8 +28,9 @@ class NumberScheduler(BaseScheduler):
     gate holds back gives nothing until its time is over, and nothing else waits for it.
     """
 
-    def __init__(self, crawler: Crawler, *, per_host: int) -> None:
+    def __init__(self, crawler: Crawler, *, per_host: int, max_size: int) -> None:
         self._crawler = crawler
+        self._max_size = max_size
         self._per_host = per_host
         self._ordinary: list[tuple[int, int, Request]] = []
         self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by held host
@@ -41,8 +43,13 @@ class NumberScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Read the limit of requests in flight for each host."""
-        return cls(crawler, per_host=crawler.settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"))
+        """Read the limits of requests in flight for each host, and of a body."""
+        settings = crawler.settings
+        return cls(
+            crawler,
+            per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+            max_size=settings.getint("DOWNLOAD_MAXSIZE"),
+        )
 
     def open(self, spider: Spider) -> None:
         """Take the spider's run, if it has one."""
@@ -133,15 +140,18 @@ class NumberScheduler(BaseScheduler):
 
     def _request(self, page: Page) -> Request:
         spider = self._spider
+        meta: dict[str, Any] = {
+            "attempt": Attempt(page),
+            "handle_httpstatus_all": True,
+            Downloader.DOWNLOAD_SLOT: slot_of(page.host),
+        }
+        if page.kind:
+            meta["download_maxsize"] = max(MAX_SITEMAP, self._max_size) if self._max_size else 0
         return Request(
             page.url,
             callback=spider.parse,  # type: ignore[union-attr]  # open() was called
             errback=spider.errback,  # type: ignore[union-attr]  # a spider with a run has it
-            meta={
-                "attempt": Attempt(page),
-                "handle_httpstatus_all": True,
-                Downloader.DOWNLOAD_SLOT: slot_of(page.host),
-            },
+            meta=meta,
             dont_filter=True,
         )
 
@@ -160,13 +170,3 @@ class NumberScheduler(BaseScheduler):
         slot = slot_of(host)
         flying = [r for r in active if r.meta.get(Downloader.DOWNLOAD_SLOT) == slot]
         return len(flying) < self._per_host
-
-
-def slot_of(host: str) -> str:
-    """Return Scrapy's download slot of a host: politeness does not tell ports apart.
-
-    >>> slot_of("example.com"), slot_of("127.0.0.1:8801"), slot_of("[::1]:8801")
-    ('example.com', '127.0.0.1', '::1')
-    """
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).strip("[]")

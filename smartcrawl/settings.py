@@ -25,10 +25,15 @@ SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declare
 
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed; 0: none
+SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps it names
+HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
+MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
 CONTENT_HASH_BASIS = _env(
     "CONTENT_HASH_BASIS", "auto"
 )  # auto, text or bytes: what "modified" means
 ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks that may be asked: 10.0.0.0/8,…
+ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts beside 80 and 443
+HTTPPROXY_ENABLED = _env("HTTPPROXY_ENABLED", False)  # use http_proxy, https_proxy, no_proxy
 TRACKING_PARAM_PREFIXES = _env(
     "TRACKING_PARAM_PREFIXES", "utm_, gclid, fbclid, msclkid"
 )  # not part of an id
@@ -73,7 +78,8 @@ AUTOTHROTTLE_ENABLED = _env("AUTOTHROTTLE_ENABLED", True)  # adapt the delay to 
 AUTOTHROTTLE_START_DELAY = _env("AUTOTHROTTLE_START_DELAY", 0.1)  # seconds, before the first answer
 AUTOTHROTTLE_MAX_DELAY = _env("AUTOTHROTTLE_MAX_DELAY", 60)  # seconds
 AUTOTHROTTLE_TARGET_CONCURRENCY = _env("AUTOTHROTTLE_TARGET_CONCURRENCY", 1.0)  # requests at a time
-DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds
+DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds for a whole answer
+MIN_DOWNLOAD_RATE = _env("MIN_DOWNLOAD_RATE", 1_024)  # bytes a second of a body; 0: any
 DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
 TWISTED_DNS_RESOLVER = "smartcrawl.network.GuardedResolver"  # see ALLOW_NETWORKS
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
@@ -84,17 +90,30 @@ HOST_FAILURE_SECONDS = _env("HOST_FAILURE_SECONDS", 30)  # how long they must go
 HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
 HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")
+LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line
 PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line, or json: one object for each page
 
 # The road (design.md 3): where our parts take their place in Scrapy
 SCHEDULER = "smartcrawl.scheduler.NumberScheduler"
+DOWNLOAD_HANDLERS = {
+    "http": "smartcrawl.handlers.BoundedHttpHandler",
+    "https": "smartcrawl.handlers.BoundedHttpHandler",
+    # No page of the web leads there; a redirect could.
+    "data": None,
+    "file": None,
+    "ftp": None,
+    "s3": None,
+}
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "smartcrawl.guarding.AddressMiddleware": 80,  # before anything is asked, robots.txt too
     "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it is not asked either
     "smartcrawl.middlewares.RobotsMiddleware": 100,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "smartcrawl.middlewares.PassingRetryMiddleware": 550,
     "smartcrawl.middlewares.RevalidationMiddleware": 595,  # outside HttpCompression: wire bytes
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
+    "smartcrawl.decoding.DecodingMiddleware": 590,
     # Off, because public crawls do not need them; each can be switched on again.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
@@ -114,6 +133,7 @@ ITEM_PIPELINES = {
 EXTENSIONS = {
     "smartcrawl.extensions.RunLifecycle": 0,
     "smartcrawl.extensions.DelayControl": 0,
+    "smartcrawl.decoding.SlowBodies": 0,
     "smartcrawl.extensions.Progress": 0,
     "smartcrawl.extensions.JsonProgress": 0,
     "scrapy.extensions.throttle.AutoThrottle": None,  # never lowers a delay on a 304
@@ -129,3 +149,5 @@ TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False  # it would run any Python sent to it
 STATS_DUMP = False  # the closing table says what people need
 LOG_FORMATTER = "smartcrawl.extensions.QuietLog"
+LOG_INSTALL_ROOT_HANDLER = False  # Scrapy's would take LOG_FORMAT for a %-format
+ADDONS = {"smartcrawl.logs.Logs": 0}  # installs ours

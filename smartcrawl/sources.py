@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from smartcrawl.exceptions import SourceError
-from smartcrawl.urls import MAX_URL_LENGTH, Scope, host_key, request_url
+from smartcrawl.urls import MAX_URL_LENGTH, Scope, has_port, host_key, request_url
 
 KIND: Final = "site"  #: the only kind that this version crawls
 
@@ -88,13 +88,9 @@ def _domain(entry: str) -> str:
             " or a host with its port such as 127.0.0.1:8801"
         )
     if bare != entry.strip():
-        covers = "" if _has_port(bare) else ", which includes its subdomains"
+        covers = "" if has_port(bare) else ", which includes its subdomains"
         raise ValueError(f"is {_shown(entry)}: write {bare}{covers}")
     return host
-
-
-def _has_port(entry: str) -> bool:
-    return re.search(r":\d+\Z", entry) is not None
 
 
 def _regular_expression(pattern: str) -> str:
@@ -141,7 +137,8 @@ class Source(BaseModel):
 
     name: str  #: with its release, as in docs@2.1
     kind: Literal["site"] = KIND
-    seeds: _Addresses  #: request URLs, at least one
+    seeds: _Addresses = ()  #: request URLs; at least one, or a sitemap
+    sitemaps: _Addresses = ()  #: URLs of sitemaps and feeds
     allowed_domains: _Domains = ()  #: a domain and its subdomains, or one host with its port
     url_patterns: _Patterns = ()
     excluded_patterns: _Patterns = ()
@@ -150,16 +147,19 @@ class Source(BaseModel):
     release: Annotated[str, AfterValidator(_label)] | None = None
     ad_hoc: bool = False  #: named by an address, not declared
 
-    @field_validator("seeds")
+    @field_validator("seeds", "sitemaps")
     @classmethod
-    def _at_least_one(cls, seeds: tuple[str, ...]) -> tuple[str, ...]:
-        if not seeds:
-            raise ValueError("is empty: give at least one address to start from")
-        return tuple(dict.fromkeys(seeds))
+    def _once(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(urls))
 
     @model_validator(mode="after")
     def _holds_its_seeds(self) -> Self:
         """Refuse seeds that would never be asked, because the source itself leaves them out."""
+        if not (self.seeds or self.sitemaps):
+            raise ValueError(
+                "is empty: give at least one address to start from, as in"
+                ' ["https://docs.example.com/"], or a sitemap'
+            )
         scope = self.scope
         outside = [
             f"{seed} ({refusal})"
@@ -175,14 +175,17 @@ class Source(BaseModel):
 
     @property
     def scope(self) -> Scope:
-        """What belongs to the source; without ``allowed_domains`` the hosts of its seeds."""
+        """What belongs to the source; without ``allowed_domains`` the hosts of its seeds.
+
+        Without seeds, those of its sitemaps.
+        """
         entries = self.allowed_domains
         hosts = [
-            entry.removesuffix(":80").removesuffix(":443") for entry in entries if _has_port(entry)
+            entry.removesuffix(":80").removesuffix(":443") for entry in entries if has_port(entry)
         ]
         return Scope(
-            hosts=frozenset(hosts if entries else map(host_key, self.seeds)),
-            domains=frozenset(entry for entry in entries if not _has_port(entry)),
+            hosts=frozenset(hosts if entries else map(host_key, self.seeds or self.sitemaps)),
+            domains=frozenset(entry for entry in entries if not has_port(entry)),
             url_patterns=self.url_patterns,
             excluded_patterns=self.excluded_patterns,
             max_depth=self.max_depth,
@@ -241,27 +244,54 @@ def load(path: Path) -> dict[str, Source]:
     return sources
 
 
-def ad_hoc(url: str, declared: Mapping[str, Source]) -> Source:
+def ad_hoc(
+    url: str | None, declared: Mapping[str, Source], *, sitemaps: Sequence[str] = ()
+) -> Source:
     """Return the source that is named by the host of ``url`` and holds all of that host.
 
+    Without a ``url`` it is named by the host of the first of the ``sitemaps``.
+
     Raises:
-        SourceError: ``url`` cannot be crawled, or sources.toml has a source of that name.
+        SourceError: an address cannot be crawled, or sources.toml has a source of that name.
+    """
+    seeds, maps = [] if url is None else [_given("url", url, declared)], _sitemaps(sitemaps)
+    first = (seeds or maps)[0]
+    name = host_key(first)
+    if name in declared:
+        raise SourceError(
+            f"-a url={first}: {name} is declared in sources.toml; write -a source={name}"
+        )
+    try:
+        return Source(name=name, seeds=tuple(seeds), sitemaps=tuple(maps), ad_hoc=True)
+    except ValidationError as error:
+        raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
+
+
+def with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:
+    """Return a source with more sitemaps, for one run.
+
+    Raises:
+        SourceError: one of them is no web address.
+    """
+    return source.model_copy(update={"sitemaps": (*source.sitemaps, *_sitemaps(sitemaps))})
+
+
+def _sitemaps(urls: Sequence[str]) -> list[str]:
+    return [_given("sitemap", url, {}) for url in urls]
+
+
+def _given(argument: str, url: str, declared: Mapping[str, Source]) -> str:
+    """Return the request URL of an argument.
+
+    Raises:
+        SourceError: it is none.
     """
     if url in declared:
         raise SourceError(f"-a url={url}: this is the name of a source; write -a source={url}")
     try:
-        seed = _web_address(url)
+        return _web_address(url)
     except ValueError as error:
-        raise SourceError(f"-a url {error}") from error
-    name = host_key(seed)
-    if name in declared:
-        raise SourceError(
-            f"-a url={seed}: {name} is declared in sources.toml; write -a source={name}"
-        )
-    try:
-        return Source(name=name, seeds=(seed,), ad_hoc=True)
-    except ValidationError as error:
-        raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
+        raise SourceError(f"-a {argument} {error}") from error
 
 
 def select(name: str, sources: Mapping[str, Source]) -> Source:

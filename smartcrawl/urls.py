@@ -15,11 +15,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, Self
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import can_ada
 
-MAX_URL_LENGTH: Final = 2083  #: characters of a request URL
+from smartcrawl.rules.traps import MAX_LENGTH
+
+MAX_URL_LENGTH: Final = MAX_LENGTH  #: characters of a request URL
 SHORT_HASH_LENGTH: Final = 26  #: characters of a row key, 130 bits (M-17, G-20)
 
 # fmt: off
@@ -313,6 +315,25 @@ def host_key(url: str) -> str:
     return can_ada.parse(url).host.removesuffix(":80").removesuffix(":443")
 
 
+def has_port(host: str) -> bool:
+    """Whether a host is written with a port.
+
+    >>> has_port("a.example:8000"), has_port("[::1]:80"), has_port("[::1]"), has_port("a.example")
+    (True, True, False, False)
+    """
+    return re.search(r":\d+\Z", host) is not None
+
+
+def endpoint(url: str) -> tuple[str, int]:
+    """Return host, without brackets, and port of an http(s) URL.
+
+    >>> endpoint("https://[::1]/a"), endpoint("http://a.example:8000/")
+    (('::1', 443), ('a.example', 8000))
+    """
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def display(url: str) -> str:
     """Return a URL as people read it: its host in Unicode (``displaySource``, R0-19).
 
@@ -354,6 +375,10 @@ class Scope:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
         object.__setattr__(self, "_excluded", _compiled(self.excluded_patterns))
+
+    def holds(self, url: str) -> bool:
+        """Whether the host of a request URL belongs to the source, whatever else does not."""
+        return self._holds(url[url.index("/") + 2 :].partition("/")[0])
 
     def allows(self, url: str) -> bool:
         """Whether ``url`` belongs to the source. Depth is not asked."""

@@ -1,6 +1,6 @@
 """Change each cell and each comparison of smartcrawl/rules in turn, and demand that a test fails.
 
-    tests/mutate_rules.py               every mutant, about 20 seconds
+    tests/mutate_rules.py               every mutant, about a minute
     tests/mutate_rules.py clones if     only those whose name contains all of these words
 
 Part of script/test. Exit status 1 when tests/rules passes with a mutant, which is named then:
@@ -47,6 +47,31 @@ EQUIVALENT = {
     "clones _rank: False -> True": "it is compared among living pages only",
     "clones _rank: member.entry == NONE if member.lost else False before member.fresh": (
         "whatever stands has an entry"
+    ),
+    "traps Budget _is_one_more_session: '' -> '?'": "what is left is only compared",
+    "traps: '(\\\\d{4})[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\\\\d|3[01]))?'"
+    " -> '(\\\\d{4})[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\\\\d|3[01]))??'": (
+        "whether as much or as little as can be, it has to end where a value or segment does"
+    ),
+    **dict.fromkeys(
+        (
+            "traps trap_of: path.count('/') >= MAX_REPEATS and (trap := _trap_of_path(path))"
+            " without path.count('/') >= MAX_REPEATS",
+            "traps trap_of: query and _is_growing(query) without query",
+            "traps trap_of: _names_far_year(url, year) and (_is_walked_by_path(path, year) or"
+            " _is_walked_by_query(path, query, year)) without _names_far_year(url, year)",
+            "traps _names_far_year: False -> True",
+            "traps _is_far: found < FIRST_YEAR -> found <= FIRST_YEAR",
+            "traps _is_far: found > year + MAX_YEARS_AHEAD -> found >= year + MAX_YEARS_AHEAD",
+            "traps _is_far: year + MAX_YEARS_AHEAD -> year - MAX_YEARS_AHEAD",
+            "traps _is_growing: marks > MAX_REPEATS -> marks >= MAX_REPEATS",
+            "traps _is_growing: marks > MAX_REPEATS and bool(_repeated(_HEAD.findall(query)))"
+            " without marks > MAX_REPEATS",
+            "traps _repeated: len(words) - len(set(words)) -> len(words) + len(set(words))",
+            "traps Budget refuse: ('?' in url or ';' in url) and self._per_session and"
+            " self._is_one_more_session(url) without '?' in url or ';' in url",
+        ),
+        "it is only told sooner",
     ),
 }
 
@@ -180,7 +205,7 @@ _OTHERS = {
     ast.LShift: (ast.RShift,),
     ast.BitAnd: (ast.BitOr,),
 }
-_ENUMS = ("Outcome", "Standing", "Action", "Status", "Word", "Rule", "Fault", "Fate")
+_ENUMS = ("Outcome", "Standing", "Action", "Status", "Word", "Rule", "Fault", "Fate", "Trap")
 _CONDITIONS = (ast.If, ast.IfExp, ast.While, ast.match_case)
 _PLAIN = (ast.Name, ast.Call, ast.Attribute)
 

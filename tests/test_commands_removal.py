@@ -842,8 +842,11 @@ def test_why_of_an_excluded_page_and_the_robots_copy(world: World):
     assert story["decision"]["outcome"] == "excluded"
     assert way(story) == "2 more complete runs that leave it out"
     at = {"status": 200, "fetchedAt": "2025-06-15T15:06:40Z", "obeyed": True}
-    assert story["robots"] == {"allowed": False} | at
-    assert world.story("/a")["robots"] == {"allowed": True} | at
+    at |= {"error": None, "failedAt": None}
+    rule = {"rule": "Disallow: /c", "line": 2, "agent": "*"}
+    assert story["robots"] == {"allowed": False} | rule | at
+    none = {"rule": None, "line": None, "agent": None}
+    assert world.story("/a")["robots"] == {"allowed": True} | none | at
     remove = world.json("why", f"{SITE}/c", "-s", "OUT_OF_SCOPE_POLICY=remove")["records"][0]
     assert way(remove) == "1 more run that leaves it out"
 

@@ -7,14 +7,17 @@ import subprocess
 from argparse import ArgumentParser
 from ast import Assign, Call, Name, parse, walk
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl import commands
+from smartcrawl import commands, handlers, reach, robots, urls
 from smartcrawl.commands import crawl, search
+from smartcrawl.extract import links, sitemaps
 from smartcrawl.registry.reports import RECORD_KEYS, RUN_KEYS
+from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.sinks.sqlite import Hit
 from smartcrawl.spiders.site import ARGUMENTS
@@ -315,3 +318,54 @@ def test_code_in_pages_names_existing_files(page):
     named = {name for name in named if re.fullmatch(r"[\w./-]+", name)}
 
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+# Limits
+
+
+UNITS = {"s": 1, "KiB": 1024, "MiB": 1024**2, "KiB/s": 1024}
+
+#: What README calls fixed, where the code has it.
+FIXED = {
+    "headers of an answer": handlers.MAX_HEADERS,
+    "ETag, Last-Modified that is kept": http.MAX_VALIDATOR,
+    "redirects in a row that lead to a page": http.MAX_REDIRECTS,
+    "address": urls.MAX_URL_LENGTH,
+    "links of a page": links.MAX_LINKS,
+    "sitemap or feed, unpacked": sitemaps.MAX_SITEMAP,
+    "addresses in a sitemap": sitemaps.MAX_ENTRIES,
+    "sitemaps within sitemaps": reach.MAX_NESTING,
+    "robots.txt that is read": robots.LIMIT,
+    "Crawl-delay that is heeded": robots.MAX_CRAWL_DELAY,
+    "the same segment in a path": traps.MAX_REPEATS,
+    "segments of a path": traps.MAX_SEGMENTS,
+    "parameters of a query": traps.MAX_PARAMETERS,
+    "years that a calendar is followed ahead": traps.MAX_YEARS_AHEAD,
+    "session ids under which one page is asked": signature(traps.Budget)
+    .parameters["per_session"]
+    .default,
+}
+
+
+def limit(value: str) -> float:
+    """Return a limit as README writes it, in seconds, bytes or pieces; 0: none."""
+    if value == "no limit":
+        return 0
+    number, _, unit = value.replace(",", "").partition(" ")
+    return float(number) * UNITS.get(unit, 1)
+
+
+def test_the_limits_of_the_readme_are_the_codes():
+    _, *table = rows("README.md", "What the open web may do to it")
+    defaults, fixed = settings_defaults(), dict(FIXED)
+    for what, value, where in table:
+        if where.strip() == "fixed":
+            assert limit(value) == fixed.pop(what), what
+        elif where != "`max_pages`":
+            assert limit(value) == float(defaults[where.strip("`")]), what
+    assert not fixed, "README leaves a limit out"
+
+
+def settings_defaults() -> dict[str, object]:
+    names = runpy.run_path(str(SETTINGS))
+    return {name: value for name, value in names.items() if name.isupper()}

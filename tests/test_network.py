@@ -10,7 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
 from zope.interface import implementer
 
-from smartcrawl.network import SPECIAL, Guard, GuardedResolver
+from smartcrawl.network import METADATA_NAMES, SPECIAL, Guard, GuardedResolver
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
@@ -34,7 +34,7 @@ PRIVATE = [
 
 
 def allows(guard: Guard, address: str, host: str = "x.example", port: int = 80) -> bool:
-    return guard.allows(address, host=host, port=port)
+    return guard.refusal(address, host=host, port=port) is None
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -48,10 +48,54 @@ def test_addresses_that_are_not_public_are_refused(address: str):
     assert not allows(Guard(), address)
 
 
-@pytest.mark.parametrize("block", SPECIAL, ids=str)
-def test_a_special_block_is_refused_from_its_first_to_its_last_address(block):
+@pytest.mark.parametrize(("block", "purpose"), SPECIAL, ids=str)
+def test_a_special_block_is_refused_from_its_first_to_its_last_address(block, purpose: str):
     for address in (block[0], block[-1]):
-        assert not allows(Guard(), str(address))
+        refusal = Guard().refusal(str(address), host="x.example", port=80)
+        assert refusal is not None
+        assert refusal.startswith("address not allowed: ")
+    last = Guard().refusal(str(block[-1]), host="x.example", port=80)
+    assert last == f"address not allowed: {purpose} ({block[-1]})"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "168.63.129.16",
+     "fd00:ec2::254", "fd20:ce::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
+     "2002:a9fe:a9fe::1", "::169.254.169.254"],
+)  # fmt: skip
+def test_metadata_services_are_told_as_such(address: str):
+    """ATT-3, ATT-4."""
+    told = Guard().refusal(address, host="x.example", port=80)
+    assert told is not None
+    assert told.startswith("address not allowed: metadata (")
+
+
+@pytest.mark.parametrize("name", sorted(METADATA_NAMES))
+def test_a_metadata_service_is_refused_by_name_wherever_it_resolves_to(name: str):
+    for host in (name, name.upper(), name + "."):
+        assert Guard().refusal("8.8.8.8", host=host, port=80) == (
+            f"address not allowed: metadata ({host.lower()})"
+        )
+
+
+@pytest.mark.parametrize("port", [22, 25, 5432, 6379, 6800, 9200, 81, 8080])
+def test_a_public_host_is_asked_at_web_ports_only(port: int):
+    """ATT-9."""
+    guard = Guard(ports=[8443])
+    assert guard.refusal("8.8.8.8", host="x.example", port=port) == f"port not allowed: {port}"
+    assert allows(guard, "8.8.8.8", port=80)
+    assert allows(guard, "8.8.8.8", port=443)
+    assert allows(guard, "8.8.8.8", port=8443)
+
+
+def test_a_port_that_the_source_names_with_its_host_is_allowed_there_and_for_public_addresses():
+    guard = Guard()
+    guard.permit_port("X.example", 8080)
+
+    assert allows(guard, "8.8.8.8", "x.example", 8080)
+    assert not allows(guard, "8.8.8.8", "y.example", 8080)
+    assert not allows(guard, "10.0.0.1", "x.example", 8080)
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "1.2.3", "999.1.1.1", "::g", "2130706433"])
@@ -139,12 +183,38 @@ def resolve(resolver: GuardedResolver, host: str, port: int = 80) -> list[str]:
 
 
 def test_the_resolver_leaves_out_what_may_not_be_connected_to(resolver: GuardedResolver):
-    assert resolve(resolver, "mixed.example") == ["8.8.8.8"]
+    assert resolve(resolver, "mixed.example") == [], "one forbidden address refuses all: ATT-6"
     assert resolve(resolver, "outside.example") == ["8.8.8.8"]
     assert resolve(resolver, "inside.example") == []
     assert resolve(resolver, "127.0.0.1") == []
-    assert resolver.refused["inside.example"] == "10.0.0.1"
-    assert "outside.example" not in resolver.refused
+    told = resolver.refused
+    assert told["inside.example", 80] == "address not allowed: private (10.0.0.1)"
+    assert told["127.0.0.1", 80] == "address not allowed: loopback (127.0.0.1)"
+    assert ("outside.example", 80) not in told
+
+
+def test_a_name_that_turns_inside_later_is_not_looked_up_again(
+    resolver: GuardedResolver, names: Names
+):
+    """ATT-6: what was checked is what is connected to."""
+    assert resolve(resolver, "outside.example") == ["8.8.8.8"]
+    names.addresses["outside"] = ["127.0.0.1"]
+    assert resolve(resolver, "outside.example") == ["8.8.8.8"]
+
+
+def test_a_literal_and_a_metadata_name_are_refused_before_anybody_resolves_them(
+    resolver: GuardedResolver, names: Names
+):
+    assert resolver.refusal("127.0.0.1", 80) == "address not allowed: loopback (127.0.0.1)"
+    assert resolver.refusal("[::1]", 80) == "address not allowed: loopback (::1)"
+    assert resolver.refusal("metadata.google.internal", 80) is not None
+    assert resolver.refusal("inside.example", 80) is None, "that takes a look-up"
+    assert names.asked == []
+
+
+def test_a_resolver_that_does_not_guard_refuses_nothing(names: Names):
+    plain = GuardedResolver(SimpleNamespace(nameResolver=names), 100)
+    assert plain.refusal("127.0.0.1", 80) is None
 
 
 def test_a_spider_without_a_run_connects_where_it_likes(names: Names):

@@ -208,6 +208,8 @@ def test_shipped_settings_make_valid_options():
         ("HOST_PROBES", "0", "it takes a whole number of at least 1"),
         ("ROBOTSTXT_OBEY", "maybe", "it takes 1 or 0"),
         ("AUTOTHROTTLE_ENABLED", "", "it takes 1 or 0"),
+        ("LOG_FORMAT", "xml", "it takes one of text, json"),
+        ("LOG_FORMAT", "%(message)s", "it takes one of text, json"),
         ("LOG_LEVEL", "LOUD", "it takes one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
     ],
 )

@@ -383,12 +383,14 @@ class Bench:
         self.crawler = get_crawler(Spider, {"RETRY_TIMES": 2, **SETTINGS})
         self.crawler.engine = Engine()
         self.incomplete: list[str] = []
+        self.asked: list[tuple[str, int]] = []
         self.crawler.spider = Spider()
         self.crawler.spider.crawler = self.crawler
         self.crawler.spider.run = SimpleNamespace(
             options=Options.of(SETTINGS | {"DATA_DIR": "nowhere"} | settings),
             blocked_hosts=frozenset(),
             incomplete=self.incomplete.append,
+            asks_for_time=lambda url, seconds: self.asked.append((url, seconds)),
         )
         self.hosts = HostMiddleware.from_crawler(self.crawler)
         self.retry = PassingRetryMiddleware.from_crawler(self.crawler)

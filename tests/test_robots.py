@@ -405,6 +405,12 @@ class Run:
     def stored_robots(self, origin: str) -> StoredRobots | None:
         return self.stored
 
+    def sitemaps_named(self, origin: str, urls: list[str]) -> None:
+        self.sitemaps = [*urls]
+
+    def robots_failed(self, origin: str, why: str) -> None:
+        self.failures = [*getattr(self, "failures", []), (origin, why)]
+
     def robots_read(self, origin, robots, crawl_delay=None) -> None:
         self.read.append((origin, robots, crawl_delay))
 

@@ -46,8 +46,8 @@ def redirected(run: Run, page: Page, target: str) -> None:
     """Let the answer to a page be a redirect."""
     visit = Attempt(page).visit(page.url)
     visit.outcome, visit.http_status = Outcome.REDIRECT, 301
-    run.seed_moved(page.no, target)
-    run.follow_redirect(visit, target)
+    run.reach.seed_moved(page.no, target)
+    run.reach.follow_redirect(visit, target)
     visit.verdict = decide(page.standing, visit.outcome)
     run.ledger.record(visit)
 
@@ -57,7 +57,7 @@ def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
 
     assert run.scope.hosts == {"www.example.com"}
     assert asked(run).url == MOVED
-    assert ("www.example.com", 80) in run.endpoints()
+    assert ("www.example.com", 80) in run.reach.endpoints()
 
 
 def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options: Options):
@@ -87,8 +87,8 @@ def test_a_seed_that_moved_elsewhere_moves_no_scope(run: Run, target: str):
 def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
     seed = asked(run)
 
-    assert not run.seed_moved(seed.no + 1, MOVED)
-    assert run.seed_moved(seed.no, MOVED)
+    assert not run.reach.seed_moved(seed.no + 1, MOVED)
+    assert run.reach.seed_moved(seed.no, MOVED)
 
 
 def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
@@ -130,7 +130,7 @@ def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert again.scope.hosts == {"www.example.com"}
-    assert again.is_seed(asked(again).no)
+    assert again.reach.is_seed(asked(again).no)
     again.close()
 
 
@@ -148,16 +148,16 @@ def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
 
 def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
     first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
-    assert first.relaxed
+    assert first.reach.relaxed
     redirected(first, asked(first), "https://example.com/")
     first.ledger.submit(NOW)
     first.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
-    assert not again.relaxed
-    again.relax()
-    assert again.relaxed
+    assert not again.reach.relaxed
+    again.reach.relax()
+    assert again.reach.relaxed
     assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
     again.close()
 
@@ -181,7 +181,7 @@ def answered(
     if outcome is Outcome.CHANGED:
         visit.document = Document(sections=(Section(0, "", text),))
         visit.body_hash = visit.text_hash = visit.content_hash = text.encode()
-        run.follow(visit, [Link(link, "", "hyperlink", False) for link in links])
+        run.reach.follow(visit, [Link(link, "", "hyperlink", False) for link in links])
     if status == 404:
         visit.error = "HTTP status 404"
     visit.verdict = decide(page.standing, outcome)
@@ -325,7 +325,7 @@ def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options:
 
     run = Run.open(SOURCE, options, Orders(resume=True), NOW)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
-    run.relax()
+    run.reach.relax()
 
     assert run.next_page(lambda _: True) is None
     run.close()

@@ -19,11 +19,11 @@ from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Attempt, Document, Link, Section, Visit
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
-from smartcrawl.politeness import HostGate, gate_of
+from smartcrawl.politeness import HostGate, gate_of, slot_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run
-from smartcrawl.scheduler import NumberScheduler, slot_of
+from smartcrawl.scheduler import NumberScheduler
 from smartcrawl.sources import Source
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
@@ -409,7 +409,7 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
             visit.error = "why"
             visit.location = "http://a.example/b" if answer is Outcome.REDIRECT else None
         if outcome is not Outcome.NOT_MODIFIED:
-            run.follow(visit, [Link("http://a.example/", "", "hyperlink", False)])
+            run.reach.follow(visit, [Link("http://a.example/", "", "hyperlink", False)])
         visit.verdict = decide(page.standing, outcome)
         run.ledger.record(visit)
         run.ledger.submit(NOW)

@@ -105,7 +105,10 @@ BAD = {
         SEEDS + 'max_dept = 3\nexcluded = ["a"]',
         ["[sources.a] max_dept: unknown key, did you mean max_depth?", "excluded: unknown key"],
     ),
-    "seeds missing": ("max_depth = 1", ["[sources.a] seeds is missing", "https://docs."]),
+    "seeds missing": (
+        "max_depth = 1",
+        ["[sources.a] seeds is empty", "https://docs.", "a sitemap"],
+    ),
     "seeds empty": ("seeds = []", ["[sources.a] seeds is empty", "give at least one address"]),
     "seeds a text": (
         'seeds = "https://a.example/"',

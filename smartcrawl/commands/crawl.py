@@ -17,6 +17,7 @@ from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.exceptions import RunHeldError, SmartcrawlError
+from smartcrawl.logs import shown_lines
 from smartcrawl.options import Options
 from smartcrawl.registry.database import connect, migrate, translated
 from smartcrawl.registry.runs import declared_sources
@@ -27,8 +28,6 @@ from smartcrawl.spiders.site import SiteSpider
 logger = logging.getLogger(__name__)
 
 COMPLETE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
-#: Loggers that list versions, settings and components at every start.
-_WORDY = ("scrapy.addons", "scrapy.crawler", "scrapy.middleware", "scrapy.utils.log")
 _SEVERITY = (COMPLETE, INCOMPLETE, HELD, FAILED)
 
 
@@ -69,9 +68,6 @@ class Command(ScrapyCrawl):
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
-        if self.settings["LOG_LEVEL"] != "DEBUG":
-            for name in _WORDY:
-                logging.getLogger(name).setLevel(logging.WARNING)
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Crawl, source after source: politeness is per host, not per source."""
@@ -114,7 +110,7 @@ class Command(ScrapyCrawl):
         """Return the spider's arguments for each run: every source, when none is named."""
         assert self.settings is not None
         options = Options.of(self.settings)
-        if "url" in given or "source" in given:
+        if given.keys() & {"url", "source", "sitemap"}:
             return [given]
         declared = load(options.sources_file)
         names = [name for name, source in declared.items() if source.kind == "site"]
@@ -184,7 +180,7 @@ class Command(ScrapyCrawl):
 
 
 def _tell(error: SmartcrawlError) -> None:
-    print(f"crawl: {error}", file=sys.stderr)
+    print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
 
 
 def _stop_reactor() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
+from functools import partial
+from typing import Any
 
 import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json, print_table
 from smartcrawl.exceptions import RegistryError
-from smartcrawl.registry.hosts import HOST_KEYS, block, hosts, unblock
+from smartcrawl.registry.hosts import block, hosts, unblock
+from smartcrawl.registry.lease import Lease
 from smartcrawl.urls import host_key
 
 
@@ -28,7 +31,10 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return what its help says."""
         return (
-            "List the hosts that are known. Of a blocked host neither pages nor robots.txt are"
+            "List the hosts that are known: the share of visits that brought no answer, the delay"
+            " between two requests and the requests in flight while a crawl goes on, until when a"
+            " host is left alone, what its last Retry-After asked for, and what is known of its"
+            " robots.txt. Of a blocked host neither pages nor robots.txt are"
             " asked: its pages count as excluded, and what is held of them stays searchable."
         )
 
@@ -62,11 +68,52 @@ class Command(RegistryCommand):
             else:
                 print(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
-            rows = list(hosts(connection, sources=sources))
+            leases = self.options.registry.parent / "leases"
+            found = hosts(connection, sources=sources, is_running=partial(Lease.is_held, leases))
+            rows = list(found)
             if opts.format == "json":
                 print_json(rows)
             else:
-                print_table(HOST_KEYS, rows)
+                print_table(COLUMNS, [shown(row) for row in rows])
+
+
+#: What the table shows; ``--format json`` has all of it.
+COLUMNS = (
+    "host",
+    "pages",
+    "errors",
+    "delay",
+    "inFlight",
+    "held",
+    "retryAfter",
+    "robots",
+    "blocked",
+)
+
+
+def shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a host as the table shows it."""
+    held = []
+    if row["parkedUntil"] is not None:
+        held.append(f"parked until {row['parkedUntil']}: nobody answers")
+    if row["pausedUntil"] is not None:
+        held.append(f"until {row['pausedUntil']}, as it asked")
+    robots = row["robots"] or "not asked"
+    if row["robotsError"]:
+        robots += f": {row['robotsError']}"
+    return {
+        "host": row["host"],
+        "pages": row["pages"],
+        "errors": f"{row['errorRate']:.0%}",
+        "delay": None if row["delayMs"] is None else f"{row['delayMs'] / 1000:g} s",
+        "inFlight": row["inFlight"],
+        "held": "down for this run" if row["down"] else ", ".join(held) or None,
+        "retryAfter": (
+            None if row["retryAfter"] is None else f"{row['retryAfter']} s at {row['retryAfterAt']}"
+        ),
+        "robots": robots,
+        "blocked": (row["blockReason"] or "yes") if row["blocked"] else None,
+    }
 
 
 def host_meant(value: str) -> str:

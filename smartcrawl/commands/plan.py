@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from smartcrawl.cli import RegistryCommand, count, print_json
-from smartcrawl.options import Options
+from smartcrawl.options import Options, robots_parser
 from smartcrawl.registry import story
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.purge import Target, withheld
 from smartcrawl.registry.story import Entry
+from smartcrawl.robots import reading
 from smartcrawl.rules.absence import lets_go, withholds
 from smartcrawl.rules.forecast import Finding, Way, unconditional, ways
 from smartcrawl.rules.http import REDIRECTS
@@ -76,7 +77,9 @@ class Command(RegistryCommand):
         known: Any = dict(connection.execute(_SOURCES).fetchall())  # type: ignore[arg-type]
         names = sources or sorted({*known, *declared})
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-        robots = story.KeptRobots(connection, agent) if settings.getbool("ROBOTSTXT_OBEY") else None
+        robots = None
+        if settings.getbool("ROBOTSTXT_OBEY"):
+            robots = story.KeptRobots(connection, reading(robots_parser(settings), agent))
         plans = []
         for name in names:
             source = story.source_today(connection, declared, name)
@@ -118,25 +121,28 @@ class Walk:
             self._reach(self.source)
 
     def _reach(self, source: Source) -> None:
-        """Follow links breadth first, from the seeds and the pinned addresses."""
+        """Follow links breadth first, from seeds, pinned addresses and sitemaps that are held."""
         most = source.max_depth or self.options.depth_limit
         waiting = deque((number, 0) for number in self._numbers(source.seeds, source))
         pins = [e for e in self.entries.values() if e.pinned and source.scope.allows(e.url)]
         waiting.extend((entry.no, 0) for entry in pins)
+        sitemaps = [e for e in self.entries.values() if e.kind and e.standing > 0]
+        waiting.extend((entry.no, entry.depth) for entry in sitemaps)
         while waiting:
             number, depth = waiting.popleft()
             entry = self.entries.get(number)
             if entry is None or number in self.asked or number in self.refused:
                 continue
             answer = self.robots.answer(entry.url) if self.robots else None
-            if answer is not None and not answer[0]:
+            if answer is not None and answer[0] is False:
                 self.refused.add(number)
                 continue
             self.asked[number] = depth
             if entry.redirect_no is not None:
                 waiting.appendleft((entry.redirect_no, depth))  # at the same depth
-            if entry.standing > 0 and not (most and depth + 1 > most):
-                waiting.extend((target, depth + 1) for target in self._targets(entry, source))
+            below = depth + (not entry.kind)
+            if entry.standing > 0 and not (most and below > most):
+                waiting.extend((target, below) for target in self._targets(entry, source))
 
     def _targets(self, entry: Entry, source: Source) -> Iterator[int]:
         row = story.stored_links(self.connection, entry.no)

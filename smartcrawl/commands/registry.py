@@ -48,6 +48,9 @@ class Command(RegistryCommand):
         super().add_options(parser)
         words = ", ".join(status.word for status in Status)
         parser.add_argument("--status", metavar="X", help=f"only this status: {words}")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--no-text", action="store_true", help="only pages without text")
+        which.add_argument("--sitemaps", action="store_true", help="only sitemaps and feeds")
         parser.add_argument("--output", metavar="FILE", help="write to FILE, not to the terminal")
 
     def work(
@@ -60,7 +63,13 @@ class Command(RegistryCommand):
             if status is None:
                 words = ", ".join(status.word for status in Status)
                 raise RegistryError(f"{opts.status!r} is no status; there are {words}")
-        rows = records(connection, sources=sources, status=status)
+        rows = records(
+            connection,
+            sources=sources,
+            status=status,
+            no_text=opts.no_text,
+            sitemaps=opts.sitemaps,
+        )
         with _opened(opts.output) as file:
             if opts.format == "jsonl":
                 for row in rows:
@@ -68,9 +77,20 @@ class Command(RegistryCommand):
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()
-                writer.writerows(rows)
+                writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
             else:
                 print_table(_COLUMNS, rows, file=file)
+
+
+def _cell(value: object) -> object:
+    """Return a value as a spreadsheet may read it: no text is a formula (ATT-21).
+
+    >>> _cell("=1+1"), _cell("a=1"), _cell(-1)
+    ("'=1+1", 'a=1', -1)
+    """
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return f"'{value}"
+    return value
 
 
 @contextmanager

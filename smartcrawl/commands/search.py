@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import ClassVar
@@ -12,6 +13,7 @@ from rich.markup import escape
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json
+from smartcrawl.logs import escaped
 from smartcrawl.registry.reports import iso
 from smartcrawl.sinks.sqlite import Hit, search
 
@@ -62,8 +64,8 @@ class Command(RegistryCommand):
         console = Console(highlight=False, soft_wrap=True)
         for number, hit in enumerate(hits, 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
-            console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]{lost}")
-            console.print(f"   [green]{escape(hit.url)}[/]")
+            console.print(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
+            console.print(f"   [green]{_safe(hit.url)}[/]")
             if hit.snippet:
                 console.print(f"   {_marked(hit.snippet)}")
         if not hits:
@@ -76,8 +78,15 @@ def _limit(value: str) -> int:
     return int(value)
 
 
+def _safe(text: str) -> str:
+    """Return text of a page as a terminal may show it: nothing in it gives orders (ATT-20)."""
+    return escape(escaped(text))
+
+
 def _marked(snippet: str) -> str:
-    return escape(snippet).replace(_OPEN, "[bold yellow]").replace(_CLOSE, "[/]")
+    parts = re.split(f"([{_OPEN}{_CLOSE}])", snippet)
+    marks = {_OPEN: "[bold yellow]", _CLOSE: "[/]"}
+    return "".join(marks.get(part) or _safe(part) for part in parts)
 
 
 def _as_json(hit: Hit) -> dict[str, object]:

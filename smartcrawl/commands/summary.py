@@ -14,6 +14,7 @@ from rich.table import Table
 
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Word
+from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run
 
 #: What people can do about the reason that a run is incomplete, by its first word.
@@ -23,6 +24,10 @@ REMEDIES = {
     "host_down": "its pages stay as they are; run again when the host answers",
     "robots_unknown": "no page of that host was asked; run again when its robots.txt answers",
     "too_many_links": "links beyond the first 50,000 were not followed",
+    "too_many_urls": "addresses beyond the first 50,000 were not followed: split the sitemap",
+    "sitemap_failed": "what only it names was not found; run again when it answers",
+    "sitemap_nesting": "sitemaps below the third level were not read",
+    **{trap.value: trap.words for trap in Trap},
     "max_pages": "raise or leave out max_pages to see everything",
     "pending": "the next run finds them again",
     "no_pages": "nothing was visited: check the seeds and the scope",
@@ -57,6 +62,17 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
         f" {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
+    if result.sitemaps:
+        maps = f"{result.sitemaps:,} sitemaps and feeds"
+        if result.sitemaps == 1:
+            maps = "1 sitemap or feed"
+        console.print(f"{maps} with {result.sitemap_urls:,} addresses")
+    if result.no_text:
+        pages = "1 page has" if result.no_text == 1 else f"{result.no_text:,} pages have"
+        console.print(
+            f"{pages} no text: what only a script would write cannot be read; to list them: "
+            f" {escape(_command('registry', data_dir, '--no-text'))}"
+        )
     changed = sum(result.counts.get(word.word, 0) for word in _CHANGES)
     if (
         result.complete

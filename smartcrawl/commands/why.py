@@ -11,13 +11,14 @@ from rich.markup import escape
 from scrapy.settings import BaseSettings
 
 from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
-from smartcrawl.options import Options
+from smartcrawl.options import Options, robots_parser
 from smartcrawl.registry import story
 from smartcrawl.registry.candidates import OUT_OF_SCOPE
 from smartcrawl.registry.purge import Known, known
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.runs import last_state
 from smartcrawl.registry.story import Entry, Past
+from smartcrawl.robots import Answer, explaining
 from smartcrawl.rules.absence import lets_go
 from smartcrawl.rules.forecast import outcome_of_record, unconditional, ways
 from smartcrawl.rules.http import conditional_headers
@@ -105,7 +106,7 @@ class _Teller:
         self._options = options
         self._declared = declared
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-        self._robots = story.KeptRobots(connection, agent)
+        self._robots = story.KeptRobots(connection, explaining(robots_parser(settings), agent))
         self._obeys = settings.getbool("ROBOTSTXT_OBEY")
         self._configuration = story.fingerprint_no(connection, options.configuration)
 
@@ -222,12 +223,22 @@ class _Teller:
         }
 
     def _robots_told(self, url: str) -> dict[str, Any] | None:
-        answer = self._robots.answer(url)
-        if answer is None:
+        answer, failure = self._robots.answer(url), self._robots.failure(url)
+        if answer is None and failure is None:
             return None
-        allowed, status, fetched_at = answer
-        told = {"allowed": allowed, "status": status, "fetchedAt": iso(fetched_at)}
-        return told | {"obeyed": self._obeys}
+        found, status, fetched_at = answer or (None, None, None)
+        told = Answer(True) if found is None else found
+        return {
+            "allowed": told.allowed if answer is not None else None,
+            "rule": told.rule,
+            "line": told.line,
+            "agent": told.agent,
+            "status": status,
+            "fetchedAt": iso(fetched_at),
+            "error": failure[0] if failure is not None else None,
+            "failedAt": iso(failure[1]) if failure is not None else None,
+            "obeyed": self._obeys,
+        }
 
     def _removal(self, page: Known, entry: Entry, past: Past) -> list[dict[str, Any]]:
         options = self._options
@@ -396,9 +407,22 @@ def _request_text(request: dict[str, Any]) -> str:
 def _robots_text(robots: dict[str, Any] | None) -> str | None:
     if robots is None:
         return None
-    text = "allowed" if robots["allowed"] else "disallowed"
-    text += f" by the copy of {robots['fetchedAt']}"
+    text = "not known: no copy is kept"
+    if robots["allowed"] is not None:
+        text = "allowed" if robots["allowed"] else "disallowed"
+        text += f" by the copy of {robots['fetchedAt']}: {_rule_text(robots)}"
+    if robots["error"] is not None:
+        text += f"; asked in vain at {robots['failedAt']}: {robots['error']}"
     return text if robots["obeyed"] else f"{text}, and not obeyed (ROBOTSTXT_OBEY)"
+
+
+def _rule_text(robots: dict[str, Any]) -> str:
+    """Return which line of a robots.txt decides."""
+    if robots["status"] >= 400:
+        return f"status {robots['status']} means that there are no rules"
+    if robots["rule"] is None:
+        return "no rule matches"
+    return f"{robots['rule']!r} in line {robots['line']}, for {robots['agent']}"
 
 
 def _proposal_text(proposal: dict[str, Any] | None) -> str | None:

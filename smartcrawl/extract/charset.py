@@ -15,7 +15,7 @@ from w3lib.encoding import (
 # Codecs a server may name, after w3lib's aliases: those of the Encoding Standard and a few old
 # ones. Python knows more "encodings" (unicode_escape, punycode), which would make surrogates.
 # fmt: off
-_CODECS: Final = frozenset({
+CODECS: Final = frozenset({
     "big5hkscs", "cp437", "cp850", "cp852", "cp866", "cp874", "cp932", "cp949", "cp1250",
     "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "euc_jp",
     "gb18030", "iso2022_jp", "iso8859-2", "iso8859-3", "iso8859-4", "iso8859-5", "iso8859-6",
@@ -33,8 +33,9 @@ def decode(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
     """Return the name of the charset of ``body`` and its text, without BOM and NUL.
 
     In this order: BOM, ``Content-Type`` header, declaration in the body (only with ``markup``),
-    UTF-8 if it fits, a guess, windows-1252. What the charset cannot read becomes U+FFFD; the text
-    never holds a lone surrogate. The name is Python's (``utf-8``, ``cp1252``).
+    UTF-8 if it fits, a guess, windows-1252. UTF-8 is believed only where it fits: servers say it of
+    everything, and what is none seldom looks like it. What the charset cannot read becomes U+FFFD;
+    the text never holds a lone surrogate. The name is Python's (``utf-8``, ``cp1252``).
 
     Source: HTML Standard, section 13.2.3.2; libraries.md 5.
     """
@@ -46,7 +47,7 @@ def decode(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
         charset = _named(html_body_declared_encoding(body))
         if charset is not None and charset.startswith("utf-16"):
             charset = "utf-8"  # the declaration itself was read as ASCII
-    if charset is None:
+    if charset is None or charset == "utf-8":
         charset = _guess(body)
     return charset, to_unicode(body, charset).replace("\0", "")
 
@@ -54,7 +55,7 @@ def decode(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
 def _named(codec: str | None) -> str | None:
     if codec == "utf-16":
         return "utf-16-le"
-    return codec if codec in _CODECS else None
+    return codec if codec in CODECS else None
 
 
 def _guess(body: bytes) -> str:

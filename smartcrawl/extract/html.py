@@ -38,12 +38,29 @@ _UNKNOWN: Final = frozenset(
 )
 _SNIFFED: Final = 4_096  #: bytes
 _HTML_START: Final = re.compile(
-    rb"(?:\s|<!--.*?-->|<\?xml[^>]*>)*"
+    rb"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+"
     rb"<(?:!doctype\s+html|(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)"
     rb"(?=[\s/>]))",
     re.IGNORECASE | re.DOTALL,
 )
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+#: How files begin that no page begins like (MIME Sniffing Standard, section 6).
+_SIGNATURES: Final = (
+    (b"%PDF-", "application/pdf"),
+    (b"%!PS-Adobe-", "application/postscript"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"\x1f\x8b\x08", "application/gzip"),
+    (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x7fELF", "application/x-executable"),
+    (b"\x00asm", "application/wasm"),
+)
+_FIRST_BYTES: Final = frozenset(mark[:1] for mark, _ in _SIGNATURES)
 _WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
@@ -69,7 +86,7 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
     seen = read(markup.encode())
     base = base_url(url, seen.base)
     text = _main_text(seen)
-    links, more = resolve(seen.references.values(), base=base, page=page)
+    found = resolve(seen.references.values(), base=base, page=page)
     return Document(
         title=_title(seen),
         description=seen.descriptions.get("description")
@@ -77,8 +94,9 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
         language=language(_sample(text), seen.language),
         sections=text,
         images=tuple(seen.images.values()),
-        links=links,
-        links_cut=more or seen.cut,
+        links=found.links,
+        links_cut=found.more or seen.cut,
+        overlong=found.overlong,
         canonical=join(base, seen.canonical) if seen.canonical else None,
         noindex=seen.noindex,
         nofollow=seen.nofollow,
@@ -113,8 +131,9 @@ def media_type(content_type: str, body: bytes) -> str:
     """Return the MIME type of a body, without parameters and in lower case.
 
     The header is believed, unless it is missing, says "unknown" (``application/octet-stream`` is
-    what servers say of files they do not know), or calls bytes ``text/plain`` that are none.
-    Then the first 4,096 bytes tell: HTML, XML, PDF, text, or else ``application/octet-stream``.
+    what servers say of files they do not know), calls bytes ``text/plain`` that are none, or
+    calls HTML what begins like a file of another type. Then the first 4,096 bytes tell: HTML,
+    XML, PDF, text, another signature, or else ``application/octet-stream``.
 
     Source: MIME Sniffing Standard, sections 7.1 and 7.2; libraries.md 5 (XHTML begins as XML).
     """
@@ -122,18 +141,27 @@ def media_type(content_type: str, body: bytes) -> str:
     named = match[1].lower() if match else ""
     if named in _UNKNOWN:
         named = ""
+    start = body[:_SNIFFED]
+    if named in HTML_TYPES:
+        return _signed(start) or named
     if named and named != "text/plain":
         return named
-    start = body[:_SNIFFED]
     wide = _WIDE_BOMS.get(start[:2])
     if wide is not None:
         start = start[2:].decode(wide, "replace").encode()
     start = start.removeprefix(b"\xef\xbb\xbf")
-    if start.startswith(b"%PDF-"):
-        return "application/pdf"
+    if signed := _signed(start):
+        return signed
     if _BINARY.search(start):
         return "application/octet-stream"
     return named or _sniff(start)
+
+
+def _signed(start: bytes) -> str:
+    """Return the type that the first bytes of a file can only mean, or an empty string."""
+    if start[:1] not in _FIRST_BYTES:
+        return ""
+    return next((mime for mark, mime in _SIGNATURES if start.startswith(mark)), "")
 
 
 def _sniff(start: bytes) -> str:

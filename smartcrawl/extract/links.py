@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import can_ada
 
 from smartcrawl.items import Link
-from smartcrawl.urls import join
+from smartcrawl.urls import MAX_URL_LENGTH, join
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
+MAX_OVERLONG: Final = 1_000  #: links that are told to be too long
+_SHOWN: Final = 200  #: characters of each
 
 _HTTP: Final = ("http://", "https://")
 _REFRESH: Final = re.compile(
@@ -52,10 +54,16 @@ def base_url(url: str, href: str | None = None) -> can_ada.URL:
     return base
 
 
-def resolve(
-    references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL
-) -> tuple[tuple[Link, ...], bool]:
-    """Return the distinct links of a page in document order, and whether there are more.
+class Resolved(NamedTuple):
+    """The links of a page."""
+
+    links: tuple[Link, ...]  #: distinct, in document order
+    more: bool  #: whether there are more than are kept
+    overlong: tuple[str, ...]  #: beginnings of http(s) addresses that are too long to be asked
+
+
+def resolve(references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL) -> Resolved:
+    """Return the distinct links of a page.
 
     At most ``MAX_LINKS`` are kept: distinct addresses, without fragment.
 
@@ -64,12 +72,17 @@ def resolve(
 
     Source: M-02, R0-17, RD-15.
     """
-    itself = str(page)
+    itself, room = str(page), MAX_URL_LENGTH - len(str(base))
+    overlong: list[str] = []
     links: dict[str, Link] = {}
     more = False
     for found in references:
         url = join(base, found.href)
-        if url is None or url == itself:
+        if url is None:
+            if len(found.href) > room and len(overlong) < MAX_OVERLONG:
+                overlong += _overlong(base, found.href)
+            continue
+        if url == itself:
             continue
         known = links.get(url)
         if known is None:
@@ -79,7 +92,18 @@ def resolve(
                 more = True
         elif known.nofollow and not found.nofollow:
             links[url] = known._replace(nofollow=False)
-    return tuple(links.values()), more
+    return Resolved(tuple(links.values()), more, tuple(overlong))
+
+
+def _overlong(base: can_ada.URL, href: str) -> list[str]:
+    """Return the beginning of an http(s) address that is too long, or nothing."""
+    try:
+        url = base + href
+    except (ValueError, TypeError):
+        return []
+    url.username = url.password = ""
+    text = str(url)
+    return [text[:_SHOWN]] if text.startswith(_HTTP) and len(text) > MAX_URL_LENGTH else []
 
 
 def refresh_target(content: str) -> str:

@@ -20,7 +20,8 @@ _COMPLETE = (
     "SELECT no, finished_at FROM run WHERE source = ? AND complete = 1 AND no < ? ORDER BY no"
 )
 _ABSENT = f"""
-SELECT s.no, s.seen_run, s.gone_count, r.url, s.depth, s.visited_run = :run, r.error_message
+SELECT s.no, s.seen_run, s.gone_count, r.url, s.depth, s.visited_run = :run, r.error_message,
+       r.kind
   FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.{_OF_SOURCE}
 """
@@ -125,10 +126,10 @@ def absences(connection: apsw.Connection, ending: Ending) -> Iterator[Absence]:
     numbers = [no for no, _ in complete]
     row: Any  # apsw gives each column as any of SQLite's types
     for row in connection.execute(_ABSENT, ending.names):
-        no, seen, gone_count, url, depth, asked, message = row
+        no, seen, gone_count, url, depth, asked, message, kind = row
         first = bisect_right(numbers, seen)
         excluded = (message or "excluded") if asked else None
-        if not asked and not ending.closing.in_scope(url, depth):
+        if not asked and not kind and not ending.closing.in_scope(url, depth):
             excluded = OUT_OF_SCOPE
         since = complete[first][1] if first < len(complete) else ending.now
         yield Absence(no, len(numbers) - first + 1, since, gone_count, seen, excluded)

@@ -27,8 +27,20 @@ UPDATE host SET pages_crawled = pages_crawled + :crawled, pages_failed = pages_f
        robots_fetched_at = CASE WHEN :robots IS NULL THEN robots_fetched_at ELSE :now END,
        robots_hash = coalesce(:robots, robots_hash),
        crawl_delay_ms = CASE WHEN :robots IS NULL THEN crawl_delay_ms
-                             ELSE coalesce(:crawl_delay_ms, 1000) END
+                             ELSE coalesce(:crawl_delay_ms, 1000) END,
+       robots_failed_at = CASE WHEN :robots_error IS NULL THEN robots_failed_at ELSE :now END,
+       robots_error = coalesce(:robots_error, robots_error),
+       retry_after_at = CASE WHEN :retry_after IS NULL THEN retry_after_at ELSE :now END,
+       retry_after = coalesce(:retry_after, retry_after)
  WHERE name = :name
+"""
+_HOST_NOW = """
+INSERT INTO host_now (host, run, at, delay_ms, in_flight, parked_until, paused_until, is_down)
+SELECT no, ?, ?, ?, ?, ?, ?, ? FROM host WHERE name = ?
+ON CONFLICT (host) DO UPDATE
+   SET run = excluded.run, at = excluded.at, delay_ms = excluded.delay_ms,
+       in_flight = excluded.in_flight, parked_until = excluded.parked_until,
+       paused_until = excluded.paused_until, is_down = excluded.is_down
 """
 _ROBOTS = """
 INSERT INTO robots (origin, fetched_at, status, etag, last_modified, body)
@@ -38,8 +50,9 @@ ON CONFLICT (origin) DO UPDATE
        last_modified = excluded.last_modified, body = excluded.body
 """
 _RECORD = """
-INSERT INTO record (no, source, id, url, identity, host, discovered_from, first_run, first_seen)
-VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?, ?)
+INSERT INTO record (no, source, id, url, identity, host, discovered_from, first_run, first_seen,
+                    kind)
+VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?, ?, ?)
 """
 _STATE = "INSERT INTO state (no, reached_run, depth) VALUES (?, ?, ?)"
 #: The smallest depth counts while the page stays reached; a forced run measures anew (M-24).
@@ -62,6 +75,9 @@ UPDATE state
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
 _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS NOT ?"
+#: What is held as a page is one, whatever names it.
+_KIND = "UPDATE record SET kind = ? WHERE no = ? AND content IS NULL"
+_CUT = "UPDATE run SET cut = ? WHERE no = ?"
 _COUNTS = """
 UPDATE run
    SET visits = visits + :visits, unreachable = unreachable + :unreachable,
@@ -146,6 +162,8 @@ class Commit:
                 f"run {self._run} was closed by somebody else while this process worked for it;"
                 " start the crawl again"
             )
+        if batch.cut is not None:
+            self._connection.execute(_CUT, (batch.cut, self._run))
         self._write_hosts(batch, now)
         self._write_addresses(batch, now)
         stale = self._write_touched(batch, now)
@@ -179,17 +197,25 @@ class Commit:
                 "response_ms": tally.response_ms,
                 "robots": tally.robots,
                 "crawl_delay_ms": tally.crawl_delay_ms,
+                "robots_error": tally.robots_error,
+                "retry_after": tally.retry_after,
             }
             self._connection.execute(_HOST_TALLY, values)
+            if (seen := tally.now) is not None:
+                how = (seen.delay_ms, seen.in_flight, seen.parked_until, seen.paused_until)
+                row = (self._run, now, *how, seen.is_down, name)
+                self._connection.execute(_HOST_NOW, row)
 
     def _write_addresses(self, batch: Batch, now: int) -> None:
         run, source = self._run, self._source
         self._connection.executemany(
             _RECORD,
-            [(a.no, source, a.id, a.url, a.identity, a.host, a.discovered_from, run, now)
+            [(a.no, source, a.id, a.url, a.identity, a.host, a.discovered_from, run, now, a.kind)
              for a in batch.addresses],
         )  # fmt: skip
         self._connection.executemany(_STATE, [(a.no, run, a.depth) for a in batch.addresses])
+        kinds = [(kind, number) for number, kind in sorted(batch.kinds.items())]
+        self._connection.executemany(_KIND, kinds)
         by_depth: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
         for number in sorted(batch.reached):
             by_depth[batch.reached[number]].append(number)

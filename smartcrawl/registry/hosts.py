@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,14 @@ WITH page (host, number) AS (
      WHERE :sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources))
      GROUP BY r.host)
 SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_delay_ms,
-       h.robots_fetched_at, h.is_blocked, h.block_reason
+       n.delay_ms, n.in_flight, n.parked_until, n.paused_until, n.is_down, o.name,
+       h.retry_after, h.retry_after_at, h.robots_fetched_at,
+       (SELECT min(status) FROM robots
+         WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
+       h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason
   FROM host h LEFT JOIN page p ON p.host = h.no
+  LEFT JOIN host_now n ON n.host = h.no
+  LEFT JOIN run u ON u.no = n.run LEFT JOIN source o ON o.no = u.source
  WHERE :sources = '[]' OR p.number > 0
  ORDER BY h.name
 """
@@ -31,18 +37,51 @@ ON CONFLICT (name) DO UPDATE SET is_blocked = 1, block_reason = excluded.block_r
 _UNBLOCK = "UPDATE host SET is_blocked = 0, block_reason = NULL WHERE name = ? AND is_blocked = 1"
 
 HOST_KEYS = (
-    "host", "pages", "pagesCrawled", "pagesFailed", "errorRate", "crawlDelayMs",
-    "robotsFetchedAt", "blocked", "blockReason",
+    "host", "pages", "pagesCrawled", "pagesFailed", "errorRate", "crawlDelayMs", "delayMs",
+    "inFlight", "parkedUntil", "pausedUntil", "down", "retryAfter", "retryAfterAt", "robots",
+    "robotsFetchedAt", "robotsError", "blocked", "blockReason",
 )  # fmt: skip
 
 
-def hosts(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield every host by name; with ``sources`` those that have pages of them."""
+def hosts(
+    connection: apsw.Connection,
+    *,
+    sources: Sequence[str] = (),
+    is_running: Callable[[str], bool] = lambda source: False,
+) -> Iterator[dict[str, Any]]:
+    """Yield every host by name; with ``sources`` those that have pages of them.
+
+    ``is_running`` says whether a source is being crawled; of one whose process died what was
+    in flight is not. ``robots`` is ``rules``, ``none`` (a 4xx), ``unknown`` (it could not be had
+    last time) or None (it was not asked).
+    """
     row: Any  # apsw gives each column as any of SQLite's types
     for row in connection.execute(_HOSTS, {"sources": json.dumps(list(sources))}):
-        name, pages, crawled, failed, delay, robots, blocked, reason = row
-        rate = round(failed / (crawled + failed), 4) if crawled + failed else 0.0
-        values = (name, pages, crawled, failed, rate, delay, iso(robots), bool(blocked), reason)
+        name, pages, crawled, failed, crawl_delay = row[:5]
+        now = row[5:10] if row[10] is not None and is_running(row[10]) else (None,) * 5
+        retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:]
+        unknown = failed_at is not None and failed_at > (fetched_at or 0)
+        robots = None if status is None else "rules" if status < 400 else "none"
+        values = (
+            name,
+            pages,
+            crawled,
+            failed,
+            round(failed / (crawled + failed), 4) if crawled + failed else 0.0,
+            crawl_delay,
+            now[0],
+            now[1] or 0,
+            iso(now[2]),
+            iso(now[3]),
+            bool(now[4]),
+            retry_after,
+            iso(asked_at),
+            "unknown" if unknown else robots,
+            iso(fetched_at),
+            error if unknown else None,
+            bool(blocked),
+            reason,
+        )
         yield dict(zip(HOST_KEYS, values, strict=True))
 
 

@@ -30,7 +30,7 @@ class Lease:
             RunHeldError: another process holds it; named by pid, host and since.
             RegistryError: the lease cannot be written.
         """
-        path = folder / f"{quote(source, safe='')}.lock"
+        path = _path(folder, source)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -54,6 +54,21 @@ class Lease:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(told).encode(), 0)
         return cls(descriptor, path)
+
+    @staticmethod
+    def is_held(folder: Path, source: str) -> bool:
+        """Whether a process crawls ``source`` now."""
+        try:
+            descriptor = os.open(_path(folder, source), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def release(self) -> None:
         """Give the lease back; a second call does nothing."""
@@ -80,3 +95,7 @@ def _holder(descriptor: int) -> dict[str, Any]:
         if isinstance(told, dict):
             return told
     return {}
+
+
+def _path(folder: Path, source: str) -> Path:
+    return folder / f"{quote(source, safe='')}.lock"

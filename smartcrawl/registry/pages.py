@@ -19,7 +19,7 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run,
        r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL,
        s.lost_count, s.gone_count, s.lost_since, s.gone_since, s.unchanged_count, s.error_count,
-       r.canonical_no, r.last_indexed IS NOT NULL, r.first_run
+       r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
  WHERE r.no IN carray(?)
 """
@@ -30,12 +30,22 @@ SELECT coalesce(c.content_hash, r.content_hash)
 """
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
-SELECT l.scope, l.targets, s.standing = 0 AND r.redirect_target IS NOT NULL
+SELECT l.scope, l.targets, r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL)
   FROM links l JOIN record r USING (no) JOIN state s USING (no)
  WHERE l.no = ? AND s.visited_run <= s.seen_run
 """
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
+"""
+#: Held, and not reached by this run so far.
+_UNNAMED = """
+SELECT r.no, s.depth, l.scope, l.targets
+  FROM record r JOIN state s USING (no) JOIN links l USING (no)
+ WHERE r.source = :source AND r.kind > 0 AND s.standing = 1 AND s.reached_run < :run
+"""
+_HOST_COUNTS = """
+SELECT h.name, count(*) FROM record r JOIN host h ON h.no = r.host
+ WHERE r.source = ? GROUP BY r.host
 """
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
 _REDIRECTS = """
@@ -122,6 +132,7 @@ class PageReader:
                 canonical_no=row[23],
                 was_held=bool(row[24]),
                 first_run=row[25],
+                kind=row[26],
             )
         return [found[number] for number in numbers if number in found]
 
@@ -144,12 +155,23 @@ class PageReader:
         return dict(rows.fetchall())
 
     def targets(self, no: int) -> tuple[int, bytes, bool] | None:
-        """Return (scope, packed targets, whether a redirect) of a page; None without links.
+        """Return (scope, packed targets, whether they lie as deep) of a page with links.
 
         What was excluded when it was visited last vouches for nothing.
         """
         row: Any = self._connection.execute(_TARGETS, (no,)).fetchone()
         return None if row is None else (row[0], row[1], bool(row[2]))
+
+    def unnamed_sitemaps(self, run: int) -> list[tuple[int, int, int, bytes]]:
+        """Return (number, depth, scope, packed targets) of sitemaps that a run did not reach."""
+        names = {"source": self._source, "run": run}
+        rows: Any = self._connection.execute(_UNNAMED, names).fetchall()
+        return list(rows)
+
+    def host_counts(self) -> list[tuple[str, int]]:
+        """Return how many addresses of each host are known; a scan of the source."""
+        rows: Any = self._connection.execute(_HOST_COUNTS, (self._source,)).fetchall()
+        return list(rows)
 
     def pending(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of what was reached and not visited, breadth first."""

@@ -29,6 +29,8 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
   LEFT JOIN record d ON d.no = r.duplicate_of
  WHERE (:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))
    AND (:status IS NULL OR s.status = :status)
+   AND (NOT :no_text OR c.text_length = 0)
+   AND (NOT :sitemaps OR r.kind > 0)
  ORDER BY r.no
 """
 _RUNS = """
@@ -87,14 +89,28 @@ def sources_named(connection: apsw.Connection, name: str | None) -> list[str] | 
 
 
 def records(
-    connection: apsw.Connection, *, sources: Sequence[str] = (), status: Status | None = None
+    connection: apsw.Connection,
+    *,
+    sources: Sequence[str] = (),
+    status: Status | None = None,
+    no_text: bool = False,
+    sitemaps: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield every record, in order of discovery, under the keys of R0-35 in camelCase."""
+    """Yield every record, in order of discovery, under the keys of R0-35 in camelCase.
+
+    ``no_text``: only pages that are held and have no text; ``sitemaps``: only sitemaps and
+    feeds.
+    """
     complete: defaultdict[int, list[int]] = defaultdict(list)
     row: Any  # apsw gives each column as any of SQLite's types
     for row in connection.execute(_COMPLETE):
         complete[row[0]].append(row[1])
-    names = {"sources": json.dumps(list(sources)), "status": status}
+    names = {
+        "sources": json.dumps(list(sources)),
+        "status": status,
+        "no_text": no_text,
+        "sitemaps": sitemaps,
+    }
     for row in connection.execute(_RECORDS, names):
         runs = complete[row[26]]
         held = row[27] > 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import apsw
@@ -27,7 +28,7 @@ ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
 _VANISHED = "SELECT name FROM source WHERE declared = 1 ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
-SELECT no, state, forced, started_at FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
+SELECT no, state, forced, started_at, cut FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
 """
 _LAST_OF = """
 SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
@@ -54,7 +55,12 @@ ON CONFLICT (run, no) DO UPDATE SET pinned = min(pinned, excluded.pinned)
 _SEEDS = """
 SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target), d.pinned
   FROM seed d JOIN record r USING (no)
- WHERE d.run = ? ORDER BY r.no
+ WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
+"""
+_SITEMAPS = """
+SELECT r.no, r.url, s.http_status, r.error_message FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND r.kind > 0 AND s.standing = 0 AND s.visited_run = ? AND s.outcome <> 5
+ ORDER BY r.no
 """
 _ANSWER = """
 SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
@@ -63,6 +69,7 @@ SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
 _SEAL = """
 UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ? WHERE no = ? AND state < 2
 """
+_NOBODY_ASKED = "DELETE FROM host_now WHERE run = ?"
 _VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
@@ -86,9 +93,27 @@ _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visite
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
-       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, notes
+       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, notes, source
   FROM run WHERE no = ?
 """
+_SITEMAP_COUNTS = """
+SELECT count(*), coalesce(sum(l.count), 0)
+  FROM record r JOIN state s USING (no) JOIN links l USING (no)
+ WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
+"""
+#: Pages that hold none, usually because only a script would write it.
+_WITHOUT_TEXT = """
+SELECT count(*) FROM content c JOIN record r ON r.content = c.no
+ WHERE c.source = ? AND c.text_length = 0
+"""
+
+
+class Role(IntEnum):
+    """What an address that a run began with is to it. The numbers are stored; never renumber."""
+
+    SEED = 0
+    PIN = 1  #: registered by hand
+    SITEMAP = 2  #: given by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +128,7 @@ class OpenRun:
     resumed: bool
     interrupted: int | None  #: run before this one that did not end by itself
     last_complete: int  #: run.no; 0 without one
+    cut: str = "{}"  #: what kept it from seeing everything so far (cuts.Cuts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +150,9 @@ class RunResult:
     removed: int  #: pages that its sweep removed
     withheld: int  #: candidates that wait for an operator
     notes: tuple[str, ...]  #: what was ignored, and why
+    sitemaps: int = 0  #: sitemaps and feeds that were asked and are held
+    sitemap_urls: int = 0  #: addresses in them
+    no_text: int = 0  #: pages that are held and have no text
 
 
 def draw(connection: apsw.Connection, name: str, count: int = 1) -> int:
@@ -165,7 +194,9 @@ def open_run(
             connection.execute(_REOPEN, (number, again, last[0]))
             connection.execute(_LOOK_AGAIN, (last[0],))
             complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
-            return OpenRun(last[0], source_no, number, last[3], again, True, None, complete)
+            return OpenRun(
+                last[0], source_no, number, last[3], again, True, None, complete, last[4]
+            )
         interrupted = None
         if last is not None and last[1] in _RESUMABLE:
             interrupted = int(last[0])
@@ -186,6 +217,7 @@ def interrupt(connection: apsw.Connection, run: int, now: int, reasons: list[str
     """Close a run that did not end by itself."""
     values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
+    connection.execute(_NOBODY_ASKED, (run,))
 
 
 def fingerprint(connection: apsw.Connection, value: bytes) -> int:
@@ -196,10 +228,10 @@ def fingerprint(connection: apsw.Connection, value: bytes) -> int:
 
 
 def add_seeds(
-    connection: apsw.Connection, run: int, numbers: Iterable[int], *, pinned: bool = False
+    connection: apsw.Connection, run: int, numbers: Iterable[int], role: Role = Role.SEED
 ) -> None:
     """Remember what the run was asked for, to judge it at the seal."""
-    connection.executemany(_SEED, [(run, number, pinned) for number in numbers])
+    connection.executemany(_SEED, [(run, number, role) for number in numbers])
 
 
 def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
@@ -210,9 +242,32 @@ def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
     seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
     return tuple(
         f"{url} ({error})" if error else str(url)
-        for no, url, error, pinned in seeds
-        if not (_host_answered if pinned else _answered)(connection, run, no)
+        for no, url, error, role in seeds
+        if not (_host_answered if role == Role.PIN else _answered)(connection, run, no)
     )
+
+
+def failed_sitemaps(
+    connection: apsw.Connection, run: OpenRun, given: Collection[int]
+) -> tuple[str, ...]:
+    """Return the sitemaps that brought no addresses and had none before, and why.
+
+    One that was ``given`` by hand has to bring some. Of one that a robots.txt or another
+    sitemap names any answer will do, even that it is not there.
+    """
+    rows: Any = connection.execute(_SITEMAPS, (run.source, run.no)).fetchall()
+    return tuple(
+        f"{url} ({error})" if error else str(url)
+        for no, url, status, error in rows
+        if no in given or _says_nothing(status)
+    )
+
+
+def _says_nothing(status: int | None) -> bool:
+    """Whether an (extended) status leaves open whether there is a sitemap."""
+    if status is None or status == Fault.NOT_A_SITEMAP:
+        return False
+    return status == 429 or status >= 500
 
 
 def _host_answered(connection: apsw.Connection, run: int, no: int) -> bool:
@@ -245,7 +300,9 @@ def seal(connection: apsw.Connection, run: int, reasons: tuple[str, ...], now: i
     with transaction(connection):
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
         connection.execute(_SEAL, values)
-        return connection.changes() > 0
+        sealed = connection.changes() > 0
+        connection.execute(_NOBODY_ASKED, (run,))
+        return sealed
 
 
 def begin_verify(connection: apsw.Connection, ending: Ending) -> None:
@@ -308,6 +365,8 @@ def _count(connection: apsw.Connection, source: int) -> dict[Word, int]:
 def result(connection: apsw.Connection, run: int) -> RunResult:
     """Return the report of a run."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
-    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -1))
-    told = (bool(row[0]), tuple(reasons), counts, *row[3:-1], tuple(notes))
+    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -2))
+    maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
+    empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
+    told = (bool(row[0]), tuple(reasons), counts, *row[3:-2], tuple(notes), *maps, empty)
     return RunResult(run, *told)

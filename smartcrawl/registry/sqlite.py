@@ -114,10 +114,10 @@ class SqliteRegistry:
             self.connection.execute(_GIVE_BACK, (self._next - 1, self._end - 1))
         self._next = self._end = 0
 
-    def add_seeds(self, run: int, numbers: list[int], *, pinned: bool = False) -> None:
+    def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
         """Remember what a run was asked for."""
         with translated(self.path, "write"), transaction(self.connection):
-            runs.add_seeds(self.connection, run, numbers, pinned=pinned)
+            runs.add_seeds(self.connection, run, numbers, role)
 
     def begin_verify(self, ending: Ending) -> None:
         """Propose what a run that saw everything did not reach (runs.begin_verify)."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import apsw
-from protego import Protego
 
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.reports import RECORD_KEYS, iso
+from smartcrawl.registry.runs import Role
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Rule, Standing, Status, Word
 from smartcrawl.sources import Source
-from smartcrawl.urls import Scope, Trackers, digest, item_id, normalize, request_url
+from smartcrawl.urls import Scope, Trackers, digest, host_key, item_id, normalize, request_url
 
 SHOWN: Final = 20  #: links and clones that are listed
 
@@ -28,7 +28,7 @@ SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.l
        s.gone_count, s.gone_since, s.seen_run, s.reached_run, s.visited_run,
        r.etag IS NOT NULL OR r.last_modified IS NOT NULL, coalesce(r.configuration, 0),
        r.canonical_no, r.redirect_no, r.redirect_target, r.error_message,
-       EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit
+       EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit, r.kind
   FROM record r JOIN state s USING (no)
  WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
 """
@@ -72,10 +72,14 @@ SELECT m.url FROM record r JOIN record m ON m.content = r.content AND m.no <> r.
 _CHAIN = "SELECT chain FROM redirect_chain WHERE no = ?"
 _CANDIDATE = "SELECT rule, run, renewed, probe, withheld, detail FROM candidate WHERE no = ?"
 _PIN = "SELECT at FROM pin WHERE no = ?"
+_ROBOTS_FAILED = """
+SELECT robots_error, robots_failed_at FROM host
+ WHERE name = ? AND robots_failed_at > coalesce(robots_fetched_at, 0)
+"""
 _ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
 _SEEDS = """
-SELECT r.url FROM seed d JOIN record r USING (no) JOIN source o ON o.no = r.source
- WHERE o.name = :name AND o.declared = 0 AND d.pinned = 0
+SELECT r.url, d.pinned FROM seed d JOIN record r USING (no) JOIN source o ON o.no = r.source
+ WHERE o.name = :name AND o.declared = 0 AND d.pinned <> 1
    AND d.run = (SELECT max(d.run) FROM seed d JOIN run u ON u.no = d.run
                   JOIN source o ON o.no = u.source WHERE o.name = :name)
  ORDER BY r.no
@@ -111,6 +115,7 @@ class Entry(NamedTuple):
     message: str | None
     pinned: int
     next_visit: int | None
+    kind: int  #: see Page.kind
 
     @property
     def sound(self) -> bool:
@@ -334,33 +339,42 @@ def pinned_at(connection: apsw.Connection, number: int) -> int | None:
 
 
 class KeptRobots:
-    """The answers of the robots.txt copies that are kept."""
+    """The answers of the robots.txt copies that are kept.
 
-    def __init__(self, connection: apsw.Connection, user_agent: str) -> None:
+    ``read`` makes of a body a function that says what it says to an address.
+    """
+
+    def __init__(
+        self, connection: apsw.Connection, read: Callable[[bytes], Callable[[str], Any]]
+    ) -> None:
         self._connection = connection
-        self._user_agent = user_agent
-        self._known: dict[str, tuple[int, int, Protego | None] | None] = {}
+        self._read = read
+        self._known: dict[str, tuple[Callable[[str], Any] | None, int, int] | None] = {}
 
-    def answer(self, url: str) -> tuple[bool, int, int] | None:
-        """Return (allowed, status, when read) for an address; None where no copy is kept."""
+    def answer(self, url: str) -> tuple[Any, int, int] | None:
+        """Return (what it says, status, when read) for an address; None without a copy.
+
+        What it says is None where the status means that there are no rules.
+        """
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         if origin not in self._known:
-            self._known[origin] = self._read(origin)
+            row: Any = self._connection.execute(_ROBOTS, (origin,)).fetchone()
+            self._known[origin] = row and (
+                self._read(row[2]) if row[1] < 400 else None,
+                row[1],
+                row[0],
+            )
         found = self._known[origin]
         if found is None:
             return None
-        fetched_at, status, rules = found
-        allowed = rules is None or bool(rules.can_fetch(url, self._user_agent))
-        return allowed, status, fetched_at
+        says, status, fetched_at = found
+        return says(url) if says is not None else None, status, fetched_at
 
-    def _read(self, origin: str) -> tuple[int, int, Protego | None] | None:
-        row: Any = self._connection.execute(_ROBOTS, (origin,)).fetchone()
-        if row is None:
-            return None
-        spoken = 200 <= row[1] < 300
-        rules = Protego.parse(row[2].decode("utf-8-sig", "replace")) if spoken else None
-        return row[0], row[1], rules
+    def failure(self, url: str) -> tuple[str, int] | None:
+        """Return (why, when) its robots.txt could not be had, if that came after the copy."""
+        row: Any = self._connection.execute(_ROBOTS_FAILED, (host_key(url),)).fetchone()
+        return None if row is None else (str(row[0]), int(row[1]))
 
 
 def source_today(
@@ -372,8 +386,10 @@ def source_today(
     """
     if name in declared:
         return declared[name]
-    seeds = tuple(str(url) for (url,) in connection.execute(_SEEDS, {"name": name}))
-    return Source(name=name, seeds=seeds, ad_hoc=True) if seeds else None
+    rows: Any = connection.execute(_SEEDS, {"name": name}).fetchall()
+    seeds = tuple(str(url) for url, role in rows if role == Role.SEED)
+    sitemaps = tuple(str(url) for url, role in rows if role == Role.SITEMAP)
+    return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if rows else None
 
 
 def near_misses(connection: apsw.Connection, url: str, trackers: Trackers) -> list[str]:

@@ -47,6 +47,7 @@ UPDATE record
        content_length = :content_length, content_encoding = :content_encoding,
        configuration = :configuration, canonical_url = :canonical, canonical_no = :canonical_no,
        error_message = NULL, redirect_target = NULL, redirect_no = NULL, last_indexed = :now,
+       kind = 0,
        last_changed = CASE WHEN :same THEN last_changed ELSE :now END,
        changed_run = CASE WHEN :same THEN changed_run ELSE :run END,
        duplicate_of = CASE WHEN :same THEN duplicate_of ELSE :clone_of END,
@@ -90,6 +91,7 @@ UPDATE record
        redirect_no = CASE WHEN :learnt THEN :number ELSE redirect_no END
  WHERE no = :no
 """
+_KIND = "UPDATE record SET kind = ? WHERE no = ?"
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
@@ -247,6 +249,8 @@ class VisitWriter:
                 self._connection.execute(_NOTED, names)
                 if action is Action.NOTE and outcome in _MISSING and page.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
+        if visit.kind != page.kind:
+            self._connection.execute(_KIND, (visit.kind, page.no))
         if visit.links is not None and action is not Action.HOLD:
             row = (page.no, visit.scope, visit.links_count, visit.targets, visit.links)
             self._connection.execute(_LINKS, row)

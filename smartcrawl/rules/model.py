@@ -129,6 +129,8 @@ class Fault(IntEnum):
     REDIRECT_LOOP = 1002
     NO_LOCATION = 1003
     TOO_MANY_REDIRECTS = 1004
+    HEADERS_TOO_LARGE = 1005
+    BAD_ENCODING = 1006
     NETWORK = 1100
     DNS = 1101
     REFUSED = 1102
@@ -140,8 +142,12 @@ class Fault(IntEnum):
     ROBOTS_UNKNOWN = 1108
     ADDRESS_REFUSED = 1109
     HOST_DOWN = 1110
+    TOO_SLOW = 1111
     PROCESSING = 1200
     EMPTY = 1201
+    BROKEN_SITEMAP = 1202
+    XML_FORBIDDEN = 1203
+    NOT_A_SITEMAP = 1204
 
     @property
     def outcome(self) -> Outcome:

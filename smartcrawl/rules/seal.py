@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Fault, Outcome
 
 MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 
@@ -18,6 +18,7 @@ class Evidence:
     visits: int
     unreachable: int  #: visits that brought no answer about the page (no_answer)
     pending: int  #: reached, not visited
+    sitemaps_failed: tuple[str, ...] = ()  #: that brought no links and had none before, with why
 
 
 def no_answer(outcome: Outcome, http_status: int | None) -> bool:
@@ -28,7 +29,11 @@ def no_answer(outcome: Outcome, http_status: int | None) -> bool:
 
     >>> no_answer(Outcome.TRANSIENT, 503), no_answer(Outcome.TRANSIENT, 408)
     (True, False)
+    >>> no_answer(Outcome.BAD_HEADER, 1002), no_answer(Outcome.BAD_HEADER, 1004)
+    (True, False)
     """
+    if http_status == Fault.TOO_MANY_REDIRECTS:  # every hop answered
+        return False
     if outcome is Outcome.TRANSIENT:
         return http_status == 429 or (http_status is not None and http_status >= 500)
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)
@@ -48,6 +53,7 @@ def reasons(evidence: Evidence) -> tuple[str, ...]:
     """
     found = [*evidence.cut_by]
     found += [f"seed_failed: {url}" for url in evidence.seeds_failed]
+    found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
     if evidence.unreachable > evidence.visits * MAX_UNREACHABLE_SHARE:
         found.append(f"unreachable: {evidence.unreachable} of {evidence.visits} visits")
     if evidence.pending:

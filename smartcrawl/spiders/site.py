@@ -15,14 +15,14 @@ from smartcrawl.exceptions import SourceError
 from smartcrawl.items import Attempt, Visit
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
-from smartcrawl.rules.http import MAX_REDIRECTS, outcome_of, whole_gzip
+from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Run
-from smartcrawl.sources import Source, ad_hoc, load, select
+from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize
 
-ARGUMENTS = ("url", "source", "force", "resume", "max_pages", "lost_threshold")
+ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold")
 _FROM_SCRAPYD = ("_job", "_version")
 
 
@@ -35,7 +35,7 @@ class SiteSpider(VisitSpider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         """Open the run that this spider crawls for.
 
-        Arguments, all strings: ``url`` or ``source``, ``force=1``, ``resume=1``,
+        Arguments, all strings: ``url`` or ``source``, ``sitemap``, ``force=1``, ``resume=1``,
         ``max_pages=N``, ``lost_threshold=N``.
 
         Raises:
@@ -55,8 +55,9 @@ class SiteSpider(VisitSpider):
         visit.http_status = response.status
         visit.outcome = outcome_of(response.status, conditional=attempt.conditional)
         visit.response_ms = int(1000 * response.meta.get("download_latency", 0))
-        visit.etag = _header(response, "ETag")
-        visit.last_modified = _header(response, "Last-Modified")
+        visit.etag, visit.last_modified = kept_validators(
+            _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
+        )
         if visit.page.verify:
             yield visit
             return
@@ -73,11 +74,6 @@ class SiteSpider(VisitSpider):
                 visit.body = response.body
                 visit.content_type = _header(response, "Content-Type") or ""
                 visit.content_encoding = attempt.content_encoding
-                if attempt.content_encoding == "gzip" and not whole_gzip(
-                    attempt.packed, len(response.body)
-                ):
-                    _fail(visit, Fault.TRUNCATED, "the compressed body ends before its end")
-                    visit.body = None
             case Outcome.REDIRECT:
                 again = self._redirected(response, visit, attempt)
                 if again is not None:
@@ -120,18 +116,22 @@ def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
             f"unknown argument {unknown[0]!r}: the spider site takes {', '.join(ARGUMENTS)}"
         )
     url, name = arguments.get("url"), arguments.get("source")
+    sitemaps = str(arguments.get("sitemap", "")).split()
     declared = load(options.sources_file)
     if url is not None and name is not None:
         raise SourceError("give either -a url=… or -a source=…, not both")
     if url is not None:
-        return ad_hoc(url, declared)
+        return ad_hoc(url, declared, sitemaps=sitemaps)
     if name is not None:
-        return select(name, declared)
+        return with_sitemaps(select(name, declared), sitemaps)
+    if sitemaps:
+        return ad_hoc(None, declared, sitemaps=sitemaps)
     if len(declared) == 1:
         return next(iter(declared.values()))
     if not declared:
         raise SourceError(
-            f"nothing to crawl: give -a url=https://…, or declare sources in {options.sources_file}"
+            "nothing to crawl: give -a url=https://… or -a sitemap=https://…,"
+            f" or declare sources in {options.sources_file}"
         )
     raise SourceError(f"several sources are declared: give -a source= one of {', '.join(declared)}")
 

@@ -28,7 +28,7 @@ NO_ANSWERS = {
     "hang": Page(fault="hang"),
     "truncate": Page(html("Half", "/never", text="half a page " * 50), fault="truncate"),
     "slow": Page(html("Slow", "/never"), fault="drip", delay=0.5),
-    "nozip": Page("no gzip at all", headers={"Content-Encoding": "gzip"}),
+    "cutzip": Page(gzip.compress(b"half a page " * 50)[:-9], headers={"Content-Encoding": "gzip"}),
     "big": Page("x" * 300_000),
 }
 #: Without retries, impatient, with little room for a body.

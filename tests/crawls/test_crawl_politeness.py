@@ -4,10 +4,12 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 
+import apsw
 import pytest
 
-from tests.crawls.commands import Crawl
+from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
 
@@ -384,11 +386,10 @@ def test_hosts_are_listed_with_what_is_known_of_them(crawl: Crawl):
         fetched = row.pop("robotsFetchedAt")
         assert fetched.endswith("Z")
         assert row.pop("crawlDelayMs") >= 0
-        assert list(row) == [
-            "host", "pages", "pagesCrawled", "pagesFailed", "errorRate", "blocked", "blockReason"
-        ]  # fmt: skip
         assert row == {
             "host": own, "pages": 4, "pagesCrawled": 3, "pagesFailed": 1, "errorRate": 0.25,
+            "delayMs": None, "inFlight": 0, "parkedUntil": None, "pausedUntil": None, "down": False,
+            "retryAfter": None, "retryAfterAt": None, "robots": "rules", "robotsError": None,
             "blocked": False, "blockReason": None,
         }  # fmt: skip
         [mine] = json.loads(crawl.run("hosts", "--format", "json", "--source", name).out)
@@ -422,3 +423,102 @@ def test_a_reason_without_a_block_is_wrong_usage(crawl: Crawl):
         crawl(site.url("/"))
     assert "--block HOST" in crawl.run("hosts", "--reason", "why", expect=2).err
     crawl.run("hosts", "--block", "a.example", "--unblock", "a.example", expect=2)
+
+
+# What people can see of it
+
+
+def seen(crawl: Crawl) -> dict[str, Any]:
+    """The one host of `scrapy hosts --format json`."""
+    [host] = json.loads(crawl.run("hosts", "--format", "json").out)
+    return host
+
+
+def test_hosts_shows_how_a_host_is_being_asked_while_a_crawl_goes_on(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", *(f"/{n}" for n in range(30)))
+    for n in range(30):
+        site.pages[f"/{n}"] = Page(html(f"Page {n}"), delay=2)
+
+    with crawl.start(site.url("/")) as running:
+        wait_until(crawl.registry.exists, "there is a registry")
+        wait_until(lambda: rows(crawl, "SELECT 1 FROM host_now WHERE in_flight > 0"), "it is asked")
+        host = seen(crawl)
+        table = crawl.run("hosts").out
+        assert host["inFlight"] > 0
+        assert host["delayMs"] is not None
+        assert host["parkedUntil"] is host["pausedUntil"] is None
+        assert not host["down"]
+        running.process.kill()
+    assert " s " in table
+
+    after = seen(crawl)
+    assert (after["inFlight"], after["delayMs"]) == (0, None), "its process is dead"
+
+
+def rows(crawl: Crawl, statement: str) -> list[Any]:
+    """Rows of a registry that may still be in the making."""
+    try:
+        return crawl.rows(statement)
+    except apsw.SQLError:
+        return []
+
+
+def test_hosts_shows_what_a_host_asked_for_and_that_it_is_left_alone(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/busy", *(f"/{n}" for n in range(4)))
+    site.pages["/busy"] = Page("wait", status=503, headers={"Retry-After": "30"})
+
+    with crawl.start(site.url("/")) as running:
+        wait_until(crawl.registry.exists, "there is a registry")
+        paused = "SELECT 1 FROM host_now WHERE paused_until IS NOT NULL"
+        wait_until(lambda: rows(crawl, paused), "it is left alone")
+        host, table = seen(crawl), crawl.run("hosts").out
+        running.process.kill()
+
+    assert host["retryAfter"] == 30
+    assert host["retryAfterAt"] < host["pausedUntil"]
+    assert "as it asked" in table
+    assert "30 s at" in table
+
+
+@pytest.mark.parametrize(
+    ("page", "word"),
+    [
+        (Page("User-agent: *\nDisallow: /x"), "rules"),
+        (Page("no", status=404), "none"),
+        (Page("no", status=503), "unknown"),
+    ],
+)
+def test_hosts_shows_what_is_known_of_robots_txt(site: Site, crawl: Crawl, page: Page, word: str):
+    site.pages["/robots.txt"] = page
+    site.pages["/"] = html("Home")
+
+    crawl(site.url("/"), expect=None, settings={"RETRY_TIMES": 0})
+
+    host = seen(crawl)
+    assert host["robots"] == word
+    assert (host["robotsError"] is not None) == (word == "unknown")
+    assert word in crawl.run("hosts").out
+
+
+def test_why_tells_which_line_of_robots_txt_decides(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /a\nAllow: /a/b\n")
+    site.pages["/"] = html("Home", "/a/b", "/a/c")
+    site.pages["/a/b"] = html("B")
+
+    crawl(site.url("/"))
+
+    def told(path: str) -> str:
+        out = crawl.run("why", site.url(path)).out
+        [line] = [line for line in out.splitlines() if line.strip().startswith("robots")]
+        return line
+
+    assert told("/a/c").endswith("'Disallow: /a' in line 2, for *")
+    assert told("/a/b").endswith("'Allow: /a/b' in line 3, for *")
+    assert told("/").endswith("no rule matches")
+    del site.pages["/robots.txt"]
+    crawl(site.url("/"))
+    assert told("/a/c").endswith("status 404 means that there are no rules")
+    site.pages["/robots.txt"] = Page("", status=500)
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0})
+    assert "asked in vain at" in told("/a/c")
+    assert "status 500" in told("/a/c")

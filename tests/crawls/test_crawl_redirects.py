@@ -267,7 +267,8 @@ def test_a_redirect_out_of_scope_is_recorded_and_not_followed(site: Site, crawl:
 @pytest.mark.covers("R1-27")
 def test_the_scope_moves_with_a_seed_to_its_host_with_www_and_says_so(site: Site, crawl: Crawl):
     """The site is a proxy here, so it can be any host."""
-    crawl.environment |= {"http_proxy": site.url(""), "ALLOW_NETWORKS": "127.0.0.0/8"}
+    crawl.environment |= {"http_proxy": site.url(""), "HTTPPROXY_ENABLED": "1"}
+    crawl.environment["ALLOW_NETWORKS"] = "127.0.0.0/8"
     bare, www = "http://example.com", "http://www.example.com"
     site.pages[f"{bare}/"] = Page(redirect=f"{www}/")
     site.pages[f"{www}/"] = html("Home", "/a", f"{bare}/b", "http://sub.example.com/")
@@ -308,7 +309,7 @@ def test_a_seed_moves_to_the_same_host_with_or_without_www_only(
     )
     run = Run.open(ad_hoc(seed, {}), options, Orders(), now=1_700_000_000)
     try:
-        assert run.seed_moved(1, target) is moves
+        assert run.reach.seed_moved(1, target) is moves
         assert run.scope.allows(target) is (moves or target.startswith(seed))
         assert run.scope.allows(seed) is not moves
     finally:

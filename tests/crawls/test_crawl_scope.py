@@ -197,7 +197,8 @@ def test_spellings_of_one_address_are_one_record_and_one_request(site: Site, cra
 @pytest.mark.covers("M-28")
 def test_allowed_domains_hold_hosts_with_ports_and_subdomains(site: Site, crawl: Crawl):
     """The site is a proxy here, so it can be any host."""
-    crawl.environment |= {"http_proxy": site.url(""), "ALLOW_NETWORKS": "127.0.0.0/8"}
+    crawl.environment |= {"http_proxy": site.url(""), "HTTPPROXY_ENABLED": "1"}
+    crawl.environment["ALLOW_NETWORKS"] = "127.0.0.0/8"
     home, deep = "http://docs.example.com", "http://a.b.example.com"
     site.pages[f"{home}/"] = html(
         "Home", f"{deep}/", "http://example.com.evil.org/", "http://notexample.com/",

@@ -27,7 +27,8 @@ RUSSIAN = (
         (b"gr\xc3\xbcn", "", "utf-8", "grün"),
         (b"plain", "", "utf-8", "plain"),
         (b"\x80", "", "cp1252", "€"),
-        (b"a\xc3", "text/html; charset=utf-8", "utf-8", "a\ufffd"),
+        ("grün für".encode() + b"\xc3", "text/html; charset=utf-8", "utf-8", "grün für\ufffd"),
+        (b"caf\xe9", "text/html; charset=utf-8", "cp1252", "café"),  # a lie
         (b"a\0b", "", "utf-8", "ab"),
         (b"", "", "utf-8", ""),
     ],

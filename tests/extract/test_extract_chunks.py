@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.extract.chunks import MAX_CHARACTERS, chunks
@@ -75,6 +75,7 @@ def test_time_grows_with_the_size_of_a_section_not_with_its_square(unit):
     assert len(parts) < 3_000  # nearly full ones
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

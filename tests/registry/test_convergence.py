@@ -298,10 +298,10 @@ class Crawler:
             while len(flying) < width and (page := run.next_page(lambda _: True)) is not None:
                 flying.append(page)
             if not flying:
-                if not run.relaxed:
+                if not run.reach.relaxed:
                     run.ledger.submit(self.now)
                     run.ledger.drain()
-                    run.relax()
+                    run.reach.relax()
                 if not run.pending:
                     run.begin_verify(self.now)
                 if not run.pending:

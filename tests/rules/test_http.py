@@ -1,8 +1,6 @@
-"""What HTTP's own rules say: classes of status, validators, whole bodies (docs/decisions.md)."""
+"""What HTTP's own rules say: classes of status, validators (docs/decisions.md)."""
 
-import gzip
-import random
-import zlib
+from email.utils import formatdate
 
 import pytest
 from hypothesis import given
@@ -11,10 +9,11 @@ from hypothesis import strategies as st
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
+    MAX_VALIDATOR,
     REDIRECTS,
     conditional_headers,
+    kept_validators,
     outcome_of,
-    whole_gzip,
 )
 from smartcrawl.rules.model import Outcome
 from tests.rules.manual import header, numbers, section, table
@@ -93,29 +92,41 @@ def test_each_validator_is_sent_without_the_other(etag, last_modified, sent):
     assert conditional_headers(etag, last_modified, trusted=True) == sent
 
 
-def test_a_gzip_body_is_whole_when_its_end_tells_its_size():
-    """Its last four bytes are looked at first, so that a whole body costs nothing."""
-    packed = b"not read" + (258).to_bytes(4, "little")
-
-    assert whole_gzip(packed, 258)
-    assert whole_gzip(packed, 258 + 2**32)
-    assert not whole_gzip(packed, 259)
-    assert not whole_gzip(packed, 257)
-    assert not whole_gzip(packed, 2 + (1 << 16))
-    assert whole_gzip(b"not read" + (0x80000000).to_bytes(4, "little"), 0x80000000)
-    assert whole_gzip(b"not read" + (1).to_bytes(4, "little"), 1)
+NOW = 1_700_000_000
+DAY = 86_400
 
 
-def test_a_gzip_body_of_several_members_is_whole():
-    noise = random.Random(1).randbytes(30_000)  # windows of less than 32 KiB do not reach back
-    one, two = gzip.compress(noise + noise), gzip.compress(b"a page")
-
-    assert whole_gzip(one + two, 60_006)
-    assert whole_gzip(two + one, 60_006)
-    assert not whole_gzip(one + two[:-9], 60_005)
-    assert not whole_gzip(one[:-9], 60_000 - 5)
+def date(seconds: int) -> str:
+    return formatdate(seconds, usegmt=True)
 
 
-def test_what_is_no_gzip_is_never_whole():
-    assert not whole_gzip(zlib.compress(b"a page"), 6)
-    assert not whole_gzip(b"a page", 6)
+@pytest.mark.parametrize("ahead", [-DAY, 0, 1, DAY])
+def test_a_date_is_kept_as_it_was_received_unless_it_lies_in_the_future(ahead):
+    """A clock that is a day off is forgiven."""
+    assert kept_validators(None, date(NOW + ahead), NOW) == (None, date(NOW + ahead))
+    assert kept_validators('"a"', date(NOW + DAY + 1 + max(0, ahead)), NOW) == ('"a"', None)
+
+
+@pytest.mark.parametrize("text", ["yesterday", "", "Thu, 99 Foo 2099", "2099-01-01T00:00:00Z", "0"])
+def test_a_date_that_is_none_is_sent_back_as_it_is(text):
+    """RD-04: the server knows what it meant."""
+    assert kept_validators("", text, NOW) == ("", text)
+
+
+def test_a_date_in_another_zone_and_one_without_are_read():
+    assert kept_validators(None, "Tue, 14 Nov 2023 22:13:20 -0000", NOW)[1] is not None
+    assert kept_validators(None, "Fri, 17 Nov 2023 00:13:20 +0100", NOW)[1] is None
+
+
+def test_a_validator_of_more_than_8_kib_is_not_kept():
+    assert kept_validators("a" * 8192, "b" * 8192, NOW) == ("a" * 8192, "b" * 8192)
+    assert kept_validators("a" * 8193, "b" * 8193, NOW) == (None, None)
+    assert MAX_VALIDATOR == 8192
+
+
+@pytest.mark.parametrize("etag", ["*", " * "])
+def test_a_star_names_no_version(etag):
+    """RFC 9110, 13.1.2: sent back it would match any."""
+    assert kept_validators(etag, None, NOW) == (None, None)
+    assert kept_validators(f'"{etag}"', None, NOW) == (f'"{etag}"', None)
+    assert kept_validators("**", None, NOW) == ("**", None)

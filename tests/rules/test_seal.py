@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.seal import MAX_UNREACHABLE_SHARE, Evidence, no_answer, reasons
+from smartcrawl.rules.traps import Trap
 from tests.rules.manual import numbers, section, table
 
 WHOLE = {"seeds_failed": (), "cut_by": (), "visits": 100, "unreachable": 0, "pending": 0}
@@ -15,6 +16,10 @@ STATUSES = [*range(100, 600), None]
 
 #: What makes each reason of the manual, and how it reads then.
 GAPS = {
+    "sitemap_failed: URL (why)": (
+        {"sitemaps_failed": ("http://a.example/map (503)",)},
+        "sitemap_failed: http://a.example/map (503)",
+    ),
     "seed_failed: URL (why)": (
         {"seeds_failed": ("http://a.example/ (404)",)},
         "seed_failed: http://a.example/ (404)",
@@ -30,6 +35,9 @@ CUTS = [
     "robots_unknown: HOST",
     "host_down: HOST",
     "too_many_links: URL",
+    "too_many_urls: URL",
+    "sitemap_nesting: URL",
+    *(f"{trap}: N addresses" for trap in Trap),
 ]
 
 
@@ -116,3 +124,10 @@ def test_only_a_run_without_any_gap_is_complete(evidence):
     )
 
     assert bool(reasons(evidence)) == any(gaps)
+
+
+def test_too_many_redirects_are_an_answer_and_other_bad_headers_are_none():
+    assert not no_answer(Outcome.BAD_HEADER, Fault.TOO_MANY_REDIRECTS)
+    for fault in Fault:
+        if fault.outcome is Outcome.BAD_HEADER and fault is not Fault.TOO_MANY_REDIRECTS:
+            assert no_answer(Outcome.BAD_HEADER, fault)

@@ -1,0 +1,69 @@
+"""What kept a run from seeing everything, as far as it is known before its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Self
+
+from smartcrawl.rules.traps import Trap
+
+logger = logging.getLogger(__name__)
+
+_SHOWN = 200  #: characters of an address
+
+
+@dataclass(slots=True)
+class Cuts:
+    """Reasons such as ``host_down: a.example``, and addresses that were left alone, counted."""
+
+    reasons: list[str] = field(default_factory=list)
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict)  #: how many, and the first
+    changed: bool = False  #: since it was written last
+
+    def add(self, reason: str) -> None:
+        """Note a reason, once."""
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+            self.changed = True
+
+    def refuse(self, trap: Trap, url: str) -> None:
+        """Count an address that was not followed, and tell people of the first of its kind."""
+        count, first = self.refused.get(trap, (0, url[:_SHOWN]))
+        if not count:
+            logger.warning("not followed: %s (%s: %s)", first, trap, trap.words)
+        self.refused[trap] = count + 1, first
+        self.changed = True
+
+    def told(self) -> tuple[str, ...]:
+        """Return everything as reasons.
+
+        >>> cuts = Cuts()
+        >>> cuts.add("max_pages")
+        >>> cuts.refused["calendar"] = (2, "http://a.example/cal/2031")
+        >>> cuts.told()
+        ('max_pages', 'calendar: 2 addresses, such as http://a.example/cal/2031')
+        """
+        return (
+            *self.reasons,
+            *(
+                f"{trap}: 1 address, {first}"
+                if count == 1
+                else f"{trap}: {count:,} addresses, such as {first}"
+                for trap, (count, first) in self.refused.items()
+            ),
+        )
+
+    def dumps(self) -> str:
+        """Return it as the registry keeps it while the run is open."""
+        return json.dumps({"reasons": self.reasons, "refused": self.refused})
+
+    @classmethod
+    def loads(cls, text: str) -> Self:
+        """Return what ``dumps`` returned."""
+        stored = json.loads(text)
+        refused = {
+            trap: (count, first) for trap, (count, first) in stored.get("refused", {}).items()
+        }
+        return cls(list(stored.get("reasons", [])), refused)

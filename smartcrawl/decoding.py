@@ -1,0 +1,99 @@
+"""From the bytes on the wire to a body: Content-Encoding undone, and an end to patience."""
+
+from __future__ import annotations
+
+import time
+from typing import Self
+
+from scrapy import Request, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured, StopDownload
+from scrapy.http import Response
+from scrapy.responsetypes import responsetypes
+
+from smartcrawl.extract.encodings import ACCEPTED, decoded
+from smartcrawl.run import run_of
+
+_PATIENCE = 10  #: seconds in which a body may come as slowly as it likes
+
+
+class DecodingMiddleware:
+    """Undo the Content-Encoding of a body, strictly and within DOWNLOAD_MAXSIZE.
+
+    Scrapy's own returns what it could unpack of a stream that was cut or is corrupt, and half
+    a page would be taken for the page.
+    """
+
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Read the settings, once."""
+        if not crawler.settings.getbool("COMPRESSION_ENABLED"):
+            raise NotConfigured("COMPRESSION_ENABLED is off")
+        return cls(crawler.settings.getint("DOWNLOAD_MAXSIZE"))
+
+    def process_request(self, request: Request) -> None:
+        """Say what can be undone."""
+        request.headers.setdefault("Accept-Encoding", ACCEPTED)
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Return the answer with the body that was meant.
+
+        Raises:
+            EncodingError: the body is not what its header says, was cut, or is too large.
+        """
+        lines = response.headers.getlist("Content-Encoding")
+        if not lines or request.method == "HEAD":
+            return response
+        words = [word.strip() for line in lines for word in line.decode("latin-1").split(",")]
+        limit = request.meta.get("download_maxsize", self._max_size)
+        body = decoded(response.body, words, limit=limit)
+        del response.headers["Content-Encoding"]
+        kind = responsetypes.from_args(headers=response.headers, url=response.url, body=body)
+        return response.replace(cls=kind, body=body)
+
+
+class SlowBodies:
+    """Gives up a body that comes more slowly than MIN_DOWNLOAD_RATE.
+
+    A server that sends a byte a second would hold a connection for as long as DOWNLOAD_TIMEOUT
+    allows, again and again.
+    """
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Listen to what comes in, if there is a rate to keep."""
+        rate = crawler.settings.getint("MIN_DOWNLOAD_RATE")
+        if not rate or run_of(crawler) is None:
+            raise NotConfigured("no body is too slow")
+        slow = cls(rate)
+        crawler.signals.connect(slow.received, signal=signals.bytes_received)
+        return slow
+
+    def received(self, data: bytes, request: Request) -> None:
+        """Note a piece of a body.
+
+        Raises:
+            StopDownload: it came too late.
+        """
+        now, meta = time.monotonic(), request.meta
+        since, size = meta.get("body", (now, 0))
+        size += len(data)
+        meta["body"] = since, size
+        if is_slow(size, now - since, self._rate):
+            del meta["body"]  # a further try begins anew
+            raise StopDownload(fail=True)
+
+
+def is_slow(size: int, seconds: float, rate: int) -> bool:
+    """Whether a body of which ``size`` bytes came in so many seconds is too slow.
+
+    >>> is_slow(5_000, 9.9, 1_024), is_slow(5_000, 10.0, 1_024), is_slow(10_240, 10.0, 1_024)
+    (False, True, False)
+    """
+    return seconds >= _PATIENCE and size < rate * seconds

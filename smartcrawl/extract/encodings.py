@@ -1,0 +1,262 @@
+"""From the bytes that were sent to those that were meant: Content-Encoding is undone."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
+from typing import Final, Literal
+
+import brotli  # type: ignore[import-untyped]  # ships no types
+from backports import zstd
+
+from smartcrawl.exceptions import SmartcrawlError
+
+Kind = Literal["too_large", "truncated", "corrupt", "unknown"]
+
+ACCEPTED: Final = b"gzip, deflate, br, zstd"  #: value of Accept-Encoding
+MAX_CODINGS: Final = 3  #: of one body
+MAX_MEMBERS: Final = 10_000  #: of one gzip or zstd body; an empty one costs more than its bytes
+_WINDOW_LOG: Final = 23  #: of zstd: a frame that wants more than 8 MiB to look back is refused
+_TRAILER: Final = 8  #: bytes that may follow bare deflate: the checks of zlib or gzip
+_TAKEN: Final = 16_384  #: bytes given to a decoder at once
+_GIVEN: Final = 65_536  #: bytes asked of a decoder at once
+_GZIP: Final = b"\x1f\x8b"
+
+#: Content codings that are registered with IANA and that nobody was asked for.
+_FOREIGN: Final = frozenset(
+    {"aes128gcm", "compress", "dcb", "dcz", "exi", "pack200-gzip", "x-compress"}
+)
+# Octets of no text, and the marks that begin one which may hold them (MIME Sniffing, 7.2).
+_BINARY: Final = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
+_MARKS: Final = (b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")
+_SNIFFED: Final = 1445  #: bytes, as there
+_LETTERS: Final = bytes([*b"\t\n\f\r", *range(0x20, 0x7F)])
+_LETTERS_IN_A_ROW: Final = 16  #: that no packed body begins with
+
+
+class EncodingError(SmartcrawlError):
+    """A body is not what its Content-Encoding says, or more than was asked for."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(message)
+        self.kind: Final = kind
+
+
+def decoded(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
+    """Return ``body`` without its content codings, at most ``limit`` bytes (0: any number).
+
+    ``encodings`` are the words of Content-Encoding in their order: the last was applied last,
+    and is undone first. Case does not matter. ``identity``, and words that are no coding but
+    that servers write for "none" (``none``, ``utf-8``, ``text/html``), are passed over, the
+    latter when what comes out has no binary bytes. An empty body is empty in any coding.
+
+    All codings are undone piece by piece and at once, so that never more than the limit and
+    some buffers is held; what is packed twice must obey the limit after each step.
+
+    What follows the end of a stream: another gzip member or zstd frame is part of the body.
+    Anything else is passed over, as browsers do, where a checksum has shown the body to be
+    whole (gzip, deflate in zlib's wrapping). Elsewhere it is corrupt, but for 8 bytes after
+    bare deflate.
+
+    >>> import gzip
+    >>> decoded(gzip.compress(b"a page"), ["GZIP"], limit=6)
+    b'a page'
+    >>> decoded(b"a page", ["utf-8"], limit=0)
+    b'a page'
+
+    Raises:
+        EncodingError: with its ``kind``: ``too_large``; ``truncated``, the data ends early;
+            ``corrupt``, it is damaged, or not in this coding at all, or in more than 3;
+            ``unknown``, it is in a coding that nobody asked for.
+
+    Source: RFC 9110 section 8.4; RFC 9659 section 3 (8 MiB); ATT-28.
+    """
+    if not body:
+        return body
+    codings, odd = _codings(encodings)
+    if limit and not codings and len(body) > limit:
+        raise EncodingError("too_large", f"the body is larger than {limit} bytes")
+    pieces: Iterator[bytes] = iter((body,))
+    for coding in reversed(codings):
+        pieces = _bounded(pieces, coding, limit)
+    try:
+        whole = _joined(pieces) if codings else body
+    except EncodingError as error:
+        if error.kind != "too_large" and _is_plain(body):
+            raise _fault("corrupt", codings[-1], "is plain text") from error
+        raise
+    if odd and _is_binary(whole):
+        raise _fault("unknown", odd, "is in no coding that smartcrawl knows")
+    return whole
+
+
+def _codings(encodings: Sequence[str]) -> tuple[list[str], str]:
+    """Return the codings to undo, and the first word that is none."""
+    codings, odd = [], ""
+    for word in encodings:
+        coding = word.strip().lower()
+        coding = "gzip" if coding == "x-gzip" else coding
+        if coding in _FOREIGN:
+            raise _fault("unknown", coding, "is in a coding that smartcrawl did not ask for")
+        if coding in _DECODERS:
+            codings.append(coding)
+        elif coding != "identity":
+            odd = odd or coding
+    if len(codings) > MAX_CODINGS:
+        raise _fault("corrupt", codings[0], f"is packed {len(codings)} times")
+    return codings, odd
+
+
+def _fault(kind: Kind, coding: str, told: str) -> EncodingError:
+    return EncodingError(kind, f"the body, with Content-Encoding {coding[:40]!r}, {told}")
+
+
+def _is_binary(body: bytes) -> bool:
+    """Whether a body is no text, as browsers tell (MIME Sniffing, section 7.2)."""
+    head = body[:_SNIFFED]
+    return not head.startswith(_MARKS) and len(head) != len(head.translate(None, _BINARY))
+
+
+def _is_plain(body: bytes) -> bool:
+    """Whether a body begins with letters, as nothing packed does."""
+    head = body[:_LETTERS_IN_A_ROW]
+    return len(head) == _LETTERS_IN_A_ROW and not head.translate(None, _LETTERS)
+
+
+def _joined(pieces: Iterator[bytes]) -> bytes:
+    with BytesIO() as whole:  # never holds all twice; closed, it is held by no traceback
+        for piece in pieces:
+            whole.write(piece)
+        return whole.getvalue()
+
+
+def _bounded(pieces: Iterator[bytes], coding: str, limit: int) -> Iterator[bytes]:
+    """Yield what a coding hides in ``pieces``; what goes wrong is told as an EncodingError."""
+    source = _Source(pieces)
+    size = 0
+    try:
+        if not source.ahead(1):
+            return
+        for piece in _DECODERS[coding](source):
+            size += len(piece)
+            if limit and size > limit:
+                raise _fault("too_large", coding, f"is larger than {limit} bytes")
+            yield piece
+    except EOFError as error:
+        raise _fault("truncated", coding, "ends early") from error
+    except (ValueError, zlib.error, brotli.error, zstd.ZstdError) as error:
+        raise _fault("corrupt", coding, f"cannot be unpacked: {error}") from error
+
+
+class _Source:
+    """What is still packed. No piece that comes in is empty."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._held = b""
+        self._at = 0
+
+    def take(self) -> memoryview:
+        """Return the next bytes, not many; none at the end."""
+        if self._at == len(self._held):
+            self._held, self._at = next(self._pieces, b""), 0
+        taken = memoryview(self._held)[self._at : self._at + _TAKEN]
+        self._at += len(taken)
+        return taken
+
+    def put_back(self, count: int) -> None:
+        """Have the last ``count`` of the bytes just taken come again."""
+        self._at -= count
+
+    def ahead(self, count: int) -> bytes:
+        """Return the next ``count`` bytes, or what is left of them, without taking them."""
+        while len(self._held) - self._at < count and (piece := next(self._pieces, b"")):
+            self._held, self._at = self._held[self._at :] + piece, 0
+        return self._held[self._at : self._at + count]
+
+    def skip_zeros(self) -> None:
+        while self.ahead(1) == b"\0":
+            self.put_back(len(bytes(self.take()).lstrip(b"\0")))
+
+    def left(self) -> int:
+        """Take all that is left, and return its size in bytes."""
+        return sum(len(taken) for taken in iter(self.take, b""))
+
+
+def _gzip(source: _Source) -> Iterator[bytes]:
+    """Yield what the members hold; there may be zeros between them."""
+    for _ in range(MAX_MEMBERS):
+        yield from _inflated(source, 16 + zlib.MAX_WBITS)
+        source.skip_zeros()
+        head = source.ahead(len(_GZIP))
+        if not head or not _GZIP.startswith(head):
+            source.left()
+            return
+    raise ValueError(f"it has more than {MAX_MEMBERS} members")
+
+
+def _deflate(source: _Source) -> Iterator[bytes]:
+    """Yield what zlib's wrapping holds, or bare deflate, which some servers take it for."""
+    head = source.ahead(2)
+    if head[0] & 0x8F == 0x08 and int.from_bytes(head, "big") % 31 == 0:  # RFC 1950, 2.2
+        yield from _inflated(source, zlib.MAX_WBITS)
+        source.left()
+        return
+    yield from _inflated(source, -zlib.MAX_WBITS)
+    if source.left() > _TRAILER:
+        raise ValueError("other data follows")
+
+
+def _inflated(source: _Source, wbits: int) -> Iterator[bytes]:
+    stream = zlib.decompressobj(wbits)
+    while not stream.eof:
+        taken = source.take()
+        given = stream.decompress(taken, _GIVEN)
+        # At the end the tail still is what it was before, or the same as the unused data.
+        source.put_back(len(stream.unused_data if stream.eof else stream.unconsumed_tail))
+        if given:
+            yield given
+        elif not taken:
+            raise EOFError
+
+
+def _brotli(source: _Source) -> Iterator[bytes]:
+    stream = brotli.Decompressor()
+    while not stream.is_finished():
+        wanting = stream.can_accept_more_data()
+        taken = source.take() if wanting else b""
+        given = stream.process(taken, output_buffer_limit=_GIVEN)
+        if given:
+            yield given
+        elif wanting and not taken:
+            raise EOFError
+    if source.ahead(1):  # within a piece the library itself refuses it
+        raise ValueError("other data follows")
+
+
+def _zstd(source: _Source) -> Iterator[bytes]:
+    """Yield what the frames hold."""
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
+    for _ in range(MAX_MEMBERS):
+        frame = zstd.ZstdDecompressor(options=options)
+        while not frame.eof:
+            wanting = frame.needs_input
+            taken = source.take() if wanting else b""
+            given = frame.decompress(taken, _GIVEN)
+            if given:
+                yield given
+            elif wanting and not taken:
+                raise EOFError
+        source.put_back(len(frame.unused_data))
+        if not source.ahead(1):
+            return
+    raise ValueError(f"it has more than {MAX_MEMBERS} frames")
+
+
+_DECODERS: Final[dict[str, Callable[[_Source], Iterator[bytes]]]] = {
+    "gzip": _gzip,
+    "deflate": _deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}

@@ -1,0 +1,350 @@
+"""Where links lead: from addresses to numbers, each offered to the frontier once a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from smartcrawl.addresses import AddressBook, Found, Register
+from smartcrawl.cuts import Cuts
+from smartcrawl.frontier import Frontier
+from smartcrawl.items import Address, Link, Page, Visit
+from smartcrawl.ledger import Ledger
+from smartcrawl.options import Options
+from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.runs import OpenRun
+from smartcrawl.registry.sqlite import SqliteRegistry
+from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.model import Standing
+from smartcrawl.rules.traps import Budget
+from smartcrawl.sources import Source
+from smartcrawl.urls import Scope, endpoint, has_port, host_key
+
+MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
+MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address
+SITEMAP: Final = "sitemap"  #: type of a link to another sitemap; any other leads to a page
+REDIRECT: Final = "redirect"  #: type of the one link that a redirect is
+
+
+class Reach:
+    """Follows links within the scope, and knows the depth and the kind of what they lead to.
+
+    A sitemap is an address of its own kind: it need not fit the patterns of the scope, and
+    what it lists lies as deep as itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        options: Options,
+        registry: SqliteRegistry,
+        opened: OpenRun,
+        reader: PageReader,
+        frontier: Frontier,
+        book: AddressBook,
+        ledger: Ledger,
+        cuts: Cuts,
+    ) -> None:
+        self.scope: Scope = source.scope
+        self.scope_no = registry.fingerprint(self.scope.fingerprint())
+        self.max_depth = source.max_depth or options.depth_limit
+        self.seeds: set[int] = set()
+        self.given: set[int] = set()  #: sitemaps given by hand: like seeds, they have to answer
+        self._source = source
+        self._registry = registry
+        self._opened = opened
+        self._reader = reader
+        self._frontier = frontier
+        self._book = book
+        self._ledger = ledger
+        self._cuts = cuts
+        self._options = options
+        self._budget: Budget | None = None
+        self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
+        self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
+        self._moved: frozenset[str] = frozenset()  #: hosts that a seed moved the scope to
+        self._relax_all = opened.resumed
+
+    # How it begins
+
+    def begin(self) -> None:
+        """Offer the seeds and sitemaps that were given, and what was registered by hand."""
+        source = self._source
+        seeds = self._book.numbers(source.seeds, self.scope, self._register(None, 0))
+        self.offer(seeds, 0)
+        self.seeds = set(seeds)
+        sitemaps = source.sitemaps
+        self.given = set(self._sitemaps(sitemaps, map(host_key, sitemaps), kind=1, depth=0))
+
+    def follow_seeds(self) -> None:
+        """Find the scope where seeds that this run asked before it was interrupted moved it."""
+        asked = list(self.seeds)
+        for _ in range(MAX_REDIRECTS):
+            targets = self._reader.redirects(asked, self._opened.no)
+            for number, (target, _) in targets.items():
+                self.seed_moved(number, target)
+            asked = [no for _, no in targets.values() if no is not None]
+            self.seeds.update(asked)
+
+    def pages(self, numbers: Sequence[int]) -> list[Page]:
+        """Return the pages of ``numbers``, each with the kind and the links that count today."""
+        pages = self._book.pages(numbers, self._opened.last_complete)
+        refiltered = [
+            page.no for page in pages if page.targets is not None and page.scope != self.scope_no
+        ]
+        raw = self._reader.raw_links(refiltered) if refiltered else {}
+        for page in pages:
+            page.raw = raw.get(page.no)
+            if page.standing is not Standing.HELD:  # else it is a page, whatever names it
+                page.kind = self._kinds.get(page.no, page.kind)
+        return pages
+
+    # What a visit leads to
+
+    def follow(
+        self,
+        visit: Visit,
+        links: Iterable[Link],
+        *,
+        same_depth: bool = False,
+        canonical: str | None = None,
+    ) -> None:
+        """Offer the links of a new body, and keep them packed on the visit to be stored.
+
+        ``canonical``, absolute, is what the page names as its better address (M-20).
+        """
+        listed, page = list(links), visit.page
+        visit.links, visit.links_count = pack_links(listed), len(listed)
+        depth = self._frontier.depth(page.no) + (not same_depth)
+        if self.max_depth and depth > self.max_depth:
+            return
+        visit.targets = pack_numbers(self._targets(listed, page, visit.kind, depth))
+        visit.scope = self.scope_no
+        visit.canonical_no = self._canonical(canonical, page.no, depth)
+
+    def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
+        """Return the number of what a page names as canonical, if that is another in scope."""
+        if url is None:
+            return None
+        found = self._book.numbers([url], self.scope, self._register(origin, depth), self._refuse)
+        return next((number for number in found if number != origin), None)
+
+    def stands_aside(self, visit: Visit) -> bool:
+        """Whether a page still names the canonical page it stood aside for, and that is indexed."""
+        number = visit.canonical_no
+        return (
+            number is not None
+            and number == visit.page.canonical_no
+            and visit.page.standing is Standing.LINKS
+            and self._reader.leads_to_indexed(number, visit.page.no)
+        )
+
+    def replay(self, visit: Visit) -> None:
+        """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
+        page = visit.page
+        depth = self._frontier.depth(page.no) + (not page.kind)
+        if page.targets is None or (self.max_depth and depth > self.max_depth):
+            return
+        if page.scope == self.scope_no:
+            self.offer(unpack_numbers(page.targets), depth)
+            return
+        raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
+        links = unpack_links(raw)
+        targets = pack_numbers(self._targets(links, page, page.kind, depth))
+        named = next((link.url for link in links if link.type == "canonical"), None)
+        number = page.canonical_no
+        if page.standing is Standing.HELD:  # what stands aside is judged by what it was read as
+            number = self._canonical(named, page.no, depth)
+        self._ledger.batch.retargeted.append((page.no, self.scope_no, targets, number))
+
+    def follow_redirect(self, visit: Visit, target: str) -> bool:
+        """Record where a redirect leads and offer its target at the same depth (M-21).
+
+        Returns False, and follows nothing, when too many redirects in a row lead here. What more
+        than five lead to counts for nothing (rules.moves.fates); a few more are followed, because
+        the later ones of a chain may be linked by themselves.
+        """
+        number = visit.page.no
+        hops = self._hops.get(number, 0) + 1
+        if hops > MAX_HOPS:
+            return False
+        visit.location = target
+        waiting = len(self._frontier)
+        self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
+        targets = unpack_numbers(visit.targets)
+        if len(self._frontier) > waiting:  # nothing else led there so far
+            self._hops.update(dict.fromkeys(targets, hops))
+        for these in (self.seeds, self.given):
+            if number in these:
+                these.update(targets)
+        return True
+
+    def _targets(self, links: Iterable[Link], page: Page, kind: int, depth: int) -> list[int]:
+        """Offer what the links of a page lead to today, and return the numbers."""
+        urls, sitemaps, moved = [], [], []
+        for link in links:
+            if link.type == SITEMAP:
+                sitemaps.append(link.url)
+            elif kind and link.type == REDIRECT:
+                moved.append(link.url)
+            elif not link.nofollow or link.type == "canonical":
+                urls.append(link.url)
+        register = self._register(page.no, depth)
+        found = self._book.numbers(urls, self.scope, register, self._refuse)
+        numbers = [number for number in found if number != page.no]
+        self.offer(numbers, depth)
+        for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
+            if listed:
+                numbers += self._sitemaps(
+                    listed, [page.host], origin=page.no, kind=nesting, depth=depth
+                )
+        return list(dict.fromkeys(numbers))
+
+    def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
+        def register(found: Found) -> None:
+            address = Address(*found, depth, origin, kind)
+            self._frontier.grow(found.no)
+            self._ledger.batch.addresses.append(address)
+            self._book.remember(address)
+
+        return register
+
+    def offer(self, numbers: Sequence[int], depth: int) -> None:
+        """Offer numbers at a depth, and note which of them that reached or brought nearer."""
+        reached = self._ledger.batch.reached
+        for number in self._frontier.offer(numbers, depth):
+            if not self._book.is_new(number) or number in self._frontier.lowered:
+                reached[number] = depth
+
+    def _refuse(self, url: str, host: str) -> bool:
+        """Whether an address that nobody knew before is left alone, because it looks endless."""
+        budget = self._budget
+        if budget is None:
+            options = self._options
+            budget = self._budget = Budget(
+                year=datetime.fromtimestamp(self._opened.started_at, UTC).year,
+                per_host=options.host_url_budget,
+                hosts=options.max_hosts,
+            )
+            for known, count in self._reader.host_counts():
+                budget.known(known, count)
+        trap = budget.refuse(url, host)
+        if trap is not None:
+            self._cuts.refuse(trap, url)
+        return trap is not None
+
+    # Sitemaps
+
+    def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
+        """Offer the sitemaps that the robots.txt of ``origin`` names, wherever they lie."""
+        if self._options.sitemaps_from_robots and urls and self.scope.holds(origin):
+            self._sitemaps(urls, map(host_key, urls), kind=1, depth=0)
+
+    def follow_unnamed(self) -> None:
+        """Follow the stored links of sitemaps that nobody named in this run.
+
+        Their pages live as long as the sitemap is held; it is the sitemap that ages.
+        """
+        for number, depth, scope, targets in self._reader.unnamed_sitemaps(self._opened.no):
+            if scope == self.scope_no:
+                self.offer(unpack_numbers(targets), depth)
+            else:
+                self._read_again(number, depth)
+
+    def _sitemaps(
+        self,
+        urls: Iterable[str],
+        hosts: Iterable[str],
+        *,
+        kind: int,
+        depth: int,
+        origin: int | None = None,
+    ) -> list[int]:
+        """Offer sitemaps that lie in scope or on one of ``hosts``; return their numbers."""
+        listed = list(urls)
+        if listed and kind > MAX_NESTING:
+            self._cuts.add(f"sitemap_nesting: {listed[0]}")
+            return []
+        scope = replace(
+            self.scope,
+            hosts=self.scope.hosts.union(hosts),
+            url_patterns=(),
+            skipped_extensions=frozenset(),
+        )
+        found = self._book.sitemaps(listed, scope, self._register(origin, depth, kind))
+        numbers = [number for number in found if number != origin]
+        for number in numbers:
+            if kind < self._kinds.get(number, MAX_NESTING + 1):
+                self._kinds[number] = self._ledger.batch.kinds[number] = kind
+        self.offer(numbers, depth)
+        return numbers
+
+    # Depth
+
+    def relax(self) -> None:
+        """Hand on the depth of pages that turned out to lie nearer than when they were asked."""
+        if self._relax_all:  # what was still to be handed on died with the process
+            self._relax_all = False
+            for number, _ in self._reader.visited(self._opened.no):
+                self._hand_on(number)
+        while self._frontier.lowered:
+            self._hand_on(self._frontier.lowered.pop())
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether there is no depth left to hand on."""
+        return not (self._relax_all or self._frontier.lowered)
+
+    def _hand_on(self, number: int) -> None:
+        stored = self._reader.targets(number)
+        if stored is None:
+            return
+        scope, targets, same_depth = stored
+        depth = self._frontier.depth(number) + (not same_depth)
+        if self.max_depth and depth > self.max_depth:
+            return
+        if scope == self.scope_no:
+            self.offer(unpack_numbers(targets), depth)
+        else:
+            self._read_again(number, depth)
+
+    def _read_again(self, number: int, depth: int) -> None:
+        """Offer the stored links of a page, which were filtered by another scope."""
+        [page] = self._book.pages([number], 0)
+        links = unpack_links(self._reader.raw_links([number])[number])
+        self._targets(links, page, page.kind, depth)
+
+    # Where the scope lies
+
+    def endpoints(self) -> list[tuple[str, int]]:
+        """Return the (host, port) pairs that were given by hand, moved or not."""
+        urls = [*self._source.seeds, *self._source.sitemaps]
+        moved = [f"{url.partition(':')[0]}://{host}" for url in urls for host in self._moved]
+        return [endpoint(url) for url in (*urls, *moved)]
+
+    def ports(self) -> list[tuple[str, int]]:
+        """Return the (host, port) pairs that the source names as its own."""
+        return [endpoint(f"http://{host}/") for host in self.scope.hosts if has_port(host)]
+
+    def is_seed(self, number: int) -> bool:
+        """Whether a page is a seed of this run, or what a seed redirected to."""
+        return number in self.seeds
+
+    def seed_moved(self, number: int, target: str) -> bool:
+        """Follow a seed's redirect to the same host with or without ``www.``.
+
+        Only an ad-hoc source moves: a declared one says itself where it lies. Returns
+        whether the scope moved.
+        """
+        moved = self.scope.moved_to(target) if self._source.ad_hoc else None
+        if moved is None or not self.is_seed(number):
+            return False
+        self.scope = moved
+        self._moved = moved.hosts
+        self.scope_no = self._registry.fingerprint(moved.fingerprint())
+        self._book.forget()
+        return True

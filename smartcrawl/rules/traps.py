@@ -1,0 +1,290 @@
+"""Which addresses lead nowhere but to more addresses of their kind: crawler traps."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from enum import StrEnum, auto
+from typing import Final
+
+MAX_LENGTH: Final = 2083  #: characters of an address
+MAX_REPEATS: Final = 3  #: times that a segment, a parameter or an address may stand in one address
+MAX_PLACES: Final = 8  #: times that a segment may that only keeps a place: ``0``, ``12``, ``-``
+MAX_SEGMENTS: Final = 32  #: of a path
+MAX_PARAMETERS: Final = 32  #: of a query
+MAX_YEARS_AHEAD: Final = 2  #: of a calendar that is walked
+MAX_COUNTED: Final = 65_536  #: addresses with session ids of which is known how many were met
+
+FIRST_YEAR: Final = 1990  #: of a calendar that is walked
+#: Numbers below the first or from the second on are no years but ids. A calendar is walked step
+#: by step: who is stopped at its next years never sees those.
+_YEARS: Final = (1900, 2200)
+_YEAR: Final = re.compile(r"[/=]((?:19|2[01])\d\d)")
+_DAY: Final = r"(\d{4})[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\d|3[01]))?"
+_DATE: Final = re.compile(_DAY)
+_DATE_IN_PATH: Final = re.compile(rf"/{_DAY}(?=/|\Z)")
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_MAX_WORDS: Final = 3  #: of a segment that names a part of a site; more are a headline
+_CALENDARS: Final = frozenset({"agenda", "cal", "calendar", "calendario", "calendrier", "kalender"})
+#: Words, without an s at their end, of what has dates of its own: who walks into its future walks
+#: for ever. Its past is history, and ends.
+_DATED: Final = _CALENDARS | {
+    "archive", "date", "day", "event", "month", "schedule", "termine", "veranstaltungen", "week",
+    "year",
+}  # fmt: skip
+_OF_A_YEAR: Final = _DATED | {"y", "yr"}
+#: Words of a filter: ``date_to=2099-12-31`` means every day, and is no step of a walk.
+_BOUNDS: Final = frozenset(
+    {"after", "before", "end", "from", "max", "min", "start", "till", "to", "until"}
+)
+
+# A head of a query in another query, escaped as often as may be.
+_HEAD: Final = re.compile(r"(?:\?|%(?:25)*3F)([^?=&%/]+)(?:=|%(?:25)*3D)", re.IGNORECASE)
+_ESCAPED: Final = "%" + MAX_REPEATS * "25"
+_AMPERSANDS: Final = ((MAX_REPEATS + 1) * "amp;", (MAX_REPEATS + 1) * "amp%3B")
+
+# Names that only session ids have, and names that others have, too: story 12 is "sid=12".
+_SESSION: Final = re.compile(
+    r"[?&;](?:(?:jsessionid|phpsessid|aspsessionid[a-z]*|sessid|cfid|cftoken|zenid|oscsid)"
+    r"=[^&;/?]*"
+    r"|(?:s|sid|session|session_?id)="
+    r"(?=[0-9-]*[A-Z])(?=[A-Z-]*[0-9])"
+    r"(?:[0-9A-Z]{16,}|[0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12})(?![^&;/?]))",
+    re.IGNORECASE,
+)
+
+
+class Trap(StrEnum):
+    """Why an address that nobody knew before is not asked."""
+
+    PATH_REPEAT = auto()  #: a segment stands in the path too often
+    PATH_TOO_DEEP = auto()
+    QUERY_REPEAT = auto()  #: a query that grows: with parameters, or with itself
+    CALENDAR = auto()  #: a calendar that is walked beyond what is in it
+    SESSION_ID = auto()  #: one page under ever other session ids
+    HOST_BUDGET = auto()  #: too many addresses of one host
+    TOO_MANY_HOSTS = auto()
+    URL_TOO_LONG = auto()
+
+    @property
+    def words(self) -> str:
+        """What is wrong with the address and what may be done about it, for people."""
+        return _TOLD[self]
+
+
+_LEAVE_OUT: Final = "; to leave such addresses out for good, add a pattern to excluded_patterns"
+_TOLD: Final[Mapping[Trap, str]] = {
+    Trap.PATH_REPEAT: f"the same path segment more than {MAX_REPEATS} times{_LEAVE_OUT}",
+    Trap.PATH_TOO_DEEP: f"more than {MAX_SEGMENTS} path segments{_LEAVE_OUT}",
+    Trap.QUERY_REPEAT: f"the same parameter, or the address in itself, more than {MAX_REPEATS}"
+    f" times, or more than {MAX_PARAMETERS} parameters{_LEAVE_OUT}",
+    Trap.CALENDAR: f"a day of a calendar before {FIRST_YEAR} or more than {MAX_YEARS_AHEAD} years"
+    f" ahead{_LEAVE_OUT}",
+    Trap.SESSION_ID: "the same page under many session ids; name their parameter in"
+    " TRACKING_PARAM_NAMES, or add a pattern to excluded_patterns",
+    Trap.HOST_BUDGET: "more addresses of this host than are allowed; raise HOST_URL_BUDGET, or"
+    " leave parts of the site out with excluded_patterns",
+    Trap.TOO_MANY_HOSTS: "more hosts than are allowed; raise MAX_HOSTS, or name the hosts that"
+    " belong to the source in allowed_domains",
+    Trap.URL_TOO_LONG: f"more than {MAX_LENGTH:,} characters, which few servers take",
+}
+
+
+def trap_of(url: str, year: int) -> Trap | None:
+    """Return the trap that a request URL (see ``urls.request_url``) shows by its spelling.
+
+    ``year`` is the present one.
+
+    >>> trap_of("https://example.com/a/b/a/b/a/b/a/b", 2025)
+    <Trap.PATH_REPEAT: 'path_repeat'>
+    >>> trap_of("https://example.com/events/2031/05/", 2025)
+    <Trap.CALENDAR: 'calendar'>
+    >>> trap_of("https://example.com/2024/05/more-events", 2025)
+
+    *Path*: a segment may stand 3 times in it; one of up to two digits or signs, which keeps a
+    place as in ``/jobs/12/0/0/0/0``, 8 times. A path has up to 32 segments, empty ones included.
+
+    *Query*: a parameter with the same value may stand 3 times in it, the address itself 3 times
+    in its own query, whether or not escaped, and ``amp;`` 3 times in a row. There may be 32
+    parameters.
+
+    *Calendar*: ``/yyyy/mm[/dd]`` and ``yyyy-mm[-dd]`` in the path behind a short segment that
+    says calendar, event, archive, month or the like; such a date in a parameter whose name, or
+    the path, says it; or a year in a parameter like ``year`` where the path or another parameter
+    says it. Up to two years ahead are read; before 1990 only a calendar is refused, because
+    archives are that old. Limits as ``date_to`` and numbers from 2200 on (ids) are no dates.
+
+    Source: ATT-37.
+    """
+    path, _, query = url[url.index("/", len("https://")) + 1 :].partition("?")
+    if path.count("/") >= MAX_REPEATS and (trap := _trap_of_path(path)):
+        return trap
+    if query and _is_growing(query):
+        return Trap.QUERY_REPEAT
+    if _names_far_year(url, year) and (
+        _is_walked_by_path(path, year) or _is_walked_by_query(path, query, year)
+    ):
+        return Trap.CALENDAR
+    return None
+
+
+def _trap_of_path(path: str) -> Trap | None:
+    segments = path.removesuffix("/").split("/")
+    for segment in _repeated(segments):
+        keeps_a_place = len(segment) <= 2 and segment.upper() == segment.lower()
+        if segment and (not keeps_a_place or segments.count(segment) > MAX_PLACES):
+            return Trap.PATH_REPEAT
+    return Trap.PATH_TOO_DEEP if len(segments) > MAX_SEGMENTS else None
+
+
+def _is_growing(query: str) -> bool:
+    if query.count("&") >= MAX_REPEATS:
+        parts = [part for part in query.split("&") if part]
+        if len(parts) > MAX_PARAMETERS or _repeated(parts):
+            return True
+    if _ESCAPED in query or _AMPERSANDS[0] in query or _AMPERSANDS[1] in query:
+        return True
+    if "%" not in query and "?" not in query:
+        return False
+    marks = query.count("?") + query.count("3F") + query.count("3f")
+    return marks > MAX_REPEATS and bool(_repeated(_HEAD.findall(query)))
+
+
+def _repeated(words: list[str]) -> list[str]:
+    """Return the words that stand in a list too often."""
+    if len(words) - len(set(words)) < MAX_REPEATS:
+        return []
+    return [word for word, times in Counter(words).items() if times > MAX_REPEATS]
+
+
+def _names_far_year(url: str, year: int) -> bool:
+    # For most addresses these six searches are all, and cost less than the expression.
+    if "/20" in url or "=20" in url or "/19" in url or "=19" in url or "/21" in url or "=21" in url:
+        for found in _YEAR.findall(url):
+            if _is_far(int(found), year):
+                return True
+    return False
+
+
+def _is_far(found: int, year: int) -> bool:
+    return found < FIRST_YEAR or found > year + MAX_YEARS_AHEAD
+
+
+def _is_walked(found: int, year: int, said: set[str]) -> bool:
+    """Whether a year is none that somebody wrote about, where such words are said."""
+    if found in range(_YEARS[0], FIRST_YEAR):
+        return not said.isdisjoint(_CALENDARS)
+    ahead = range(year + MAX_YEARS_AHEAD + 1, _YEARS[1])
+    return found in ahead and not said.isdisjoint(_DATED)
+
+
+def _is_walked_by_path(path: str, year: int) -> bool:
+    return any(
+        _is_walked(int(date[1]), year, _named(path[: date.start()]))
+        for date in _DATE_IN_PATH.finditer(path)
+    )
+
+
+def _is_walked_by_query(path: str, query: str, year: int) -> bool:
+    parameters = [
+        (words, value)
+        for name, _, value in (part.partition("=") for part in query.split("&"))
+        if not (words := _words(name)) & _BOUNDS
+    ]
+    part_of_site = _named(path)
+    for n, (words, value) in enumerate(parameters):
+        if date := _DATE.fullmatch(value):
+            if _is_walked(int(date[1]), year, words | part_of_site):
+                return True
+        elif _YEAR.fullmatch("=" + value) and words & _OF_A_YEAR:
+            others = [other for k, (other, _) in enumerate(parameters) if k != n]
+            if _is_walked(int(value), year, part_of_site.union(*others)):
+                return True
+    return False
+
+
+def _named(path: str) -> set[str]:
+    """Return the words of the segments that name a part of a site."""
+    named = [words for segment in path.split("/") if len(words := _words(segment)) <= _MAX_WORDS]
+    return set().union(*named)
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name, in lower case and without an s at their end.
+
+    >>> sorted(_words("tribe-bar-eventDates"))
+    ['bar', 'date', 'event', 'tribe']
+    """
+    return {word.lower().removesuffix("s") for word in _WORD.findall(name)}
+
+
+class Budget:
+    """What a run may still meet: addresses of each host, hosts, and session ids of a page.
+
+    0 is no limit. It lives for one run, and is asked once for each address that nobody knew.
+    """
+
+    def __init__(self, *, year: int, per_host: int, hosts: int, per_session: int = 20) -> None:
+        self._year = year
+        self._per_host = per_host
+        self._hosts = hosts
+        self._per_session = per_session
+        self._met: dict[str, int] = {}  #: addresses by host
+        self._sessions: OrderedDict[int, int] = OrderedDict()  #: session ids by hash of address
+
+    def known(self, host: str, count: int) -> None:
+        """Note that the registry holds so many addresses of a host; several calls add up."""
+        self._met[host] = self._met.get(host, 0) + count
+
+    def refuse(self, url: str, host: str) -> Trap | None:
+        """Return why a new address is not to be asked; None counts it.
+
+        Of addresses that differ in session ids only, so many pass: a parameter of path or query
+        with a name like ``jsessionid`` or ``phpsessid``; or called ``s``, ``sid``, ``session``
+        or ``session_id``, with a value of at least 16 letters and digits, or a UUID. The counts
+        of 65,536 such addresses are kept, then the first are forgotten.
+
+        >>> budget = Budget(year=2025, per_host=1, hosts=1)
+        >>> budget.refuse("https://example.com/a", "example.com")
+        >>> budget.refuse("https://example.com/b", "example.com")
+        <Trap.HOST_BUDGET: 'host_budget'>
+        >>> budget.refuse("https://example.net/", "example.net")
+        <Trap.TOO_MANY_HOSTS: 'too_many_hosts'>
+
+        Source: ATT-37.
+        """
+        if trap := trap_of(url, self._year):
+            return trap
+        met = self._met.get(host, 0)
+        if self._hosts and len(self._met) >= self._hosts and host not in self._met:
+            return Trap.TOO_MANY_HOSTS
+        if self._per_host and met >= self._per_host:
+            return Trap.HOST_BUDGET
+        if ("?" in url or ";" in url) and self._per_session and self._is_one_more_session(url):
+            return Trap.SESSION_ID
+        self._met[host] = met + 1
+        return None
+
+    def _is_one_more_session(self, url: str) -> bool:
+        """Whether an address is a page under one session id too many; counts it when it is not.
+
+        Each address is asked about once, so that each brings another id.
+        """
+        lower = url.lower()
+        if not (
+            "id=" in lower or "sess" in lower or "cftoken=" in lower
+            or "?s=" in lower or "&s=" in lower or ";s=" in lower
+        ):  # fmt: skip
+            return False  # sooner than by the expression
+        address, found = _SESSION.subn("", url)
+        if not found:
+            return False
+        key = hash(address)  # 64 bits, and with a seed that no site knows
+        met = self._sessions.get(key, 0)
+        if met >= self._per_session:
+            return True
+        self._sessions[key] = met + 1
+        if len(self._sessions) > MAX_COUNTED:
+            self._sessions.popitem(last=False)
+        return False

@@ -1,0 +1,159 @@
+"""Attacks by text that is taken for something else: header lines, formulas, markup, queries."""
+
+import csv
+import io
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.hostile.kinds import KEEP, NEW, Ask, Kind, Script, page, whole
+from tests.hostile_server import HostileServer
+from tests.site_server import Page, Site, html
+
+_QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "WARNING"}
+
+
+def etag(value: bytes) -> object:
+    """A page with this ETag, which it does not honour."""
+
+    def answer(ask: Ask) -> Script:
+        return whole(page(ask), b"ETag: " + value), KEEP
+
+    return answer
+
+
+#: ETags that would begin another header if they were sent back as they came.
+_ETAGS = {
+    "folded": b'"a\r\n X-Split: 1"',
+    "folded_tab": b'"a"\r\n\tX-Split: 1',
+    "cr": b'"a\rX-Split: 1"',
+    "nul": b'"a\0X-Split: 1"',
+    "controls": b'"\x01\x0b\x0c\x1b\x7f"',
+}
+
+
+def test_no_value_that_comes_back_begins_another_header(crawl: Crawl):
+    """ATT-19: ETags of several lines, and with the characters that end one."""
+    kinds = tuple(Kind("etag", name, "", etag(value), NEW) for name, value in _ETAGS.items())
+    with HostileServer(kinds) as server:
+        for number, word in ((1, "new"), (2, "unchanged")):
+            server.round = number
+            crawl(server.url(), settings=_QUICK)
+            words = {path: crawl.outcomes()[f"/etag/{path}"] for path in _ETAGS}
+            assert words == dict.fromkeys(_ETAGS, word)
+
+        known = {"host", "accept", "accept-language", "user-agent", "accept-encoding"}
+        known |= {"if-none-match", "if-modified-since", "connection"}
+        for request in server.log:
+            assert request.headers.keys() <= known, request
+            assert not set("\r\n\0") & set("".join(request.headers.values())), request
+        asked = {request.path for request in server.log if "if-none-match" in request.headers}
+        assert {f"/etag/{path}" for path in _ETAGS} <= asked
+
+
+def test_no_setting_or_argument_begins_another_header(site: Site, crawl: Crawl):
+    """ATT-19: a user agent, and an address, of several lines."""
+    site.pages |= {"/": html("Home", "/a"), "/a": html("A")}
+    agent = "crawler/1.0\r\nX-Split: 1\n\nGET /never HTTP/1.1"
+
+    crawl(f"{site.url('/')}?\r\nX-Split:\t1", settings=_QUICK | {"USER_AGENT": agent}, expect=None)
+
+    assert site.count("/?X-Split:1") == 1
+    assert site.count("/a") == 1
+    assert site.count("/never") == 0
+    for request in site.log:
+        assert "x-split" not in request.headers
+        assert request.method == "GET"
+
+
+#: What a spreadsheet would run, or read as something else.
+_FORMULAS = [
+    "=HYPERLINK(1)", "+1", "-1+1", "@SUM(1)", "'=1", '=cmd|" /C calc"!A0', "=1,2", '"=1"', "a=1",
+]  # fmt: skip
+
+
+def test_a_table_for_spreadsheets_holds_no_formula_and_json_holds_what_was_said(
+    site: Site, crawl: Crawl
+):
+    """ATT-21: a quote in front in CSV, and nothing but what was received in JSON lines."""
+    site.pages["/"] = html("Home", *(f"/{n}" for n in range(len(_FORMULAS))))
+    for n, formula in enumerate(_FORMULAS):
+        site.pages[f"/{n}"] = Page(html(f"Page {n}"), etag=formula)
+
+    crawl(site.url("/"), settings=_QUICK)
+
+    table = csv.DictReader(io.StringIO(crawl.run("registry", "--format", "csv").out))
+    shown = {row["url"]: row["httpEtag"] for row in table}
+    stored = {record["url"]: record["httpEtag"] for record in crawl.records()}
+    for n, formula in enumerate(_FORMULAS):
+        url = site.url(f"/{n}")
+        assert stored[url] == formula
+        assert shown[url] == (f"'{formula}" if formula[0] in "=+-@" else formula)
+
+
+def test_markup_of_a_page_is_text_to_those_who_search(site: Site, crawl: Crawl):
+    """ATT-20, ATT-22: neither markup of the terminal nor escapes nor another line."""
+    title = "[bold red]owned[/] [link=http://evil.example]x[/link] <img src=x onerror=alert(1)>"
+    text = "needle </mark><script>alert(1)</script> [blink]x[/blink] \x1b[2J \u202e end"
+    site.pages["/"] = html(title, text=text)
+
+    crawl(site.url("/"), settings=_QUICK)
+
+    shown = crawl.run("search", "needle").out
+    assert f"1. {title}" in shown
+    assert "</mark><script>alert(1)</script> [blink]x[/blink]" in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert len(shown.splitlines()) == 3
+    [hit] = crawl.search("needle")
+    assert hit["title"] == title
+
+
+@pytest.mark.xfail(
+    strict=True, reason="JSON lines hold DEL, C1 controls and U+2028 as they are, not escaped"
+)
+def test_a_record_is_one_line_and_gives_no_orders(site: Site, crawl: Crawl):
+    """ATT-20: also in JSON lines, which people read in a terminal, too."""
+    site.pages["/"] = Page(html("Home"), etag='"\x85 \x9b2J \x7f \u2028 \u202e"')
+    crawl(site.url("/"), settings=_QUICK)
+
+    shown = crawl.run("registry", "--format", "jsonl").out
+
+    assert len(shown.splitlines()) == 1
+    assert not set("\x7f\x85\x9b\u2028\u202e") & set(shown)
+
+
+#: What FTS5 reads as syntax, and what of it is found.
+_QUERIES = {
+    '"': False, '"""': False, "*": False, "NEAR(": False, "NEAR(some words, 1)": True,
+    "title:some": True, "{title text}: some": True, "-some": True, "^some": True, "some*": True,
+    "some AND": True, "NOT some": True, "some) OR (some": True, "';--": False,
+    "some'; DROP TABLE chunk;--": True, "some\\": True, "%": False, "()": False,
+}  # fmt: skip
+
+
+def test_no_query_is_syntax_of_the_index(site: Site, crawl: Crawl):
+    """ATT-26: words are searched, whatever stands around them."""
+    site.pages["/"] = html("Home", text="some words")
+    crawl(site.url("/"), settings=_QUICK)
+
+    for query, found in _QUERIES.items():
+        assert bool(crawl.search(query, "--")) is found, query
+    long = " ".join(f"word{n}" for n in range(2_000))
+    assert crawl.hits(f"{long} some") == ["/"]
+    assert crawl.rows("SELECT count(*) FROM chunk") == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["../../x", "a b", "a/b", "a\nb", "a\0b", ""])
+def test_the_name_of_a_source_is_no_path_and_no_line(crawl: Crawl, name: str):
+    """ATT-19: it is written into messages, tables and commands."""
+    crawl.declare(f'[sources.{_quoted(name)}]\nseeds = ["http://a.example/"]\n')
+
+    told = crawl.run("crawl", "site", expect=1)
+
+    assert "a name takes letters, digits, '_', '.' and '-'" in told.err
+    assert not crawl.registry.exists()
+
+
+def _quoted(name: str) -> str:
+    return '"' + "".join(c if c >= " " else f"\\u{ord(c):04x}" for c in name) + '"'
