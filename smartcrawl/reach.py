@@ -232,6 +232,7 @@ class Reach:
             )
             for known, count in self._reader.host_counts():
                 budget.known(known, count)
+            budget.seen(self._reader.session_urls())
         trap = budget.refuse(url, host)
         if trap is not None:
             self._cuts.refuse(trap, url)

@@ -294,7 +294,8 @@ def _nginx_in(tree: Path) -> Path | None:
 
 
 def _html(tree: Path) -> Path | None:
-    indexes = sorted((tree / "usr/share/doc").glob("*/html/index.html"))
+    docs = tree / "usr/share/doc"
+    indexes = sorted(docs.glob("*/html/index.html")) or sorted(docs.glob("*/manual/en/index.html"))
     return indexes[0].parent.resolve() if indexes else None
 
 

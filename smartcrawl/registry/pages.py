@@ -47,6 +47,14 @@ _HOST_COUNTS = """
 SELECT h.name, count(*) FROM record r JOIN host h ON h.no = r.host
  WHERE r.source = ? GROUP BY r.host
 """
+#: Addresses that may carry a session id (rules.traps), as far as LIKE can tell.
+_SESSIONS = """
+SELECT url FROM record
+ WHERE source = ? AND (url LIKE '%sess%' OR url LIKE '%cftoken=%' OR url LIKE '%sid=%'
+                       OR url LIKE '%cfid=%' OR url LIKE '%zenid=%' OR url LIKE '%?s=%'
+                       OR url LIKE '%&s=%' OR url LIKE '%;s=%')
+ ORDER BY no
+"""
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
 _REDIRECTS = """
 SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no)
@@ -172,6 +180,11 @@ class PageReader:
         """Return how many addresses of each host are known; a scan of the source."""
         rows: Any = self._connection.execute(_HOST_COUNTS, (self._source,)).fetchall()
         return list(rows)
+
+    def session_urls(self) -> Iterator[str]:
+        """Return the addresses that may carry a session id; a scan of the source."""
+        rows: Any = self._connection.execute(_SESSIONS, (self._source,))
+        return (url for (url,) in rows)
 
     def pending(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of what was reached and not visited, breadth first."""

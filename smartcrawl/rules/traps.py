@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum, auto
 from typing import Final
 
@@ -236,6 +236,11 @@ class Budget:
     def known(self, host: str, count: int) -> None:
         """Note that the registry holds so many addresses of a host; several calls add up."""
         self._met[host] = self._met.get(host, 0) + count
+
+    def seen(self, urls: Iterable[str]) -> None:
+        """Note addresses that are known and may carry session ids."""
+        for url in urls:
+            self._is_one_more_session(url)
 
     def refuse(self, url: str, host: str) -> Trap | None:
         """Return why a new address is not to be asked; None counts it.

@@ -596,3 +596,13 @@ def test_each_trap_is_told_with_what_may_be_done(trap, name, words):
 
 def test_there_are_no_other_traps():
     assert len(Trap) == 8
+
+
+def test_known_addresses_count_among_the_session_ids_of_a_page():
+    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=3)
+    budget.seen(f"https://a.example/p?PHPSESSID={n}" for n in range(2))
+    budget.seen(["https://a.example/other", "https://a.example/q?PHPSESSID=9"])
+
+    told = [budget.refuse(f"https://a.example/p?PHPSESSID=x{n}", "a.example") for n in range(2)]
+
+    assert told == [None, Trap.SESSION_ID]
