@@ -198,7 +198,8 @@ class ExtractPipeline(VisitPipeline):
         visit.text_hash = visit.content_hash = visit.body_hash
         visit.outcome = Outcome.NOT_ACCEPTABLE
         noun = "feed" if found.kind.is_feed else "sitemap"
-        visit.error = f"not indexed: a {noun} of {len(links):,} addresses"
+        count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
+        visit.error = f"not indexed: a {noun} of {count}"
         run.reach.follow(visit, links.values(), same_depth=True)
         if found.cut:
             run.incomplete(f"too_many_urls: {visit.url}")

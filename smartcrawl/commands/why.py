@@ -143,7 +143,7 @@ class _Teller:
             iso(pinned),
             self._proposal(page),
             self._robots_told(entry.url),
-            _scope_told(source, entry.url),
+            _scope_told(source, entry),
             self._removal(page, entry, past),
             self._next_visit(page, entry, past, source),
         )
@@ -304,10 +304,10 @@ _HELD = {
 }
 
 
-def _scope_told(source: Source | None, url: str) -> dict[str, Any]:
+def _scope_told(source: Source | None, entry: Entry) -> dict[str, Any]:
     if source is None:
         return {"allowed": None, "why": "the source is not in sources.toml any more"}
-    refusal = source.scope.refusal(url)
+    refusal = None if entry.kind else source.scope.refusal(entry.url)  # patterns are for pages
     return {"allowed": refusal is None, "why": refusal}
 
 

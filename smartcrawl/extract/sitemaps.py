@@ -6,32 +6,54 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum, auto
 from io import BytesIO
-from typing import Final, NamedTuple
-from xml.parsers import expat
+from typing import Final
 
 import can_ada
 from w3lib.encoding import http_content_type_encoding, resolve_encoding
 
-from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.links import base_url
+from smartcrawl.extract.sitemap_entries import (
+    MAX_ELEMENTS,
+    MAX_ENTRIES,
+    MAX_LASTMOD,
+    MAX_TEXT,
+    WEB,
+    Addresses,
+    Entry,
+    Sitemap,
+    SitemapError,
+    SitemapFault,
+    SitemapKind,
+    too_large,
+)
+from smartcrawl.extract.sitemap_xml import MAX_DEPTH, MAX_TAG, RSS_1, XmlReader
 from smartcrawl.urls import join
 
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_ELEMENTS",
+    "MAX_ENTRIES",
+    "MAX_LASTMOD",
+    "MAX_MEMBERS",
+    "MAX_SITEMAP",
+    "MAX_TAG",
+    "MAX_TEXT",
+    "Entry",
+    "Sitemap",
+    "SitemapError",
+    "SitemapFault",
+    "SitemapKind",
+    "looks_like",
+    "read_sitemap",
+]
+
 MAX_SITEMAP: Final = 50 * 1024 * 1024  #: bytes of a sitemap, unpacked
-MAX_ENTRIES: Final = 50_000  #: addresses taken of one sitemap
-MAX_LASTMOD: Final = 64  #: characters
-MAX_DEPTH: Final = 100  #: open elements
-MAX_TEXT: Final = 4_096  #: characters of one element, or of one line
-MAX_TAG: Final = 1024 * 1024  #: bytes of one tag or comment; expat's time grows with its square
-MAX_ELEMENTS: Final = 2_000_000  #: or lines of text; a real element has 40 bytes or more
 MAX_MEMBERS: Final = 10_000  #: of a gzip file; those that pack blocks of 64 KiB need 800
 
 _PORTION: Final = 65_536  #: bytes
 _SNIFFED: Final = 4_096  #: bytes
-_SHOWN: Final = 64  #: characters of a name in a message
 _PACKED: Final = 4_096  #: bytes unpacked at once; 4 MiB at most come out
 _GZIP: Final = b"\x1f\x8b"
 _GZIP_ONLY: Final = 31  #: zlib's ``wbits``
@@ -47,14 +69,12 @@ _CODECS: Final = CODECS - {"utf-16-be", "utf-16-le"}
 _DECLARED: Final = re.compile(
     rb"\s*<\?xml\s[^>]{0,200}?\sencoding\s*=\s*[\"']([\w.:-]{1,40})[\"']"
 ).match
-_DECLARATION: Final = re.compile(r"\s*<\?xml\s[^>]*\?>").match
 
 # Atomic: a comment ends at its first "-->", or many of them would cost 2 to their number.
 _PROLOG: Final = r"(?>\s+|<!--.*?-->|<\?.*?\?>)*"
-_RSS_1: Final = r"purl\.org/rss/1\.|netscape\.com/rdf/simple/"
 _ROOT: Final = re.compile(
     rf"{_PROLOG}<(?:[^\s<>/:]+:)?"
-    rf"(?:(?:urlset|sitemapindex|rss|feed)(?=[\s/>])|RDF\s[^<>]*(?:{_RSS_1}))",
+    rf"(?:(?:urlset|sitemapindex|rss|feed)(?=[\s/>])|RDF\s[^<>]*(?:{RSS_1}))",
     re.DOTALL,
 ).match
 _HTML: Final = re.compile(
@@ -62,84 +82,6 @@ _HTML: Final = re.compile(
     r"|h1|font|p|a|b|br)(?=[\s/>]))",
     re.DOTALL | re.IGNORECASE,
 ).match
-_RSS_1_NAMESPACE: Final = re.compile(_RSS_1).search
-_WEB: Final = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch
-
-
-class SitemapKind(StrEnum):
-    """The format of a sitemap."""
-
-    URLSET = auto()  #: sitemaps.org, of pages
-    INDEX = auto()  #: sitemaps.org, of other sitemaps
-    TEXT = auto()  #: one address a line
-    RSS = auto()  #: 0.9 to 2.0
-    ATOM = auto()
-
-    @property
-    def is_feed(self) -> bool:
-        """Whether it names what is new, and not all that there is."""
-        return self in (SitemapKind.RSS, SitemapKind.ATOM)
-
-
-class SitemapFault(StrEnum):
-    """Why nothing was taken of a body."""
-
-    XML_FORBIDDEN = auto()  #: it has a document type declaration
-    TOO_LARGE = auto()  #: more than ``MAX_SITEMAP`` bytes, unpacked, or ``MAX_ELEMENTS``
-    BROKEN = auto()  #: XML that is not well-formed or has another root, or gzip that is cut
-    NOT_A_SITEMAP = auto()  #: HTML, other text, other bytes, nothing
-
-
-class SitemapError(SmartcrawlError):
-    """A body is no sitemap that can be read to its end; nothing of it counts."""
-
-    def __init__(self, message: str, kind: SitemapFault) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class Entry(NamedTuple):
-    """One address of a sitemap.
-
-    ``url`` is one to request (see ``urls.request_url``). ``lastmod`` is as written, at most 64
-    characters, empty when there is none; nobody has checked that it is a date.
-    """
-
-    url: str
-    lastmod: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sitemap:
-    """What a sitemap or a feed names, and whether that is all of it."""
-
-    kind: SitemapKind
-    entries: tuple[Entry, ...]  #: distinct by address, in document order; of an index: sitemaps
-    cut: bool  #: whether there are more than ``MAX_ENTRIES``
-    dropped: int  #: entries without an http(s) address of at most 2,083 characters
-
-
-class _Format(NamedTuple):
-    """Where one format has its addresses and dates, by local names; "@" stands for attributes."""
-
-    kind: SitemapKind
-    path: tuple[str, ...]  #: from the root to an entry
-    address: tuple[str, ...]  #: best first
-    lastmod: tuple[str, ...]  #: best first
-
-
-# fmt: off
-_FORMATS: Final = {
-    row.path[0]: row
-    for row in (
-        _Format(SitemapKind.URLSET, ("urlset", "url"),           ("loc",),            ("lastmod",)),
-        _Format(SitemapKind.INDEX,  ("sitemapindex", "sitemap"), ("loc",),            ("lastmod",)),
-        _Format(SitemapKind.RSS,    ("rss", "channel", "item"),  ("link", "guid"),    ("pubDate", "date")),  # noqa: E501  # a table
-        _Format(SitemapKind.RSS,    ("RDF", "item"),             ("link", "@about"),  ("pubDate", "date")),  # noqa: E501
-        _Format(SitemapKind.ATOM,   ("feed", "entry"),           ("@href",),          ("updated", "published")),  # noqa: E501
-    )
-}
-# fmt: on
 
 
 def looks_like(body: bytes) -> bool:
@@ -184,7 +126,7 @@ def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
             " look whether the server answers with a page of its own instead"
         )
     if start.lstrip().startswith("<"):
-        return _XmlReader(base).read(_texts(stream, _charset(head, content_type)))
+        return XmlReader(base).read(_texts(stream, _charset(head, content_type)))
     return _read_text(_texts(stream, _bom_charset(head) or "utf-8"), base)
 
 
@@ -261,38 +203,8 @@ def _bad_gzip(name: str, why: str) -> SitemapError:
 
 def _bounded(stream: BytesIO, size: int, name: str) -> BytesIO:
     if size > MAX_SITEMAP:
-        raise _too_large(name, f"{MAX_SITEMAP:,} bytes, unpacked")
+        raise too_large(name, f"{MAX_SITEMAP:,} bytes, unpacked")
     return stream
-
-
-def _too_large(name: str, bound: str) -> SitemapError:
-    return SitemapError(
-        f"{name} has more than {bound}: split it, and name its parts in a sitemap index",
-        SitemapFault.TOO_LARGE,
-    )
-
-
-@dataclass(slots=True)
-class _Addresses:
-    """The addresses found so far, in document order, each with the first date that it is given."""
-
-    lastmods: dict[str, str] = field(default_factory=dict)  #: by address
-    cut: bool = False
-    dropped: int = 0
-
-    def add(self, url: str | None, lastmod: str = "") -> None:
-        """Add an entry; None stands for one without an address."""
-        if url is None:
-            self.dropped += 1
-        elif not (known := self.lastmods.get(url)):
-            if known is None and len(self.lastmods) >= MAX_ENTRIES:
-                self.cut = True
-            else:
-                self.lastmods[url] = lastmod
-
-    def sitemap(self, kind: SitemapKind) -> Sitemap:
-        entries = tuple(Entry(url, lastmod) for url, lastmod in self.lastmods.items())
-        return Sitemap(kind, entries, self.cut, self.dropped)
 
 
 def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
@@ -300,15 +212,15 @@ def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
 
     Source: sitemaps.org/protocol.html, "Other Sitemap formats".
     """
-    addresses = _Addresses()
+    addresses = Addresses()
     empty = True
     try:
         for number, line in enumerate(_lines(texts), start=1):
             if number > MAX_ELEMENTS:
-                raise _too_large(str(base), f"{MAX_ELEMENTS:,} lines")
+                raise too_large(str(base), f"{MAX_ELEMENTS:,} lines")
             if not line or line.startswith("#"):
                 continue
-            if not _WEB(line):
+            if not WEB(line):
                 raise _stranger(
                     f"{base} is neither XML nor a list of addresses: line {number} is no http(s)"
                     " address. Write one a line and nothing else, or give the address of the"
@@ -333,200 +245,3 @@ def _lines(texts: Iterable[str]) -> Iterator[str]:
         yield from map(str.strip, lines)
         rest = rest.lstrip()[: MAX_TEXT + 1]
     yield rest.strip()
-
-
-@dataclass(slots=True)
-class _Draft:
-    """An entry that is open: what its children said so far."""
-
-    base: can_ada.URL
-    prefix: str
-    said: dict[str, str] = field(default_factory=dict)  #: by local name
-    alternates: dict[str, None] = field(default_factory=dict)
-
-    def say(self, name: str, text: str) -> None:
-        """Note what a child says; the first of a name counts, unless it is empty."""
-        self.said[name] = self.said.get(name) or text.strip()
-
-
-class _XmlReader:
-    """One walk over an XML sitemap, without a tree.
-
-    Expat resolves no namespaces here, so that undeclared prefixes are no error, and reads UTF-8
-    only, because it knows few charsets. It has no handler for external entities: it asks for none.
-    """
-
-    def __init__(self, base: can_ada.URL) -> None:
-        self._name = str(base)
-        self._base = base
-        self._format: _Format | None = None
-        self._wanted: frozenset[str] = frozenset()  # children of an entry whose text is read
-        self._addresses = _Addresses()
-        self._path: list[str] = []  # local names of open elements
-        self._elements = 0
-        self._draft: _Draft | None = None
-        self._field = ""  # the child of the draft whose text is read
-        self._text: list[str] = []
-        self._length = 0  # characters of it, those beyond MAX_TEXT included
-        self._parser = parser = expat.ParserCreate("utf-8")
-        parser.buffer_text = True  # one call for a text, not one for each line of it
-        parser.StartDoctypeDeclHandler = self._doctype  # no entity is declared outside of it
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-
-    def read(self, texts: Iterable[str]) -> Sitemap:
-        """Return what the document names, if it is well-formed to its end."""
-        try:
-            self._feed(texts)
-        except expat.ExpatError as error:
-            what = f"it is not well-formed XML ({expat.ErrorString(error.code)})"
-            raise self._broken(what) from error
-        except UnicodeError as error:
-            what = "what follows is not in the charset that it names, or not in UTF-8"
-            raise self._broken(what) from error
-        finally:
-            del self._parser  # which refers to this object by its handlers
-        assert self._format is not None, "a well-formed document has a root"
-        return self._addresses.sitemap(self._format.kind)
-
-    def _feed(self, texts: Iterable[str]) -> None:
-        parser, fed = self._parser, 0
-        for text in texts:
-            portion = (_without_declaration(text) if not fed else text).encode()
-            parser.Parse(portion, False)
-            fed += len(portion)
-            if fed - parser.CurrentByteIndex > MAX_TAG:  # expat scans it again each time
-                raise self._broken("it has a tag or a comment of more than 1 MiB")
-        parser.Parse(b"", True)
-
-    def _doctype(self, *_: object) -> None:
-        raise self._error(
-            "it has a document type declaration, which is never read, because it can fill the"
-            " memory or name files of this machine: remove <!DOCTYPE ...>",
-            SitemapFault.XML_FORBIDDEN,
-        )
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        prefix, _, local = name.rpartition(":")
-        path = self._path
-        path.append(local)
-        self._elements += 1
-        self._parser.CharacterDataHandler = None
-        if self._format is None:
-            self._root(local, attributes)
-        elif len(path) > MAX_DEPTH:
-            raise self._broken(f"more than {MAX_DEPTH} elements are open")
-        elif self._elements > MAX_ELEMENTS:
-            raise _too_large(self._name, f"{MAX_ELEMENTS:,} elements")
-        elif self._draft is None:
-            if tuple(path) == self._format.path:
-                self._draft = self._opened(prefix, attributes)
-        elif len(path) == len(self._format.path) + 1:
-            self._child(self._format, self._draft, prefix, local, attributes)
-
-    def _root(self, local: str, attributes: dict[str, str]) -> None:
-        rdf = local == "RDF" and not any(map(_RSS_1_NAMESPACE, attributes.values()))
-        self._format = None if rdf else _FORMATS.get(local)
-        if self._format is None:
-            raise self._error(
-                f"its root is <{local[:_SHOWN]}>, which is neither a sitemap nor a feed: give"
-                " the address of the sitemap itself",
-                SitemapFault.NOT_A_SITEMAP if local == "html" else SitemapFault.BROKEN,
-            )
-        self._wanted = frozenset(self._format.address + self._format.lastmod)
-        self._base = base_url(self._name, attributes.get("xml:base"))
-
-    def _opened(self, prefix: str, attributes: dict[str, str]) -> _Draft:
-        base = self._base
-        if "xml:base" in attributes:
-            base = base_url(str(base), attributes["xml:base"])
-        draft = _Draft(base, prefix)
-        for name, value in attributes.items():
-            if name.rpartition(":")[2] == "about":
-                draft.say("@about", value)
-        return draft
-
-    def _child(
-        self, form: _Format, draft: _Draft, prefix: str, local: str, attributes: dict[str, str]
-    ) -> None:
-        """Note the link that a child of an entry is, or begin to read its text."""
-        own = prefix in ("", draft.prefix) or local == "date"  # image:loc is no loc; dc:date is
-        if local == "link" and form.kind is SitemapKind.URLSET:  # xhtml:link
-            if _alternate(attributes, ""):
-                self._alternate(draft, attributes.get("href", ""))
-        elif local == "link" and form.kind is SitemapKind.ATOM:
-            if own and _alternate(attributes, "alternate"):
-                draft.say("@href", attributes.get("href", ""))
-        elif local == "guid" and attributes.get("isPermaLink", "").strip().lower() == "false":
-            pass
-        elif own and local in self._wanted:
-            self._field, self._text, self._length = local, [], 0
-            self._parser.CharacterDataHandler = self._characters
-
-    def _alternate(self, draft: _Draft, href: str) -> None:
-        url = _joined(draft.base, href)
-        if url is None:
-            self._addresses.add(None)
-        elif len(draft.alternates) <= MAX_ENTRIES:  # one more, which shows that it was cut
-            draft.alternates[url] = None
-
-    def _characters(self, text: str) -> None:
-        self._length += len(text)
-        if self._length <= MAX_TEXT:
-            self._text.append(text)
-
-    def _end(self, _: str) -> None:
-        form, draft = self._format, self._draft
-        depth = len(self._path)
-        self._path.pop()
-        if form is None or draft is None:
-            return
-        below = depth - len(form.path)
-        if below == 0:
-            self._close(form, draft)
-        elif below == 1 and self._field:
-            self._parser.CharacterDataHandler = None
-            text = "".join(self._text) if self._length <= MAX_TEXT else ""
-            if self._field != "guid" or _WEB(text.strip()):
-                draft.say(self._field, text)
-            self._field = ""
-        elif below == 2 and self._field:  # an element within a text, which is none of it
-            self._parser.CharacterDataHandler = self._characters
-
-    def _close(self, form: _Format, draft: _Draft) -> None:
-        """Take the entry that ends here."""
-        self._draft = None
-        said = draft.said
-        address = next(filter(None, map(said.get, form.address)), "")
-        lastmod = next(filter(None, map(said.get, form.lastmod)), "")
-        self._addresses.add(_joined(draft.base, address), lastmod[:MAX_LASTMOD])
-        for url in draft.alternates:
-            self._addresses.add(url)
-
-    def _broken(self, what: str) -> SitemapError:
-        return self._error(
-            f"{what}. Nothing was taken of it: have it written anew, and published when it is"
-            " complete",
-            SitemapFault.BROKEN,
-        )
-
-    def _error(self, what: str, kind: SitemapFault) -> SitemapError:
-        line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
-        return SitemapError(f"{self._name}, line {line}, column {column}: {what}", kind)
-
-
-def _without_declaration(text: str) -> str:
-    """Return XML with blanks for its declaration, which may then stand behind white space."""
-    declaration = _DECLARATION(text)
-    if declaration is None:
-        return text
-    return re.sub(r"\S", " ", declaration[0]) + text[declaration.end() :]
-
-
-def _alternate(attributes: dict[str, str], default: str) -> bool:
-    return "alternate" in attributes.get("rel", default).lower().split()
-
-
-def _joined(base: can_ada.URL, href: str) -> str | None:
-    """Return ``href`` as a URL to request; an empty one is none, instead of the sitemap itself."""
-    return join(base, href) if href else None

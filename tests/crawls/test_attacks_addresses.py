@@ -290,6 +290,8 @@ class Reaching(SiteSpider):
 
     def reached(self, response):
         yield {"url": response.url, "told": "reached"}
+        if response.url.endswith("/from"):
+            yield scrapy.Request(response.urljoin("/to"), self.reached)
 
     def refused(self, failure):
         yield {"url": failure.request.url, "told": str(failure.value)}
@@ -297,8 +299,8 @@ class Reaching(SiteSpider):
 
 
 def test_requests_of_ones_own_spider_are_guarded_too(site: Site, victim: Site, crawl: Crawl):
-    """ATT-1, ATT-2, ATT-3, ATT-8, ATT-10: also without robots.txt, and through a proxy."""
-    site.pages["/"] = html("Home")
+    """ATT-1, ATT-2, ATT-3, ATT-8, ATT-10, ATT-17: also without robots.txt, and by a proxy."""
+    site.pages |= {path: html(path) for path in ("/", "/from", "/to")}
     package = crawl.folder / "code"
     package.mkdir()
     (package / "reaching.py").write_text(SPIDER)
@@ -322,6 +324,7 @@ def test_requests_of_ones_own_spider_are_guarded_too(site: Site, victim: Site, c
         (f"http://localhost:{number}/proxied", proxy | bare, loopback),
         (f"http://127.1:{number}/proxied", proxy | bare, loopback),
         ("http://8.8.8.8/by-victim", {"proxy": victim.url("")} | bare, "127.0.0.1"),
+        (site.url("/from"), {}, "reached"),
     ]
     items = crawl.folder / "items.jsonl"
     feed = {str(items): {"format": "jsonlines", "item_classes": ["builtins.dict"]}}
@@ -334,12 +337,14 @@ def test_requests_of_ones_own_spider_are_guarded_too(site: Site, victim: Site, c
     crawl(site.url(), spider="reaching", settings=settings, expect=None)
 
     assert victim.log == []
-    assert {request.path for request in site.log} == {"/robots.txt", "/"}
+    assert {request.path for request in site.log} == {"/robots.txt", "/", "/from", "/to"}
+    assert not any("referer" in request.headers for request in site.log)
     said = {item["url"]: item["told"] for item in map(json.loads, items.open())}
+    assert said.pop(site.url("/to")) == "reached"
     assert len(said) == len(targets)
     for url, _, words in targets:
         assert words in said[url], said
-    assert "reached" not in said.values()
+    assert list(said.values()).count("reached") == 1
 
 
 # Proxies

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.crawls.commands import Crawl, Record
+from tests.crawls.commands import Crawl, Record, wait_until
 from tests.site_server import Page, Site, html
 
 XML = "application/xml"
@@ -228,37 +228,47 @@ def test_a_sitemap_that_cannot_be_read_and_never_was_is_a_gap(site: Site, crawl:
     assert any(reason.startswith("sitemap_failed: ") for reason in reasons(crawl))
 
 
+#: What a sitemap may answer without taking anything away, with its (extended) status.
+FAILURES = {
+    "cut": (xml(urlset("/cut/one", "/cut/two")[:-30]), 1202),
+    "html": (Page("<html><body>not a map</body></html>"), 1204),
+    "empty": (Page("", content_type=XML), 1204),
+    "down": (Page("down", status=503), 503),
+    "gone": (Page("gone", status=404), 404),
+    "no": (Page("no", status=403), 403),
+    "reset": (Page("", fault="reset"), 1104),
+    "doctype": (
+        xml(f'<!DOCTYPE urlset [<!ENTITY a "/one">]>{urlset("&a;").partition("?>")[2]}'), 1203,
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.covers("M-02", "R4-35")
-@pytest.mark.parametrize(
-    ("page", "status"),
-    [
-        (xml(urlset("/one", "/two")[:-30]), 1202),
-        (Page("<html><body>not a map</body></html>"), 1204),
-        (Page("", content_type=XML), 1204),
-        (Page("down", status=503), 503),
-        (Page("gone", status=404), 404),
-        (Page("no", status=403), 403),
-        (Page("", fault="reset"), 1104),
-        (xml(f'<!DOCTYPE urlset [<!ENTITY a "/one">]>{urlset("&a;")}'), 1203),
-    ],
-)
-def test_pages_of_a_sitemap_that_fails_live_on(mapped: Site, crawl: Crawl, page: Page, status: int):
-    crawl(mapped.url("/"))
-    mapped.pages["/map.xml"] = page
+def test_pages_of_a_sitemap_that_fails_live_on(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = robots(*(f"/{name}.xml" for name in FAILURES))
+    site.pages["/"] = html("Home", *(f"/linked/{n}" for n in range(60)))
+    for n in range(60):
+        site.pages[f"/linked/{n}"] = html(f"Page {n}")
+    only = [f"/{name}/{n}" for name in FAILURES for n in ("one", "two")]
+    site.pages |= {path: html(path) for path in only}
+    for name in FAILURES:
+        site.pages[f"/{name}.xml"] = xml(urlset(f"/{name}/one", f"/{name}/two"))
+    crawl(site.url("/"))
+    site.pages |= {f"/{name}.xml": page for name, (page, _) in FAILURES.items()}
 
     for _ in range(2):
-        crawl(
-            mapped.url("/"), expect=None, settings={**SOON, "LOST_THRESHOLD": 9, "RETRY_TIMES": 0}
-        )
-        word, found, _ = told(crawl)
-        assert (word, found) == ("failed", status)
-        assert crawl.outcomes()["/one"] == crawl.outcomes()["/two"] == "unchanged"
-        assert not [r for r in reasons(crawl) if r.startswith("sitemap_failed")]
+        crawl(site.url("/"), settings={"ORPHAN_THRESHOLD": 1, "RETRY_TIMES": 0})
+        for name, (_, status) in FAILURES.items():
+            assert told(crawl, f"/{name}.xml")[:2] == ("failed", status), name
+        assert {crawl.outcomes()[path] for path in only} == {"unchanged"}
 
-    mapped.pages["/map.xml"] = xml(urlset("/one"))
-    crawl(mapped.url("/"), settings=SOON)
-    assert told(crawl)[2] == "not indexed: a sitemap of 1 addresses"
-    assert crawl.outcomes()["/two"] == "orphaned"
+    for name in FAILURES:
+        site.pages[f"/{name}.xml"] = xml(urlset(f"/{name}/one"))
+    crawl(site.url("/"), settings=SOON)
+    assert told(crawl, "/cut.xml")[2] == "not indexed: a sitemap of 1 address"
+    outcomes = crawl.outcomes()
+    assert {outcomes[f"/{name}/one"] for name in FAILURES} == {"unchanged"}
+    assert {outcomes[f"/{name}/two"] for name in FAILURES} == {"orphaned"}
 
 
 def test_when_a_sitemap_is_gone_for_good_its_pages_begin_to_age(mapped: Site, crawl: Crawl):
@@ -478,3 +488,25 @@ def test_an_excluded_sitemap_vouches_for_its_pages_while_it_is_held(mapped: Site
 
     assert told(crawl)[0] == "excluded"
     assert crawl.outcomes()["/one"] == "unchanged"
+
+
+def test_a_killed_run_goes_on_with_what_its_sitemap_named(site: Site, crawl: Crawl):
+    """What cut the run before it was killed keeps it from being complete afterwards."""
+    site.pages["/robots.txt"] = robots("/map.xml")
+    site.pages["/map.xml"] = xml(urlset(*(f"/{n}" for n in range(12)), "/x/x/x/x/x"))
+    site.pages["/"] = html("Home")
+    for n in range(12):
+        site.pages[f"/{n}"] = Page(html(f"Page {n}"), delay=2 if n > 5 else 0)
+    reached = "SELECT count(*) FROM state"
+    with crawl.start(site.url("/")) as running:
+        wait_until(lambda: crawl.registry.exists() and site.count("/3"), "pages are asked")
+        wait_until(lambda: crawl.rows(reached)[0][0] >= 14, "the sitemap is written")
+        running.process.kill()
+    for n in range(12):
+        site.pages[f"/{n}"] = html(f"Page {n}")
+
+    crawl(site.url("/"), resume=1, expect=3)
+
+    assert {crawl.outcomes()[f"/{n}"] for n in range(12)} == {"new"}
+    assert told(crawl)[2] == "not indexed: a sitemap of 13 addresses"
+    assert reasons(crawl) == [f"path_repeat: 1 address, {site.url('/x/x/x/x/x')}"]

@@ -1,0 +1,109 @@
+"""What a sitemap or a feed names: its entries, its format, and what may be wrong with it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from typing import Final, NamedTuple
+
+import can_ada
+
+from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.urls import join
+
+MAX_ENTRIES: Final = 50_000  #: addresses taken of one sitemap
+WEB: Final = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch  #: an address by its shape
+MAX_LASTMOD: Final = 64  #: characters
+MAX_TEXT: Final = 4_096  #: characters of one element, or of one line
+MAX_ELEMENTS: Final = 2_000_000  #: or lines of text; a real element has 40 bytes or more
+
+
+class SitemapKind(StrEnum):
+    """The format of a sitemap."""
+
+    URLSET = auto()  #: sitemaps.org, of pages
+    INDEX = auto()  #: sitemaps.org, of other sitemaps
+    TEXT = auto()  #: one address a line
+    RSS = auto()  #: 0.9 to 2.0
+    ATOM = auto()
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether it names what is new, and not all that there is."""
+        return self in (SitemapKind.RSS, SitemapKind.ATOM)
+
+
+class SitemapFault(StrEnum):
+    """Why nothing was taken of a body."""
+
+    XML_FORBIDDEN = auto()  #: it has a document type declaration
+    TOO_LARGE = auto()  #: more than ``MAX_SITEMAP`` bytes, unpacked, or ``MAX_ELEMENTS``
+    BROKEN = auto()  #: XML that is not well-formed or has another root, or gzip that is cut
+    NOT_A_SITEMAP = auto()  #: HTML, other text, other bytes, nothing
+
+
+class SitemapError(SmartcrawlError):
+    """A body is no sitemap that can be read to its end; nothing of it counts."""
+
+    def __init__(self, message: str, kind: SitemapFault) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Entry(NamedTuple):
+    """One address of a sitemap.
+
+    ``url`` is one to request (see ``urls.request_url``). ``lastmod`` is as written, at most 64
+    characters, empty when there is none; nobody has checked that it is a date.
+    """
+
+    url: str
+    lastmod: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sitemap:
+    """What a sitemap or a feed names, and whether that is all of it."""
+
+    kind: SitemapKind
+    entries: tuple[Entry, ...]  #: distinct by address, in document order; of an index: sitemaps
+    cut: bool  #: whether there are more than ``MAX_ENTRIES``
+    dropped: int  #: entries without an http(s) address of at most 2,083 characters
+
+
+@dataclass(slots=True)
+class Addresses:
+    """The addresses found so far, in document order, each with the first date that it is given."""
+
+    lastmods: dict[str, str] = field(default_factory=dict)  #: by address
+    cut: bool = False
+    dropped: int = 0
+
+    def add(self, url: str | None, lastmod: str = "") -> None:
+        """Add an entry; None stands for one without an address."""
+        if url is None:
+            self.dropped += 1
+        elif not (known := self.lastmods.get(url)):
+            if known is None and len(self.lastmods) >= MAX_ENTRIES:
+                self.cut = True
+            else:
+                self.lastmods[url] = lastmod
+
+    def sitemap(self, kind: SitemapKind) -> Sitemap:
+        """Return what was found."""
+        entries = tuple(Entry(url, lastmod) for url, lastmod in self.lastmods.items())
+        return Sitemap(kind, entries, self.cut, self.dropped)
+
+
+def joined(base: can_ada.URL, href: str) -> str | None:
+    """Return ``href`` as a URL to request; an empty one is none, instead of the sitemap itself."""
+    return join(base, href) if href else None
+
+
+def too_large(name: str, bound: str) -> SitemapError:
+    """Return the error of a sitemap that has more than a bound."""
+    return SitemapError(
+        f"{name} has more than {bound}: split it, and name its parts in a sitemap index",
+        SitemapFault.TOO_LARGE,
+    )

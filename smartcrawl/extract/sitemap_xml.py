@@ -1,0 +1,250 @@
+"""XML sitemaps and feeds, read as a stream and within bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+from xml.parsers import expat
+
+import can_ada
+
+from smartcrawl.extract.links import base_url
+from smartcrawl.extract.sitemap_entries import (
+    MAX_ELEMENTS,
+    MAX_ENTRIES,
+    MAX_LASTMOD,
+    MAX_TEXT,
+    WEB,
+    Addresses,
+    Sitemap,
+    SitemapError,
+    SitemapFault,
+    SitemapKind,
+    joined,
+    too_large,
+)
+
+MAX_DEPTH: Final = 100  #: open elements
+MAX_TAG: Final = 1024 * 1024  #: bytes of one tag or comment; expat's time grows with its square
+
+_SHOWN: Final = 64  #: characters of a name in a message
+_DECLARATION: Final = re.compile(r"\s*<\?xml\s[^>]*\?>").match
+RSS_1: Final = r"purl\.org/rss/1\.|netscape\.com/rdf/simple/"  #: in the namespace of RSS 1.0
+_RSS_1_NAMESPACE: Final = re.compile(RSS_1).search
+
+
+class _Format(NamedTuple):
+    """Where one format has its addresses and dates, by local names; "@" stands for attributes."""
+
+    kind: SitemapKind
+    path: tuple[str, ...]  #: from the root to an entry
+    address: tuple[str, ...]  #: best first
+    lastmod: tuple[str, ...]  #: best first
+
+
+# fmt: off
+_FORMATS: Final = {
+    row.path[0]: row
+    for row in (
+        _Format(SitemapKind.URLSET, ("urlset", "url"),           ("loc",),            ("lastmod",)),
+        _Format(SitemapKind.INDEX,  ("sitemapindex", "sitemap"), ("loc",),            ("lastmod",)),
+        _Format(SitemapKind.RSS,    ("rss", "channel", "item"),  ("link", "guid"),    ("pubDate", "date")),  # noqa: E501  # a table
+        _Format(SitemapKind.RSS,    ("RDF", "item"),             ("link", "@about"),  ("pubDate", "date")),  # noqa: E501
+        _Format(SitemapKind.ATOM,   ("feed", "entry"),           ("@href",),          ("updated", "published")),  # noqa: E501
+    )
+}
+# fmt: on
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An entry that is open: what its children said so far."""
+
+    base: can_ada.URL
+    prefix: str
+    said: dict[str, str] = field(default_factory=dict)  #: by local name
+    alternates: dict[str, None] = field(default_factory=dict)
+
+    def say(self, name: str, text: str) -> None:
+        """Note what a child says; the first of a name counts, unless it is empty."""
+        self.said[name] = self.said.get(name) or text.strip()
+
+
+class XmlReader:
+    """One walk over an XML sitemap, without a tree.
+
+    Expat resolves no namespaces here, so that undeclared prefixes are no error, and reads UTF-8
+    only, because it knows few charsets. It has no handler for external entities: it asks for none.
+    """
+
+    def __init__(self, base: can_ada.URL) -> None:
+        self._name = str(base)
+        self._base = base
+        self._format: _Format | None = None
+        self._wanted: frozenset[str] = frozenset()  # children of an entry whose text is read
+        self._addresses = Addresses()
+        self._path: list[str] = []  # local names of open elements
+        self._elements = 0
+        self._draft: _Draft | None = None
+        self._field = ""  # the child of the draft whose text is read
+        self._text: list[str] = []
+        self._length = 0  # characters of it, those beyond MAX_TEXT included
+        self._parser = parser = expat.ParserCreate("utf-8")
+        parser.buffer_text = True  # one call for a text, not one for each line of it
+        parser.StartDoctypeDeclHandler = self._doctype  # no entity is declared outside of it
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+
+    def read(self, texts: Iterable[str]) -> Sitemap:
+        """Return what the document names, if it is well-formed to its end."""
+        try:
+            self._feed(texts)
+        except expat.ExpatError as error:
+            what = f"it is not well-formed XML ({expat.ErrorString(error.code)})"
+            raise self._broken(what) from error
+        except UnicodeError as error:
+            what = "what follows is not in the charset that it names, or not in UTF-8"
+            raise self._broken(what) from error
+        finally:
+            del self._parser  # which refers to this object by its handlers
+        assert self._format is not None, "a well-formed document has a root"
+        return self._addresses.sitemap(self._format.kind)
+
+    def _feed(self, texts: Iterable[str]) -> None:
+        parser, fed = self._parser, 0
+        for text in texts:
+            portion = (_without_declaration(text) if not fed else text).encode()
+            parser.Parse(portion, False)
+            fed += len(portion)
+            if fed - parser.CurrentByteIndex > MAX_TAG:  # expat scans it again each time
+                raise self._broken("it has a tag or a comment of more than 1 MiB")
+        parser.Parse(b"", True)
+
+    def _doctype(self, *_: object) -> None:
+        raise self._error(
+            "it has a document type declaration, which is never read, because it can fill the"
+            " memory or name files of this machine: remove <!DOCTYPE ...>",
+            SitemapFault.XML_FORBIDDEN,
+        )
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        prefix, _, local = name.rpartition(":")
+        path = self._path
+        path.append(local)
+        self._elements += 1
+        self._parser.CharacterDataHandler = None
+        if self._format is None:
+            self._root(local, attributes)
+        elif len(path) > MAX_DEPTH:
+            raise self._broken(f"more than {MAX_DEPTH} elements are open")
+        elif self._elements > MAX_ELEMENTS:
+            raise too_large(self._name, f"{MAX_ELEMENTS:,} elements")
+        elif self._draft is None:
+            if tuple(path) == self._format.path:
+                self._draft = self._opened(prefix, attributes)
+        elif len(path) == len(self._format.path) + 1:
+            self._child(self._format, self._draft, prefix, local, attributes)
+
+    def _root(self, local: str, attributes: dict[str, str]) -> None:
+        rdf = local == "RDF" and not any(map(_RSS_1_NAMESPACE, attributes.values()))
+        self._format = None if rdf else _FORMATS.get(local)
+        if self._format is None:
+            raise self._error(
+                f"its root is <{local[:_SHOWN]}>, which is neither a sitemap nor a feed: give"
+                " the address of the sitemap itself",
+                SitemapFault.NOT_A_SITEMAP if local == "html" else SitemapFault.BROKEN,
+            )
+        self._wanted = frozenset(self._format.address + self._format.lastmod)
+        self._base = base_url(self._name, attributes.get("xml:base"))
+
+    def _opened(self, prefix: str, attributes: dict[str, str]) -> _Draft:
+        base = self._base
+        if "xml:base" in attributes:
+            base = base_url(str(base), attributes["xml:base"])
+        draft = _Draft(base, prefix)
+        for name, value in attributes.items():
+            if name.rpartition(":")[2] == "about":
+                draft.say("@about", value)
+        return draft
+
+    def _child(
+        self, form: _Format, draft: _Draft, prefix: str, local: str, attributes: dict[str, str]
+    ) -> None:
+        """Note the link that a child of an entry is, or begin to read its text."""
+        own = prefix in ("", draft.prefix) or local == "date"  # image:loc is no loc; dc:date is
+        if local == "link" and form.kind is SitemapKind.URLSET:  # xhtml:link
+            if _alternate(attributes, ""):
+                self._alternate(draft, attributes.get("href", ""))
+        elif local == "link" and form.kind is SitemapKind.ATOM:
+            if own and _alternate(attributes, "alternate"):
+                draft.say("@href", attributes.get("href", ""))
+        elif local == "guid" and attributes.get("isPermaLink", "").strip().lower() == "false":
+            pass
+        elif own and local in self._wanted:
+            self._field, self._text, self._length = local, [], 0
+            self._parser.CharacterDataHandler = self._characters
+
+    def _alternate(self, draft: _Draft, href: str) -> None:
+        url = joined(draft.base, href)
+        if url is None:
+            self._addresses.add(None)
+        elif len(draft.alternates) <= MAX_ENTRIES:  # one more, which shows that it was cut
+            draft.alternates[url] = None
+
+    def _characters(self, text: str) -> None:
+        self._length += len(text)
+        if self._length <= MAX_TEXT:
+            self._text.append(text)
+
+    def _end(self, _: str) -> None:
+        form, draft = self._format, self._draft
+        depth = len(self._path)
+        self._path.pop()
+        if form is None or draft is None:
+            return
+        below = depth - len(form.path)
+        if below == 0:
+            self._close(form, draft)
+        elif below == 1 and self._field:
+            self._parser.CharacterDataHandler = None
+            text = "".join(self._text) if self._length <= MAX_TEXT else ""
+            if self._field != "guid" or WEB(text.strip()):
+                draft.say(self._field, text)
+            self._field = ""
+        elif below == 2 and self._field:  # an element within a text, which is none of it
+            self._parser.CharacterDataHandler = self._characters
+
+    def _close(self, form: _Format, draft: _Draft) -> None:
+        """Take the entry that ends here."""
+        self._draft = None
+        said = draft.said
+        address = next(filter(None, map(said.get, form.address)), "")
+        lastmod = next(filter(None, map(said.get, form.lastmod)), "")
+        self._addresses.add(joined(draft.base, address), lastmod[:MAX_LASTMOD])
+        for url in draft.alternates:
+            self._addresses.add(url)
+
+    def _broken(self, what: str) -> SitemapError:
+        return self._error(
+            f"{what}. Nothing was taken of it: have it written anew, and published when it is"
+            " complete",
+            SitemapFault.BROKEN,
+        )
+
+    def _error(self, what: str, kind: SitemapFault) -> SitemapError:
+        line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
+        return SitemapError(f"{self._name}, line {line}, column {column}: {what}", kind)
+
+
+def _without_declaration(text: str) -> str:
+    """Return XML with blanks for its declaration, which may then stand behind white space."""
+    declaration = _DECLARATION(text)
+    if declaration is None:
+        return text
+    return re.sub(r"\S", " ", declaration[0]) + text[declaration.end() :]
+
+
+def _alternate(attributes: dict[str, str], default: str) -> bool:
+    return "alternate" in attributes.get("rel", default).lower().split()

@@ -1,0 +1,98 @@
+"""docs/attacks.md names every attack once, and tests that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.hostile_server import KINDS
+
+TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "attacks.md"
+NUMBERS = range(1, 43)
+LATER = "does not concern crawling yet"
+OPEN = "**Open**: "
+
+_CODE = re.compile(r"`([^`]+)`")
+_NAMED = re.compile(r"ATT-(\d+)(?: to ATT-(\d+))?")
+
+
+def table() -> dict[int, list[str]]:
+    """Return the cells of each attack: what it is, what happens, and its tests."""
+    found: dict[int, list[str]] = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("| ATT-"):
+            number, *cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            assert int(number.removeprefix("ATT-")) not in found, f"{number} stands there twice"
+            found[int(number.removeprefix("ATT-"))] = cells
+    return found
+
+
+ROWS = table()
+
+
+def functions(file: Path) -> dict[str, ast.FunctionDef]:
+    """Return the tests of a file by their names."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return {node.name: node for node in found if node.name.startswith("test_")}
+
+
+def named(number: int) -> list[tuple[str, str]]:
+    """Return file and function of each test of an attack."""
+    tests = [code.split("::") for code in _CODE.findall(ROWS[number][2]) if "::" in code]
+    return [(file, function) for file, function in tests]
+
+
+def is_expected_to_fail(test: ast.FunctionDef) -> bool:
+    return any("xfail" in ast.unparse(decorator) for decorator in test.decorator_list)
+
+
+def test_every_attack_stands_in_the_table_once_and_in_order():
+    assert list(ROWS) == list(NUMBERS)
+    assert all(len(cells) == 3 and all(cells[:2]) for cells in ROWS.values())
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_attack_has_tests_or_does_not_concern_crawling(number: int):
+    _, happens, _ = ROWS[number]
+
+    assert named(number) or happens.startswith(LATER)
+    assert not (named(number) and happens.startswith(LATER))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_test_that_is_named_exists(number: int):
+    for file, function in named(number):
+        assert (TESTS / file).is_file(), file
+        assert function in functions(TESTS / file), f"{file}::{function}"
+    assert len(set(named(number))) == len(named(number))
+
+
+def test_every_kind_of_misbehaviour_that_is_named_exists():
+    kinds = {kind.path.removeprefix("/") for kind in KINDS}
+    codes = {code for cells in ROWS.values() for code in _CODE.findall(cells[2])}
+
+    assert {code for code in codes if "::" not in code} <= kinds
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_is_open_is_what_is_expected_to_fail(number: int):
+    tests = [functions(TESTS / file)[function] for file, function in named(number)]
+
+    assert any(map(is_expected_to_fail, tests)) is (OPEN in ROWS[number][1])
+
+
+def test_tests_of_attacks_stand_in_the_rows_that_their_docstrings_name():
+    told, found = {}, {}
+    for file in sorted(TESTS.glob("crawls/test_attacks_*.py")):
+        for name, test in functions(file).items():
+            spans = _NAMED.findall(ast.get_docstring(test) or "")
+            key = file.relative_to(TESTS).as_posix(), name
+            found[key] = {number for a, b in spans for number in range(int(a), int(b or a) + 1)}
+            told[key] = {number for number in NUMBERS if key in named(number)}
+
+    assert found
+    assert all(found.values())
+    assert told == found
