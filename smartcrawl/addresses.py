@@ -78,12 +78,18 @@ class AddressBook:
             self._old, self._young = young, {}
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
 
-    def sitemaps(self, urls: Iterable[str], scope: Scope, register: Register) -> list[int]:
+    def sitemaps(
+        self,
+        urls: Iterable[str],
+        scope: Scope,
+        register: Register,
+        refuse: Refuse | None = None,
+    ) -> list[int]:
         """Return the distinct numbers of sitemaps; their scope is another one, so no cache."""
         missing = list(enumerate(url for url in urls if scope.allows(url)))
         found = [_OUTSIDE] * len(missing)
-        self._look_up(missing, found, register, None)
-        return list(dict.fromkeys(found))
+        self._look_up(missing, found, register, refuse)
+        return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
 
     def _look_up(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Self
+from urllib.request import getproxies
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -26,15 +27,18 @@ class AddressMiddleware:
     what a proxy would connect to in our place.
     """
 
-    def __init__(self, resolver: GuardedResolver | None) -> None:
+    def __init__(self, resolver: GuardedResolver | None, *, proxied: bool = False) -> None:
         self._resolver = resolver
+        self._proxied = proxied  #: whether proxies of the environment connect in our place
+        self._judged: dict[tuple[str, int], str | None] = {}  #: what they would connect to
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the resolver of this process, for a spider that has a run."""
         if run_of(crawler) is None:
             raise NotConfigured("the spider has no run")
-        return cls(installed_resolver())
+        enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
+        return cls(installed_resolver(), proxied=enabled and bool(getproxies()))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
@@ -50,7 +54,13 @@ class AddressMiddleware:
             return
         host, port = endpoint(url)
         refusal = resolver.refusal(host, port)
-        if refusal is None and "proxy" in request.meta:
-            refusal = await looked_up(resolver, host, port)
+        if refusal is None and (self._proxied or "proxy" in request.meta):
+            refusal = await self._judge(resolver, host, port)
         if refusal is not None:
             raise _RefusedError(refusal)
+
+    async def _judge(self, resolver: GuardedResolver, host: str, port: int) -> str | None:
+        """Look a name up that a proxy will connect to, once."""
+        if (host, port) not in self._judged:
+            self._judged[host, port] = await looked_up(resolver, host, port)
+        return self._judged[host, port]

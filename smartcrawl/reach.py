@@ -276,7 +276,9 @@ class Reach:
             url_patterns=(),
             skipped_extensions=frozenset(),
         )
-        found = self._book.sitemaps(listed, scope, self._register(origin, depth, kind))
+        register = self._register(origin, depth, kind)
+        refuse = None if origin is None else self._refuse  # an index may be a trap as well
+        found = self._book.sitemaps(listed, scope, register, refuse)
         numbers = [number for number in found if number != origin]
         for number in numbers:
             if kind < self._kinds.get(number, MAX_NESTING + 1):

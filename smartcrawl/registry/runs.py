@@ -58,7 +58,8 @@ SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_tar
  WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
 """
 _SITEMAPS = """
-SELECT r.no, r.url, s.http_status, r.error_message FROM record r JOIN state s USING (no)
+SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END, r.error_message
+  FROM record r JOIN state s USING (no)
  WHERE r.source = ? AND r.kind > 0 AND s.standing = 0 AND s.visited_run = ? AND s.outcome <> 5
  ORDER BY r.no
 """

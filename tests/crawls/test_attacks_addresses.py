@@ -399,10 +399,6 @@ def test_a_proxy_that_is_wanted_is_not_asked_for_forbidden_addresses(
     assert {told(record)[:2] for record in records.values()} == {("failed", 1109)}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="AddressMiddleware (80) looks for a proxy before HttpProxyMiddleware (750) names it",
-)
 def test_a_proxy_is_not_asked_for_names_of_forbidden_addresses(
     proxied: Site, victim: Site, crawl: Crawl
 ):

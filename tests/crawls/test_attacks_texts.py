@@ -88,7 +88,7 @@ def test_a_table_for_spreadsheets_holds_no_formula_and_json_holds_what_was_said(
 
     crawl(site.url("/"), settings=_QUICK)
 
-    table = csv.DictReader(io.StringIO(crawl.run("registry", "--format", "csv").out))
+    table = csv.DictReader(io.StringIO(crawl._ask("registry", "--format", "csv")))
     shown = {row["url"]: row["httpEtag"] for row in table}
     stored = {record["url"]: record["httpEtag"] for record in crawl.records()}
     for n, formula in enumerate(_FORMULAS):
@@ -105,7 +105,7 @@ def test_markup_of_a_page_is_text_to_those_who_search(site: Site, crawl: Crawl):
 
     crawl(site.url("/"), settings=_QUICK)
 
-    shown = crawl.run("search", "needle").out
+    shown = crawl._ask("search", "needle")
     assert f"1. {title}" in shown
     assert "</mark><script>alert(1)</script> [blink]x[/blink]" in shown
     assert "\x1b" not in shown
@@ -123,7 +123,7 @@ def test_a_record_is_one_line_and_gives_no_orders(site: Site, crawl: Crawl):
     site.pages["/"] = Page(html("Home"), etag='"\x85 \x9b2J \x7f \u2028 \u202e"')
     crawl(site.url("/"), settings=_QUICK)
 
-    shown = crawl.run("registry", "--format", "jsonl").out
+    shown = crawl._ask("registry", "--format", "jsonl")
 
     assert len(shown.splitlines()) == 1
     assert not set("\x7f\x85\x9b\u2028\u202e") & set(shown)
