@@ -21,7 +21,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from smartcrawl.exceptions import RegistryError, RunHeldError, SmartcrawlError
-from smartcrawl.logs import escaped, shown, shown_lines
+from smartcrawl.logs import escaped, json_safe, shown, shown_lines
 from smartcrawl.options import Options
 from smartcrawl.registry.database import connect, migrate, translated
 from smartcrawl.registry.lease import Lease
@@ -229,7 +229,7 @@ def sources_named_all(connection: apsw.Connection) -> list[str]:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    print(json_safe(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def print_table(

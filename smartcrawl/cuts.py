@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Self
 
+from smartcrawl.logs import redacted
 from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)
@@ -24,13 +25,14 @@ class Cuts:
 
     def add(self, reason: str) -> None:
         """Note a reason, once."""
+        reason = redacted(reason)
         if reason not in self.reasons:
             self.reasons.append(reason)
             self.changed = True
 
     def refuse(self, trap: Trap, url: str) -> None:
         """Count an address that was not followed, and tell people of the first of its kind."""
-        count, first = self.refused.get(trap, (0, url[:_SHOWN]))
+        count, first = self.refused.get(trap, (0, redacted(url)[:_SHOWN]))
         if not count:
             logger.warning("not followed: %s (%s: %s)", first, trap, trap.words)
         self.refused[trap] = count + 1, first

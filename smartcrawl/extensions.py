@@ -26,6 +26,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import HostNow
+from smartcrawl.logs import json_safe
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import gate_of, slot_of
 from smartcrawl.run import Run, run_of
@@ -177,7 +178,7 @@ class JsonProgress:
 
     def tell(self, event: dict[str, Any]) -> None:
         """Print one event."""
-        print(json.dumps(event, ensure_ascii=False), flush=True)
+        print(json_safe(json.dumps(event, ensure_ascii=False)), flush=True)
 
 
 class Progress:

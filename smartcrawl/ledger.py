@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from smartcrawl.cuts import Cuts
 from smartcrawl.items import Address, Batch, HostNow, HostTally, Visit
+from smartcrawl.logs import redacted
 from smartcrawl.registry.sqlite import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.rules.seal import no_answer
@@ -80,6 +81,8 @@ class Ledger:
         tally.response_ms += visit.response_ms
         self.progress.count(visit)
         visit.body = None
+        if visit.error:
+            visit.error = redacted(visit.error)
         if (
             visit.outcome is Outcome.NOT_MODIFIED
             and visit.action is Action.TOUCH

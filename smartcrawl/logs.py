@@ -39,6 +39,9 @@ _UNSAFE = re.compile(
 )
 
 
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 def escaped(text: str) -> str:
     r"""Return ``text`` on one line, with nothing in it that moves the cursor or turns the text.
 
@@ -48,6 +51,15 @@ def escaped(text: str) -> str:
     'Bücher 日本'
     """
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def json_safe(text: str) -> str:
+    r"""Return JSON in which nothing moves the cursor, breaks a line or turns the text.
+
+    >>> json_safe('{"title": "a\u2028b\x85"}')
+    '{"title": "a\\u2028b\\u0085"}'
+    """
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 # What is hidden

@@ -14,6 +14,7 @@ from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.frontier import Frontier
 from smartcrawl.items import HostTally, Link, Page, StoredRobots
 from smartcrawl.ledger import Ledger
+from smartcrawl.logs import redacted
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders, belongs, closing_of, policy_of
 from smartcrawl.reach import Reach
@@ -315,9 +316,13 @@ class Run:
         if pending and self._left == 0:
             self.incomplete("max_pages")
         return Evidence(
-            seeds_failed=(*self._outside(), *failed_seeds(connection, self.opened.no)),
+            seeds_failed=tuple(
+                map(redacted, (*self._outside(), *failed_seeds(connection, self.opened.no)))
+            ),
             cut_by=self.cuts.told(),
-            sitemaps_failed=failed_sitemaps(connection, self.opened, self.reach.given),
+            sitemaps_failed=tuple(
+                map(redacted, failed_sitemaps(connection, self.opened, self.reach.given))
+            ),
             visits=visits,
             unreachable=unreachable,
             pending=pending,

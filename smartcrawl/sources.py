@@ -26,9 +26,12 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from smartcrawl.exceptions import SourceError
-from smartcrawl.urls import MAX_URL_LENGTH, Scope, has_port, host_key, request_url
+from smartcrawl.urls import MAX_URL_LENGTH, Scope, compiled, has_port, host_key, request_url
 
 KIND: Final = "site"  #: the only kind that this version crawls
+
+MAX_PATTERNS: Final = 100  #: of each list
+MAX_PATTERN: Final = 1_000  #: characters
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _NAME_RULE: Final = "letters, digits, '_', '.' and '-'"
@@ -97,16 +100,29 @@ def _regular_expression(pattern: str) -> str:
     """Return ``pattern`` as it is.
 
     Raises:
-        ValueError: it is no regular expression.
+        ValueError: it is no regular expression of RE2, or too long.
     """
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
     try:
-        re.compile(pattern)
-    except re.error as error:
+        compiled(pattern)
+    except ValueError as error:
         raise ValueError(
-            f"is {pattern!r}, no regular expression ({error}):"
-            " put a backslash before a character that stands for itself"
+            f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
+            " that stands for itself; look-around, back-references and \\Z are not understood"
         ) from error
     return pattern
+
+
+def _few(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return patterns as they are.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    if len(patterns) > MAX_PATTERNS:
+        raise ValueError(f"has {len(patterns)} patterns: it takes up to {MAX_PATTERNS}")
+    return patterns
 
 
 def _label(text: str) -> str:
@@ -123,7 +139,9 @@ def _label(text: str) -> str:
 _List = BeforeValidator(_as_tuple)
 _Addresses = Annotated[tuple[Annotated[str, AfterValidator(_web_address)], ...], _List]
 _Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], _List]
-_Patterns = Annotated[tuple[Annotated[str, AfterValidator(_regular_expression)], ...], _List]
+_Patterns = Annotated[
+    tuple[Annotated[str, AfterValidator(_regular_expression)], ...], AfterValidator(_few), _List
+]
 _Limit = Annotated[int, Field(ge=0)]
 
 

@@ -14,10 +14,11 @@ from base64 import b32encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote, unquote, urlsplit
 
 import can_ada
+import re2
 
 from smartcrawl.rules.traps import MAX_LENGTH
 
@@ -369,8 +370,8 @@ class Scope:
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
     max_depth: int = 0  #: links from a seed, 0: no limit; not asked by ``allows``
-    _wanted: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
-    _excluded: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _wanted: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    _excluded: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
@@ -445,5 +446,25 @@ class Scope:
         return replace(self, hosts=self.hosts - {old} | {new})
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern) for pattern in patterns)
+def compiled(pattern: str) -> Any:
+    """Return a pattern of the operator's, with a method ``search``.
+
+    RE2 reads an address in time that grows with its length and nothing else: no pattern can
+    be made to hang by a link that somebody writes.
+
+    Raises:
+        ValueError: it is no regular expression of RE2; the message says why.
+
+    Source: ATT-35.
+    """
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        why = error.args[0] if error.args else "not understood"
+        raise ValueError(why.decode() if isinstance(why, bytes) else str(why)) from None
+
+
+def _compiled(patterns: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(compiled(pattern) for pattern in patterns)

@@ -146,9 +146,9 @@ BAD = {
         SEEDS + "url_patterns = ['a', '(']\nexcluded_patterns = ['*']",
         [
             "[sources.a] url_patterns[1] is '('",
-            "unterminated subpattern",
+            "missing )",
             "[sources.a] excluded_patterns[0] is '*'",
-            "nothing to repeat",
+            "no argument for repetition operator",
             "put a backslash",
         ],
     ),

@@ -15,6 +15,7 @@ import apsw
 
 from smartcrawl.cli import RegistryCommand, print_table
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.logs import json_safe
 from smartcrawl.registry.reports import RECORD_KEYS, records
 from smartcrawl.rules.model import Status
 
@@ -73,7 +74,7 @@ class Command(RegistryCommand):
         with _opened(opts.output) as file:
             if opts.format == "jsonl":
                 for row in rows:
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    file.write(json_safe(json.dumps(row, ensure_ascii=False)) + "\n")
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()

@@ -19,9 +19,12 @@ from smartcrawl.items import Image
 
 MAX_IMAGES: Final = 200
 MAX_ANCHOR: Final = 200  #: characters
+MAX_TOKENS: Final = 2_000_000  #: texts and breaks that are kept of one page
+MAX_HEADINGS: Final = 50_000  #: further ones are text
 MAX_DEPTH: Final = 512  #: open elements, as in Blink; the parser's time grows with them
 
 _MAX_REFERENCES: Final = 2 * MAX_LINKS  # as written; several may be one URL, some none
+_PIECE: Final = 1_048_576  #: bytes; a tag of more than that is cut
 _PORTION: Final = 32_768  #: bytes; the parser heeds an exception only between portions
 
 #: Attributes of an element, names in lower case.
@@ -88,6 +91,16 @@ class Seen:
     noindex: bool = False
     nofollow: bool = False
 
+    def clip(self, end: int) -> None:
+        """Forget what lies behind a token; the links of a page are all kept."""
+        self.headings = [
+            heading._replace(end=min(heading.end, end))
+            for heading in self.headings
+            if heading.start < end
+        ]
+        for spans in (self.boilerplate, self.mains, self.articles):
+            spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
+
 
 def read(markup: bytes) -> Seen:
     """Parse ``markup`` (UTF-8) once and return what was seen in it.
@@ -99,7 +112,20 @@ def read(markup: bytes) -> Seen:
     try:
         return _seen(markup)
     except _TooDeepError:
-        return _seen(_STRUCTURE.sub(b"<br>", markup))
+        return _seen(_flattened(markup))
+
+
+def _flattened(markup: bytes) -> bytes:
+    """Return markup without structure, made piece by piece: each substitution is an object."""
+    flat, start = bytearray(), 0
+    while start < len(markup):
+        end = start + _PIECE
+        if end < len(markup):
+            before = markup.rfind(b"<", start + 1, end)
+            end = before if before > 0 else end
+        flat += _STRUCTURE.sub(b"<br>", markup[start:end])
+        start = end
+    return bytes(flat)
 
 
 def _seen(markup: bytes) -> Seen:
@@ -143,7 +169,9 @@ class _Reader:
         for the garbage collector; what they hold then must not be a whole page.
         """
         seen = self._seen
-        seen.tokens = self._tokens.copy()
+        seen.tokens = self._tokens[:MAX_TOKENS]
+        if len(self._tokens) > MAX_TOKENS:
+            seen.clip(MAX_TOKENS)
         self._tokens.clear()
         self._words.clear()
         self._anchor = None
@@ -289,7 +317,8 @@ class _Reader:
     def _close_heading(self) -> None:
         if self._heading is not None and not self._muted:
             start, level = self._heading
-            self._seen.headings.append(Heading(start, len(self._tokens), level))
+            if len(self._seen.headings) < MAX_HEADINGS:
+                self._seen.headings.append(Heading(start, len(self._tokens), level))
             self._heading = None
         self._tokens.append(BREAK)
 

@@ -13,6 +13,7 @@ from smartcrawl.rules.model import Outcome
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS = 5  #: hops (R2-21)
 MAX_VALIDATOR = 8 * 1024  #: characters
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
 MAX_RETRY_AFTER = 86_400  #: seconds; nobody's word counts for longer
 
@@ -50,7 +51,8 @@ def kept_validators(
     """Return those validators of an answer that are worth sending back.
 
     A date that lies in the future would go on being "not modified" after the page changed;
-    a clock that is a day off is forgiven. No server needs a validator of more than 8 KiB.
+    a clock that is a day off is forgiven. No server needs a validator of more than 8 KiB, or
+    one with control characters, which others refuse.
 
     >>> kept_validators('"a"', "Thu, 01 Jan 1970 00:00:10 GMT", now=0)
     ('"a"', 'Thu, 01 Jan 1970 00:00:10 GMT')
@@ -59,13 +61,17 @@ def kept_validators(
 
     Source: RFC 9110 section 8.8.2.1; ATT-39.
     """
-    if etag is not None and (len(etag) > MAX_VALIDATOR or etag.strip() == "*"):
+    if etag is not None and (_is_unfit(etag) or etag.strip() == "*"):
         etag = None  # "*" is no name of a version: it would match every one
     if last_modified is not None:
         moment = _moment(last_modified)
-        if len(last_modified) > MAX_VALIDATOR or (moment is not None and moment > now + _CLOCK):
+        if _is_unfit(last_modified) or (moment is not None and moment > now + _CLOCK):
             last_modified = None
     return etag, last_modified
+
+
+def _is_unfit(validator: str) -> bool:
+    return len(validator) > MAX_VALIDATOR or _CONTROL.search(validator) is not None
 
 
 def _moment(text: str) -> float | None:

@@ -3,8 +3,6 @@
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Page, Site, html
 
@@ -117,9 +115,6 @@ def test_tokens_of_addresses_are_asked_for_and_never_logged(site: Site, crawl: C
     assert SECRET not in result.err
 
 
-@pytest.mark.xfail(
-    strict=True, reason="messages, reasons and the closing table show addresses with their tokens"
-)
 def test_tokens_of_addresses_are_in_no_message(site: Site, crawl: Crawl):
     """ATT-14, ATT-18: the address is what is asked, and what is said of it is for people."""
     result = tokens(site, crawl)

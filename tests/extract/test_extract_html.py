@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smartcrawl.extract import reader
 from smartcrawl.extract.html import (
     HTML_TYPES,
     TEXT_TYPES,
@@ -19,6 +20,8 @@ from smartcrawl.items import Document, Image, Section
 
 PAGE = "http://site.example/dir/page.html"
 LONG = "A crawler visits every page that it knows and asks whether it has changed. " * 3
+
+URL = "http://site.example/"
 
 
 def read(markup, url=PAGE):
@@ -648,3 +651,38 @@ def test_without_layout_every_line_has_single_spaces(markup):
         for part in (section.heading, *section.text.split("\n")):
             assert part == " ".join(part.split())
         assert section.heading or section.text
+
+
+@given(st.binary(max_size=60) | st.lists(st.sampled_from(
+    [b"<p>", b"</div>", b"<a href=x>", b"x", b"<", b">", b"<b ", b"title='<i>'"]), max_size=30
+).map(b"".join), st.integers(1, 20))  # fmt: skip
+def test_structure_is_taken_away_the_same_piece_by_piece(markup, size):
+    """A tag is cut only where it is longer than a piece."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "_PIECE", size + 60)
+        assert reader._flattened(markup) == reader._STRUCTURE.sub(b"<br>", markup)
+        patch.setattr(reader, "_PIECE", max(size, max(map(len, markup.split(b"<"))) + 2))
+        assert reader._flattened(markup) == reader._STRUCTURE.sub(b"<br>", markup)
+
+
+def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():
+    body = b"<main>" + b"<p>x" * 10 + b"<h1>t</h1><a href=/y>y</a></main><nav>z</nav>"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "MAX_TOKENS", 12)
+        seen = reader.read(body)
+        document = parse(body, content_type="text/html", url=URL)
+
+    assert len(seen.tokens) == 12
+    assert seen.headings == []
+    assert all(end <= 12 for _, end in [*seen.mains, *seen.boilerplate])
+    assert document.text.startswith("x\nx")
+    assert [link.url for link in document.links] == ["http://site.example/y"]
+
+
+def test_headings_beyond_a_limit_are_text():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader, "MAX_HEADINGS", 2)
+        document = parse(b"<h1>a</h1>1<h2>b</h2>2<h2>c</h2>3", content_type="text/html", url=URL)
+
+    assert [section.heading for section in document.sections] == ["a", "b"]
+    assert document.sections[-1].text == "2\nc\n3"

@@ -124,6 +124,12 @@ def test_a_validator_of_more_than_8_kib_is_not_kept():
     assert MAX_VALIDATOR == 8192
 
 
+@pytest.mark.parametrize("char", ["\0", "\x08", "\n", "\r", "\x1b", "\x1f", "\x7f"])
+def test_a_validator_with_a_control_character_is_not_kept(char):
+    assert kept_validators(f'"a{char}b"', f"yester{char}day", NOW) == (None, None)
+    assert kept_validators('"a\tb \x80é"', "yes\tterday", NOW) == ('"a\tb \x80é"', "yes\tterday")
+
+
 @pytest.mark.parametrize("etag", ["*", " * "])
 def test_a_star_names_no_version(etag):
     """RFC 9110, 13.1.2: sent back it would match any."""
