@@ -218,3 +218,19 @@ def test_names_with_brackets_are_shown_as_they_are(shown):
     out = shown(source="[::1]:8801")
 
     assert "Run 7 of [::1]:8801: complete" in out
+
+
+# Sitemaps and pages without text
+
+
+def test_sitemaps_and_pages_without_text_are_counted(shown):
+    assert "sitemap" not in shown()
+    assert "no text" not in shown()
+    assert "1 sitemap or feed with 2 addresses" in shown(sitemaps=1, sitemap_urls=2)
+    assert "1,200 sitemaps and feeds with 50,000 addresses" in shown(
+        sitemaps=1_200, sitemap_urls=50_000
+    )
+    out = shown(no_text=1)
+    assert "1 page has no text" in out
+    assert "registry --no-text" in out
+    assert "2 pages have no text" in shown(no_text=2)

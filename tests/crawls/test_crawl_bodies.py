@@ -1,6 +1,7 @@
 """What pages are made of: character sets, types, broken and enormous bodies."""
 
 import hashlib
+import json
 
 import pytest
 
@@ -139,3 +140,25 @@ def test_a_page_of_thousands_of_links_and_words_is_read_whole(site: Site, crawl:
     assert crawl.hits("word39999") == ["/"]
     assert crawl.rows("SELECT max(length(text)) <= 1500 FROM chunk") == [(1,)]
     assert crawl.counts_add_up()
+
+
+def test_pages_that_only_a_script_would_write_are_counted_and_listed(site: Site, crawl: Crawl):
+    app = '<!DOCTYPE html><title>App</title><div id="root"></div><script>render()</script>'
+    site.pages["/"] = html("Home", "/app", "/other")
+    site.pages["/app"] = app
+    site.pages["/other"] = app.replace("App", "Other")
+
+    for word in ("new", "unchanged"):
+        result = crawl(site.url("/"))
+
+        assert {crawl.outcomes()[path] for path in ("/app", "/other")} == {word}
+        assert "2 pages have no text: what only a script would write cannot be read" in result.out
+    listed = crawl.run("registry", "--no-text", "--format", "jsonl").out
+    assert [json.loads(line)["url"] for line in listed.splitlines()] == [
+        site.url("/app"), site.url("/other"),
+    ]  # fmt: skip
+    site.pages["/app"] = html("App", text="rendered by the server now")
+
+    result = crawl(site.url("/"))
+
+    assert "1 page has no text" in result.out
