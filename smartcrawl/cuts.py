@@ -12,6 +12,7 @@ from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)
 
+_TRAPS = frozenset(Trap)
 _SHOWN = 200  #: characters of an address
 
 
@@ -29,6 +30,12 @@ class Cuts:
         if reason not in self.reasons:
             self.reasons.append(reason)
             self.changed = True
+
+    def count(self, kind: str, url: str) -> None:
+        """Count an address at which something was left out, such as ``too_many_links``."""
+        count, first = self.refused.get(kind, (0, redacted(url)[:_SHOWN]))
+        self.refused[kind] = count + 1, first
+        self.changed = True
 
     def refuse(self, trap: Trap, url: str) -> None:
         """Count an address that was not followed, and tell people of the first of its kind."""
@@ -49,12 +56,7 @@ class Cuts:
         """
         return (
             *self.reasons,
-            *(
-                f"{trap}: 1 address, {first}"
-                if count == 1
-                else f"{trap}: {count:,} addresses, such as {first}"
-                for trap, (count, first) in self.refused.items()
-            ),
+            *(_told(kind, count, first) for kind, (count, first) in self.refused.items()),
         )
 
     def dumps(self) -> str:
@@ -69,3 +71,20 @@ class Cuts:
             trap: (count, first) for trap, (count, first) in stored.get("refused", {}).items()
         }
         return cls(list(stored.get("reasons", [])), refused)
+
+
+def _told(kind: str, count: int, first: str) -> str:
+    """Return one kind as a reason.
+
+    >>> _told("calendar", 1, "http://a.example/"), _told("too_many_links", 1, "http://a.example/")
+    ('calendar: 1 address, http://a.example/', 'too_many_links: http://a.example/')
+    >>> _told("too_many_links", 3, "http://a.example/")
+    'too_many_links: http://a.example/ and 2 more'
+    """
+    if kind not in _TRAPS:
+        return f"{kind}: {first}" if count == 1 else f"{kind}: {first} and {count - 1:,} more"
+    return (
+        f"{kind}: 1 address, {first}"
+        if count == 1
+        else (f"{kind}: {count:,} addresses, such as {first}")
+    )

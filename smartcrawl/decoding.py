@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from typing import Self
+from weakref import WeakKeyDictionary
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -64,6 +65,7 @@ class SlowBodies:
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
+        self._bodies: WeakKeyDictionary[Request, tuple[float, int]] = WeakKeyDictionary()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -81,12 +83,11 @@ class SlowBodies:
         Raises:
             StopDownload: it came too late.
         """
-        now, meta = time.monotonic(), request.meta
-        since, size = meta.get("body", (now, 0))
+        now = time.monotonic()
+        since, size = self._bodies.get(request, (now, 0))  # a further try is another request
         size += len(data)
-        meta["body"] = since, size
+        self._bodies[request] = since, size
         if is_slow(size, now - since, self._rate):
-            del meta["body"]  # a further try begins anew
             raise StopDownload(fail=True)
 
 

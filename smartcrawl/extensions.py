@@ -97,12 +97,10 @@ class RunLifecycle:
         if run.failure is not None:
             return
         try:
-            if not run.reach.relaxed:
-                run.ledger.submit(int(time.time()))
-                run.ledger.drain()
-                run.reach.relax()
+            run.relax(int(time.time()))
             if not run.pending:
                 run.follow_unnamed(int(time.time()))
+                run.relax(int(time.time()))
             if not run.pending:
                 run.begin_verify(int(time.time()))
         except RegistryError as error:

@@ -103,6 +103,7 @@ class Page:
     targets: bytes | None = None  #: packed uint32 numbers; None without stored links
     raw: bytes | None = None  #: packed raw links, read when ``targets`` are of another scope
     kind: int = 0  #: 0: a page; 1 to 3: a sitemap or feed, at this nesting
+    named: int = 0  #: kind under which this run names what was a page so far
     verify: bool = False  #: a look at what was not reached, which changes nothing (design.md 3)
 
 

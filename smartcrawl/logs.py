@@ -251,6 +251,7 @@ class Logs:
 
     _handler: ClassVar[logging.Handler | None] = None
     _made_of: ClassVar[tuple[object, ...]] = ()
+    _level: ClassVar[int] = logging.WARNING  #: of the root logger before that
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: Any) -> None:
@@ -288,6 +289,7 @@ class Logs:
         if scrapy_log.get_scrapy_root_handler() is not None:  # configure_logging() was called
             scrapy_log._uninstall_scrapy_root_handler()
         cls.uninstall()
+        Logs._level = logging.root.level
         logging.root.setLevel(logging.NOTSET)
         logging.root.addHandler(handler)
         Logs._handler, Logs._made_of = handler, made_of
@@ -298,6 +300,7 @@ class Logs:
         if cls._handler is not None:
             logging.root.removeHandler(cls._handler)
             cls._handler.close()
+            logging.root.setLevel(cls._level)
             Logs._handler = None
 
 

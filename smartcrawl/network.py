@@ -79,6 +79,7 @@ METADATA_NAMES = frozenset(
     {"metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
 PORTS = frozenset({80, 443})  #: of public hosts that may be asked without more ado
+METADATA = "metadata"
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 
@@ -133,7 +134,8 @@ class Guard:
         Source: ATT-1 to ATT-9; INV-22.
         """
         host = _bare(host)
-        if (host, port) in self._endpoints:
+        given = (host, port) in self._endpoints
+        if given and _is_literal(host):
             return None
         if host.rstrip(".") in METADATA_NAMES:
             return f"address not allowed: metadata ({host})"
@@ -146,10 +148,19 @@ class Guard:
             return None
         for block, purpose in SPECIAL:
             if any(form in block for form in forms):
+                # A name that was given may be private; its owner may not lead it to metadata.
+                if given and purpose != METADATA:
+                    return None
                 return f"address not allowed: {purpose} ({found})"
+        if given:
+            return None
         if port not in self._ports and (host, port) not in self._named:
             return f"port not allowed: {port}"
         return None
+
+
+def _is_literal(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
 
 
 def _bare(host: str) -> str:

@@ -17,7 +17,7 @@ from smartcrawl.rules.absence import PASSING, Policy
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.urls import Trackers
 
-EXTRACTION_VERSION = 1  #: raised when the same body gives another document, links or chunks
+EXTRACTION_VERSION = 2  #: raised when the same body gives another document, links or chunks
 
 #: Scrapy's own numbers that are checked here, with their least value.
 SCRAPY_LIMITS = {

@@ -120,7 +120,8 @@ class ExtractPipeline(VisitPipeline):
         visit.body_hash = body_hash(body)
         told = [html.robots_directives(line) for line in visit.robots_tags]
         noindex, nofollow = any(no for no, _ in told), any(no for _, no in told)
-        if (page.kind or looks_like(body)) and self._read_sitemap(run, visit, body):
+        as_sitemap = page.kind or page.named or looks_like(body)
+        if as_sitemap and self._read_sitemap(run, visit, body):
             return
         if _is_emptied(visit, body) and not run.forced:
             visit.outcome, visit.http_status = Fault.EMPTY.outcome, int(Fault.EMPTY)
@@ -143,11 +144,9 @@ class ExtractPipeline(VisitPipeline):
         links = document.links
         if nofollow or document.nofollow:
             links = tuple(link._replace(nofollow=True) for link in links)
-        run.reach.follow(visit, links, canonical=document.canonical)
+        run.reach.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
         for url in filter(run.scope.holds, document.overlong):
             run.cuts.refuse(Trap.URL_TOO_LONG, url)
-        if document.links_cut:
-            run.incomplete(f"too_many_links: {visit.url}")
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
@@ -187,7 +186,7 @@ class ExtractPipeline(VisitPipeline):
             _fail(visit, _SITEMAP_FAULTS[error.kind], str(error))
             return True
         if page.standing is not Standing.HELD:
-            visit.kind = page.kind or 1
+            visit.kind = page.kind or page.named or 1
         kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
         links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
         if found.kind.is_feed:  # a feed is a window: what left it is not gone
@@ -200,9 +199,7 @@ class ExtractPipeline(VisitPipeline):
         noun = "feed" if found.kind.is_feed else "sitemap"
         count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
         visit.error = f"not indexed: a {noun} of {count}"
-        run.reach.follow(visit, links.values(), same_depth=True)
-        if found.cut:
-            run.incomplete(f"too_many_urls: {visit.url}")
+        run.reach.follow(visit, links.values(), same_depth=True, cut=found.cut)
         return True
 
     def _hash(self, run: Run, visit: Visit, document: Document) -> None:

@@ -19,7 +19,7 @@ from smartcrawl.registry.runs import OpenRun
 from smartcrawl.registry.sqlite import SqliteRegistry
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
-from smartcrawl.rules.traps import Budget
+from smartcrawl.rules.traps import Budget, Trap
 from smartcrawl.sources import Source
 from smartcrawl.urls import Scope, endpoint, has_port, host_key
 
@@ -27,6 +27,8 @@ MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address
 SITEMAP: Final = "sitemap"  #: type of a link to another sitemap; any other leads to a page
 REDIRECT: Final = "redirect"  #: type of the one link that a redirect is
+CUT: Final = "cut"  #: type of a link to the page itself: there are more links than are kept
+_UNFILTERED: Final = 0  #: stands for a scope where stored numbers do not tell all
 
 
 class Reach:
@@ -66,8 +68,9 @@ class Reach:
         self._budget: Budget | None = None
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
-        self._moved: frozenset[str] = frozenset()  #: hosts that a seed moved the scope to
         self._relax_all = opened.resumed
+        self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
+        self._limited = False  #: whether a budget refused something of the page in hand
 
     # How it begins
 
@@ -78,17 +81,19 @@ class Reach:
         self.offer(seeds, 0)
         self.seeds = set(seeds)
         sitemaps = source.sitemaps
-        self.given = set(self._sitemaps(sitemaps, map(host_key, sitemaps), kind=1, depth=0))
+        hosts = map(host_key, sitemaps)
+        self.given = set(self._sitemaps(sitemaps, hosts, kind=1, depth=0, given=True))
 
     def follow_seeds(self) -> None:
         """Find the scope where seeds that this run asked before it was interrupted moved it."""
-        asked = list(self.seeds)
-        for _ in range(MAX_REDIRECTS):
-            targets = self._reader.redirects(asked, self._opened.no)
-            for number, (target, _) in targets.items():
-                self.seed_moved(number, target)
-            asked = [no for _, no in targets.values() if no is not None]
-            self.seeds.update(asked)
+        for those in (self.seeds, self.given):
+            asked = list(those)
+            for _ in range(MAX_REDIRECTS):
+                targets = self._reader.redirects(asked, self._opened.no)
+                for number, (target, _) in targets.items():
+                    self.seed_moved(number, target)
+                asked = [no for _, no in targets.values() if no is not None]
+                those.update(asked)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, each with the kind and the links that count today."""
@@ -99,8 +104,11 @@ class Reach:
         raw = self._reader.raw_links(refiltered) if refiltered else {}
         for page in pages:
             page.raw = raw.get(page.no)
-            if page.standing is not Standing.HELD:  # else it is a page, whatever names it
-                page.kind = self._kinds.get(page.no, page.kind)
+            named = self._kinds.get(page.no, 0)
+            if page.kind or page.standing is Standing.BARE:
+                page.kind = named or page.kind
+            else:  # it was a page so far: what it answers tells what it is
+                page.named = named
         return pages
 
     # What a visit leads to
@@ -112,18 +120,23 @@ class Reach:
         *,
         same_depth: bool = False,
         canonical: str | None = None,
+        cut: bool = False,
     ) -> None:
         """Offer the links of a new body, and keep them packed on the visit to be stored.
 
-        ``canonical``, absolute, is what the page names as its better address (M-20).
+        ``canonical``, absolute, is what the page names as its better address (M-20). ``cut``:
+        whether there are more links than are kept, which every later run has to know.
         """
         listed, page = list(links), visit.page
+        if cut:
+            listed.append(Link(visit.url, "", CUT, False))
         visit.links, visit.links_count = pack_links(listed), len(listed)
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.max_depth and depth > self.max_depth:
             return
-        visit.targets = pack_numbers(self._targets(listed, page, visit.kind, depth))
-        visit.scope = self.scope_no
+        numbers, whole = self._targets(listed, page, visit.kind, depth)
+        visit.targets = pack_numbers(numbers)
+        visit.scope = self.scope_no if whole else _UNFILTERED
         visit.canonical_no = self._canonical(canonical, page.no, depth)
 
     def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
@@ -154,12 +167,14 @@ class Reach:
             return
         raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
         links = unpack_links(raw)
-        targets = pack_numbers(self._targets(links, page, page.kind, depth))
+        numbers, whole = self._targets(links, page, page.kind, depth)
         named = next((link.url for link in links if link.type == "canonical"), None)
         number = page.canonical_no
         if page.standing is Standing.HELD:  # what stands aside is judged by what it was read as
             number = self._canonical(named, page.no, depth)
-        self._ledger.batch.retargeted.append((page.no, self.scope_no, targets, number))
+        if whole:
+            targets = pack_numbers(numbers)
+            self._ledger.batch.retargeted.append((page.no, self.scope_no, targets, number))
 
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         """Record where a redirect leads and offer its target at the same depth (M-21).
@@ -183,11 +198,21 @@ class Reach:
                 these.update(targets)
         return True
 
-    def _targets(self, links: Iterable[Link], page: Page, kind: int, depth: int) -> list[int]:
-        """Offer what the links of a page lead to today, and return the numbers."""
+    def _targets(
+        self, links: Iterable[Link], page: Page, kind: int, depth: int
+    ) -> tuple[list[int], bool]:
+        """Offer what the links of a page lead to today.
+
+        Returns the numbers, and whether they are all: what a limit left out may be asked for
+        by a later run, and until then no run has seen everything.
+        """
         urls, sitemaps, moved = [], [], []
+        whole, self._limited = True, False
         for link in links:
-            if link.type == SITEMAP:
+            if link.type == CUT:
+                whole = False
+                self._cuts.count("too_many_urls" if kind else "too_many_links", page.url)
+            elif link.type == SITEMAP:
                 sitemaps.append(link.url)
             elif kind and link.type == REDIRECT:
                 moved.append(link.url)
@@ -198,11 +223,14 @@ class Reach:
         numbers = [number for number in found if number != page.no]
         self.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
-            if listed:
-                numbers += self._sitemaps(
-                    listed, [page.host], origin=page.no, kind=nesting, depth=depth
-                )
-        return list(dict.fromkeys(numbers))
+            # What robots.txt may name anywhere may move anywhere.
+            hosts = [page.host, *(map(host_key, listed) if nesting == 1 else ())]
+            if listed and nesting > MAX_NESTING:
+                whole = False
+                self._cuts.count("sitemap_nesting", listed[0])
+            elif listed:
+                numbers += self._sitemaps(listed, hosts, origin=page.no, kind=nesting, depth=depth)
+        return list(dict.fromkeys(numbers)), whole and not self._limited
 
     def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
         def register(found: Found) -> None:
@@ -236,14 +264,19 @@ class Reach:
         trap = budget.refuse(url, host)
         if trap is not None:
             self._cuts.refuse(trap, url)
+            self._limited = self._limited or trap in (Trap.HOST_BUDGET, Trap.TOO_MANY_HOSTS)
         return trap is not None
 
     # Sitemaps
 
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
         """Offer the sitemaps that the robots.txt of ``origin`` names, wherever they lie."""
-        if self._options.sitemaps_from_robots and urls and self.scope.holds(origin):
+        if not (self._options.sitemaps_from_robots and urls):
+            return
+        if self.scope.holds(origin):
             self._sitemaps(urls, map(host_key, urls), kind=1, depth=0)
+        else:
+            self._elsewhere.append((origin, urls))
 
     def follow_unnamed(self) -> None:
         """Follow the stored links of sitemaps that nobody named in this run.
@@ -264,12 +297,9 @@ class Reach:
         kind: int,
         depth: int,
         origin: int | None = None,
+        given: bool = False,
     ) -> list[int]:
         """Offer sitemaps that lie in scope or on one of ``hosts``; return their numbers."""
-        listed = list(urls)
-        if listed and kind > MAX_NESTING:
-            self._cuts.add(f"sitemap_nesting: {listed[0]}")
-            return []
         scope = replace(
             self.scope,
             hosts=self.scope.hosts.union(hosts),
@@ -277,8 +307,7 @@ class Reach:
             skipped_extensions=frozenset(),
         )
         register = self._register(origin, depth, kind)
-        refuse = None if origin is None else self._refuse  # an index may be a trap as well
-        found = self._book.sitemaps(listed, scope, register, refuse)
+        found = self._book.sitemaps(urls, scope, register, None if given else self._refuse)
         numbers = [number for number in found if number != origin]
         for number in numbers:
             if kind < self._kinds.get(number, MAX_NESTING + 1):
@@ -324,10 +353,8 @@ class Reach:
     # Where the scope lies
 
     def endpoints(self) -> list[tuple[str, int]]:
-        """Return the (host, port) pairs that were given by hand, moved or not."""
-        urls = [*self._source.seeds, *self._source.sitemaps]
-        moved = [f"{url.partition(':')[0]}://{host}" for url in urls for host in self._moved]
-        return [endpoint(url) for url in (*urls, *moved)]
+        """Return the (host, port) pairs that were given by hand."""
+        return [endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""
@@ -347,7 +374,10 @@ class Reach:
         if moved is None or not self.is_seed(number):
             return False
         self.scope = moved
-        self._moved = moved.hosts
         self.scope_no = self._registry.fingerprint(moved.fingerprint())
         self._book.forget()
+        self._relax_all = True  # what was asked before the move led elsewhere, then
+        elsewhere, self._elsewhere = self._elsewhere, []
+        for origin, urls in elsewhere:
+            self.sitemaps_named(origin, urls)
         return True

@@ -23,7 +23,12 @@ from smartcrawl.faults import told
 from smartcrawl.items import StoredRobots
 from smartcrawl.options import robots_parser
 from smartcrawl.robots import as_utf8, crawl_delay, sitemaps
-from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, conditional_headers
+from smartcrawl.rules.http import (
+    MAX_REDIRECTS,
+    REDIRECTS,
+    conditional_headers,
+    kept_validators,
+)
 from smartcrawl.rules.model import Fault
 from smartcrawl.run import run_of
 from smartcrawl.urls import host_key, join
@@ -158,7 +163,9 @@ class RobotsRules:
                 break
             url = target
         status, now = response.status, int(time.time())
-        etag, last_modified = _header(response, "ETag"), _header(response, "Last-Modified")
+        etag, last_modified = kept_validators(
+            _header(response, "ETag"), _header(response, "Last-Modified"), now
+        )
         if status == 304 and kept is not None and headers and not hop:
             return replace(
                 kept,

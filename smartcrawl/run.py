@@ -180,6 +180,13 @@ class Run:
                 self.frontier.mark(page.no, page.depth)
         return pages
 
+    def relax(self, now: int) -> None:
+        """Hand on depths, and what a moved scope leads to, until nothing is left."""
+        if not self.reach.relaxed:
+            self.ledger.submit(now)
+            self.ledger.drain()
+            self.reach.relax()
+
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named; once, when all is visited."""
         if self._verify is None and not self._unnamed_followed:

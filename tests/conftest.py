@@ -1,5 +1,6 @@
 """What whole-run tests share: a site to crawl, and the real command to crawl it with."""
 
+import logging
 import os
 import random
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.logs import Logs
 from tests.crawls.commands import Crawl, Reader, reader
 from tests.registry.build import Desk
 from tests.site_server import Site
@@ -29,6 +31,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was() -> Iterator[None]:
+    """Take away what a crawler of this process did to the root logger (smartcrawl.logs)."""
+    level = logging.root.level
+    yield
+    Logs.uninstall()
+    logging.root.setLevel(level)
 
 
 @pytest.fixture

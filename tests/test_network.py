@@ -116,6 +116,16 @@ def test_a_permission_is_for_one_host_and_one_port():
     assert not allows(guard, "::1", "::1", 8000)
 
 
+def test_the_owner_of_a_given_name_cannot_lead_it_to_a_metadata_service():
+    guard = Guard()
+    guard.permit("intra.example", 80)
+    guard.permit("169.254.169.254", 80)
+
+    assert allows(guard, "10.0.0.1", "intra.example", 80)
+    assert not allows(guard, "169.254.169.254", "intra.example", 80)
+    assert allows(guard, "169.254.169.254", "169.254.169.254", 80), "it was given as such"
+
+
 def test_networks_are_allowed_as_named_and_no_others():
     guard = Guard([ip_network("10.1.0.0/16"), ip_network("fd00::/8")])
 

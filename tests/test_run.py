@@ -57,7 +57,7 @@ def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
 
     assert run.scope.hosts == {"www.example.com"}
     assert asked(run).url == MOVED
-    assert ("www.example.com", 80) in run.reach.endpoints()
+    assert run.reach.endpoints() == [("example.com", 80)], "the server's word permits nothing"
 
 
 def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options: Options):
@@ -144,6 +144,41 @@ def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
 
     assert again.next_page(lambda _: True) is None
     again.close()
+
+
+def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: Options):
+    """The two race: entries on the new host were out of scope when the sitemap was read."""
+    maps = [f"{SEED}s.xml"]
+    run = Run.open(ad_hoc(SEED, {}, sitemaps=maps), options, Orders(), NOW)
+    seed, page = asked(run), asked(run)
+    assert (page.url, page.kind) == (maps[0], 1)
+    run.sitemaps_named("http://www.example.com", ["http://www.example.com/other.xml"])
+    visit = Attempt(page).visit(page.url)
+    visit.outcome, visit.http_status, visit.document = Outcome.NOT_ACCEPTABLE, 200, Document()
+    run.reach.follow(visit, [Link(f"{MOVED}a", "", "entry", False)], same_depth=True)
+    visit.verdict = decide(page.standing, visit.outcome)
+    run.ledger.record(visit)
+    assert run.next_page(lambda _: True) is None
+    redirected(run, seed, MOVED)
+
+    run.relax(NOW)
+
+    left = [asked(run) for _ in range(3)]
+    assert {(page.url, page.kind) for page in left} == {
+        (MOVED, 0), ("http://www.example.com/other.xml", 1), (f"{MOVED}a", 0),
+    }  # fmt: skip
+    run.close()
+
+
+def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
+    """A robots.txt must not make us ask thousands of other hosts."""
+    run = Run.open(ad_hoc(SEED, {}), replace(options, max_hosts=2), Orders(), NOW)
+
+    run.sitemaps_named("http://example.com", [f"http://h{n}.example/s.xml" for n in range(9)])
+
+    assert len(run.frontier) == 2, "the seed and one more host"
+    assert run.cuts.told() == ("too_many_hosts: 8 addresses, such as http://h1.example/s.xml",)
+    run.close()
 
 
 def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):

@@ -75,8 +75,10 @@ UPDATE state
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
 _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS NOT ?"
-#: What is held as a page is one, whatever names it.
-_KIND = "UPDATE record SET kind = ? WHERE no = ? AND content IS NULL"
+#: What was read as a page is one, whatever names it.
+_KIND = """
+UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND body_hash IS NULL))
+"""
 _CUT = "UPDATE run SET cut = ? WHERE no = ?"
 _COUNTS = """
 UPDATE run

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -40,7 +41,7 @@ class Lease:
                 " may write to"
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except BlockingIOError:
             holder = _holder(descriptor)
             os.close(descriptor)
@@ -95,6 +96,19 @@ def _holder(descriptor: int) -> dict[str, Any]:
         if isinstance(told, dict):
             return told
     return {}
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file; somebody who only looks (``is_held``) is waited for.
+
+    Raises:
+        BlockingIOError: another process holds it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        time.sleep(0.05)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _path(folder: Path, source: str) -> Path:

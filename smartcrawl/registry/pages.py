@@ -32,7 +32,7 @@ _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
 SELECT l.scope, l.targets, r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL)
   FROM links l JOIN record r USING (no) JOIN state s USING (no)
- WHERE l.no = ? AND s.visited_run <= s.seen_run
+ WHERE l.no = ? AND (s.visited_run <= s.seen_run OR r.kind > 0)
 """
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no

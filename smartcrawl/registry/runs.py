@@ -58,10 +58,17 @@ SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_tar
  WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
 """
 _SITEMAPS = """
-SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END, r.error_message
+SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
+       coalesce(r.error_message, 'redirected to ' || r.redirect_target), s.outcome = 5,
+       r.redirect_no
   FROM record r JOIN state s USING (no)
- WHERE r.source = ? AND r.kind > 0 AND s.standing = 0 AND s.visited_run = ? AND s.outcome <> 5
+ WHERE r.source = :source AND s.visited_run = :run AND NOT (r.kind > 0 AND s.standing = 1)
+   AND ((r.kind > 0 AND s.standing = 0) OR r.no IN (SELECT value FROM json_each(:given)))
  ORDER BY r.no
+"""
+_SITEMAP_END = """
+SELECT r.kind > 0 AND s.standing = 1, s.visited_run, s.http_status, s.outcome = 5, r.redirect_no
+  FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
 _ANSWER = """
 SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
@@ -256,12 +263,33 @@ def failed_sitemaps(
     One that was ``given`` by hand has to bring some. Of one that a robots.txt or another
     sitemap names any answer will do, even that it is not there.
     """
-    rows: Any = connection.execute(_SITEMAPS, (run.source, run.no)).fetchall()
-    return tuple(
-        f"{url} ({error})" if error else str(url)
-        for no, url, status, error in rows
-        if no in given or _says_nothing(status)
-    )
+    names = {"source": run.source, "run": run.no, "given": json.dumps(sorted(given))}
+    failed = []
+    row: Any  # apsw gives each column as any of SQLite's types
+    for row in connection.execute(_SITEMAPS, names).fetchall():
+        no, url, status, error, moved, redirect_no = row
+        held = False
+        if moved:
+            held, status = _sitemap_end(connection, run.no, redirect_no)
+        if not held and (no in given or _says_nothing(status)):
+            failed.append(f"{url} ({error or 'it is a page'})")
+    return tuple(failed)
+
+
+def _sitemap_end(connection: apsw.Connection, run: int, no: int | None) -> tuple[bool, int | None]:
+    """Return whether a sitemap that moved is held where it is now, and else what that answers.
+
+    What leads out of scope, in a circle or too far says nothing.
+    """
+    for _ in range(MAX_REDIRECTS + 1):
+        if no is None:
+            break
+        held, visited, status, moved, no = connection.execute(_SITEMAP_END, (no,)).fetchone()  # type: ignore[misc]
+        if visited != run:
+            break
+        if not moved:
+            return bool(held), status
+    return False, int(Fault.REDIRECT_LOOP)
 
 
 def _says_nothing(status: int | None) -> bool:

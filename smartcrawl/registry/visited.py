@@ -91,7 +91,7 @@ UPDATE record
        redirect_no = CASE WHEN :learnt THEN :number ELSE redirect_no END
  WHERE no = :no
 """
-_KIND = "UPDATE record SET kind = ? WHERE no = ?"
+_KIND = "UPDATE record SET kind = ? WHERE no = ? AND kind <> ?"
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
@@ -249,8 +249,8 @@ class VisitWriter:
                 self._connection.execute(_NOTED, names)
                 if action is Action.NOTE and outcome in _MISSING and page.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
-        if visit.kind != page.kind:
-            self._connection.execute(_KIND, (visit.kind, page.no))
+        if visit.kind or page.kind:
+            self._connection.execute(_KIND, (visit.kind, page.no, visit.kind))
         if visit.links is not None and action is not Action.HOLD:
             row = (page.no, visit.scope, visit.links_count, visit.targets, visit.links)
             self._connection.execute(_LINKS, row)

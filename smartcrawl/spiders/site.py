@@ -99,8 +99,8 @@ class SiteSpider(VisitSpider):
             _fail(visit, Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
             return None
         assert response.request is not None
-        kept = ("attempt", "handle_httpstatus_all", "download_slot")
-        meta = {name: response.meta[name] for name in kept}
+        kept = ("attempt", "handle_httpstatus_all", "download_slot", "download_maxsize")
+        meta = {name: response.meta[name] for name in kept if name in response.meta}
         return response.request.replace(url=target, meta=meta, dont_filter=True)
 
 

@@ -162,8 +162,9 @@ def test_a_given_sitemap_makes_a_source_of_its_host(site: Site, crawl: Crawl):
     [run] = crawl.runs()
     assert run["source"] == site.url("").removeprefix("http://")
     assert run["complete"]
-    plan = crawl.run("plan").out
-    assert "3" in plan
+    [plan] = json.loads(crawl.run("plan", "--format", "json").out)
+    assert plan["source"] == run["source"]
+    assert plan["asks"] == 3
 
 
 def test_a_given_sitemap_joins_a_seed_and_a_declared_source(mapped: Site, crawl: Crawl):
@@ -510,3 +511,126 @@ def test_a_killed_run_goes_on_with_what_its_sitemap_named(site: Site, crawl: Cra
     assert {crawl.outcomes()[f"/{n}"] for n in range(12)} == {"new"}
     assert told(crawl)[2] == "not indexed: a sitemap of 13 addresses"
     assert reasons(crawl) == [f"path_repeat: 1 address, {site.url('/x/x/x/x/x')}"]
+
+
+# What was left out is known to later runs
+
+
+def test_what_does_not_fit_into_a_sitemap_keeps_every_run_incomplete(site: Site, crawl: Crawl):
+    """Else the held pages at its end would age in runs that answer 304."""
+    site.pages["/robots.txt"] = robots("/map.xml")
+    site.pages["/"] = html("Home", *(f"/linked/{n}" for n in range(9)))
+    site.pages |= {f"/linked/{n}": html(f"Page {n}") for n in range(9)}
+    site.pages["/last"] = html("The last")
+    site.pages["/map.xml"] = xml(urlset("/last"))
+    crawl(site.url("/"), settings=SOON)
+    many = [f"https://other.example/{n}" for n in range(50_000)]
+    site.pages["/map.xml"] = xml(urlset(*many, "/last"))
+
+    for _ in range(3):
+        crawl(site.url("/"), settings=SOON, expect=3)
+        assert reasons(crawl) == [f"too_many_urls: {site.url('/map.xml')}"]
+    assert crawl.pages()["/map.xml"]["httpStatusCode"] == 304
+    assert crawl.hits("last") == ["/last"]
+
+    site.pages["/map.xml"] = xml(urlset("/last"))
+    crawl(site.url("/"), settings=SOON)
+    assert crawl.outcomes()["/last"] == "unchanged"
+
+
+def test_a_sitemap_that_sank_too_deep_keeps_every_run_incomplete(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = robots("/1.xml")
+    site.pages["/1.xml"] = xml(index("/4.xml"))
+    site.pages["/4.xml"] = xml(urlset("/one"))
+    site.pages["/"] = html("Home")
+    site.pages["/one"] = html("One")
+    crawl(site.url("/"), settings=SOON)
+    for level in (1, 2, 3):
+        site.pages[f"/{level}.xml"] = xml(index(f"/{level + 1}.xml"))
+
+    for _ in range(4):
+        crawl(site.url("/"), settings=SOON, expect=3)
+        assert reasons(crawl) == [f"sitemap_nesting: {site.url('/4.xml')}"]
+    assert crawl.hits("one") == ["/one"]
+
+
+def test_a_raised_budget_counts_although_nothing_changed(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", *(f"/{n}" for n in range(6)))
+    site.pages |= {f"/{n}": html(f"Page {n}") for n in range(6)}
+
+    for _ in range(2):
+        crawl(site.url("/"), settings={"HOST_URL_BUDGET": 3}, expect=3)
+        assert len(crawl.outcomes()) == 3
+        assert [reason.partition(":")[0] for reason in reasons(crawl)] == ["host_budget"]
+    crawl(site.url("/"))
+
+    assert len(crawl.outcomes()) == 7
+    assert crawl.runs()[0]["complete"]
+
+
+# What is at once one thing and another
+
+
+def test_a_page_that_is_not_indexed_stays_a_page_when_it_is_named(site: Site, crawl: Crawl):
+    """Such as a site map for people, with noindex, in robots.txt."""
+    noindex = '<meta name="robots" content="noindex">'
+    site.pages["/robots.txt"] = robots("/overview")
+    site.pages["/"] = html("Home")
+    site.pages["/a"], site.pages["/b"] = html("A"), html("B")
+    site.pages["/overview"] = html("Overview", "/a", head=noindex)
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/a"] == "new"
+    site.pages["/overview"] = html("Overview", "/a", "/b", head=noindex)
+
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/b"] == "new"
+    assert crawl.pages()["/b"]["depth"] == 1
+    assert crawl.runs()[0]["complete"]
+
+    site.pages["/overview"] = html("Overview", "/a", "/b")
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/overview"] == "new"
+
+
+def test_a_text_that_was_indexed_is_read_as_the_sitemap_that_it_is_named(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/list.txt")
+    site.pages["/list.txt"] = Page(site.url("/one"), content_type="text/plain")
+    site.pages["/one"] = html("One")
+    crawl(site.url("/"))
+    assert crawl.outcomes() == {"/": "new", "/list.txt": "new"}
+
+    crawl(site.url("/"), sitemap=site.url("/list.txt"), expect=None)
+
+    assert crawl.outcomes()["/one"] == "new"
+
+
+def test_a_given_sitemap_that_is_a_page_is_told(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/map")
+    site.pages["/map"] = html("Map")
+    crawl(site.url("/"))
+
+    crawl(site.url("/"), sitemap=site.url("/map"), expect=3)
+
+    assert reasons(crawl) == [f"sitemap_failed: {site.url('/map')} (it is a page)"]
+
+
+def test_a_sitemap_that_redirects_nowhere_is_told(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = robots("/index.xml")
+    site.pages["/index.xml"] = xml(index("/s.xml", "/circle.xml"))
+    site.pages["/"] = html("Home", *(f"/linked/{n}" for n in range(30)))
+    site.pages |= {f"/linked/{n}": html(f"Page {n}") for n in range(30)}
+    site.pages["/s.xml"] = Page(redirect="/t.xml")
+    site.pages["/t.xml"] = xml(urlset("/one"))
+    site.pages["/one"] = html("One")
+    crawl(site.url("/"), settings=SOON, expect=None)
+    assert crawl.outcomes()["/one"] == "new"
+    site.pages["/s.xml"] = Page(redirect="http://elsewhere.example/t.xml")
+    site.pages["/circle.xml"] = Page(redirect="/circle2.xml")
+    site.pages["/circle2.xml"] = Page(redirect="/circle.xml")
+
+    for _ in range(3):
+        crawl(site.url("/"), settings=SOON, expect=3)
+        failed = {reason.split(" (")[0] for reason in reasons(crawl)}
+        assert f"sitemap_failed: {site.url('/s.xml')}" in failed
+        assert f"sitemap_failed: {site.url('/circle.xml')}" in failed
+    assert crawl.hits("one") == ["/one"]
