@@ -613,7 +613,14 @@ class Crawler:
             before = None
             for number in range(1, most + 2):
                 self.start(Process(resume=False, shut=self.shut))
-                after = self.held(), self.connection.look("SELECT count(*) FROM evidence")
+                after = (
+                    self.held(),
+                    self.connection.look("SELECT count(*) FROM evidence"),
+                    self.connection.look(  # what is gone and not often enough is on its way
+                        "SELECT no, min(gone_count, ?) FROM state WHERE standing > 0 ORDER BY no",
+                        (self.choices.lost_threshold,),
+                    ),
+                )
                 absent = self.connection.look(
                     "SELECT no FROM state WHERE standing > 0 AND seen_run < ?"
                     " AND no NOT IN (SELECT no FROM pin)",
