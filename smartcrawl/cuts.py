@@ -39,11 +39,10 @@ class Cuts:
 
     def refuse(self, trap: Trap, url: str) -> None:
         """Count an address that was not followed, and tell people of the first of its kind."""
-        count, first = self.refused.get(trap, (0, redacted(url)[:_SHOWN]))
-        if not count:
+        self.count(trap, url)
+        count, first = self.refused[trap]
+        if count == 1:
             logger.warning("not followed: %s (%s: %s)", first, trap, trap.words)
-        self.refused[trap] = count + 1, first
-        self.changed = True
 
     def told(self) -> tuple[str, ...]:
         """Return everything as reasons.
@@ -83,8 +82,5 @@ def _told(kind: str, count: int, first: str) -> str:
     """
     if kind not in _TRAPS:
         return f"{kind}: {first}" if count == 1 else f"{kind}: {first} and {count - 1:,} more"
-    return (
-        f"{kind}: 1 address, {first}"
-        if count == 1
-        else (f"{kind}: {count:,} addresses, such as {first}")
-    )
+    counted = "1 address," if count == 1 else f"{count:,} addresses, such as"
+    return f"{kind}: {counted} {first}"

@@ -64,10 +64,6 @@ class HeadersTooLargeError(SmartcrawlError):
     """The headers of an answer do not end where those of a sound server do."""
 
 
-class TooSlowError(SmartcrawlError):
-    """A body comes so slowly that it is given up."""
-
-
 class RobotsUnknownError(SmartcrawlError):
     """The rules of a host could not be had, so none of its pages is asked."""
 

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status
 from smartcrawl.rules.reindex import Verdict
 
 
@@ -17,7 +17,8 @@ class Link(NamedTuple):
     ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
     ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``; those of a
     sitemap or feed are ``entry`` and ``sitemap``, and ``anchor`` is their lastmod. ``nofollow`` is
-    true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document.
+    true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document. ``cut``
+    leads to the page itself and says that it has more links than are kept.
     """
 
     url: str
@@ -143,6 +144,10 @@ class Visit:
     kind: int = 0  #: what it turned out to be (Page.kind)
     verdict: Verdict | None = None
 
+    def fail(self, fault: Fault, message: str) -> None:
+        """Let it end in an extended status; the message is cut to 1,024 characters."""
+        self.outcome, self.http_status, self.error = fault.outcome, int(fault), message[:1024]
+
     @property
     def not_modified(self) -> bool:
         """Whether it ended in a 304 that was asked for."""
@@ -209,8 +214,8 @@ class HostNow:
     is_down: bool = False  #: given up for this run
 
     @property
-    def is_held(self) -> bool:
-        """Whether nothing is asked of it for now, or it is being asked."""
+    def will_change(self) -> bool:
+        """Whether it will be another without an answer to a page."""
         return bool(self.in_flight or self.parked_until or self.paused_until or self.is_down)
 
 
@@ -263,6 +268,10 @@ class Batch:
     MAX_TOUCHED: ClassVar = 500
     MAX_TEXT: ClassVar = 1_000_000  #: characters
     MAX_ADDRESSES: ClassVar = 5_000
+
+    def tally(self, host: str) -> HostTally:
+        """Return what this batch adds to a host."""
+        return self.hosts.setdefault(host, HostTally())
 
     @property
     def full(self) -> bool:

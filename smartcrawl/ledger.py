@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.cuts import Cuts
-from smartcrawl.items import Address, Batch, HostNow, HostTally, Visit
+from smartcrawl.items import Address, Batch, HostNow, Visit
 from smartcrawl.logs import redacted
 from smartcrawl.registry.sqlite import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
@@ -48,7 +48,7 @@ class Ledger:
         self._writer = writer
         self._written = written
         self.observe: Callable[[str], HostNow] | None = None  #: how a host is being asked
-        self._seen: dict[str, HostNow | None] = {}  #: hosts of this run, as written last
+        self._seen: dict[str, HostNow] = {}  #: hosts of this run, as written last
         self._submitted: deque[Future[Written]] = deque()
 
     def probe(self, visit: Visit) -> None:
@@ -74,7 +74,7 @@ class Ledger:
         counts["not_modified"] += visit.not_modified
         counts["bytes_downloaded"] += visit.wire_bytes
         counts["bytes_saved"] += saved
-        tally = batch.hosts.setdefault(page.host, HostTally())
+        tally = batch.tally(page.host)
         tally.crawled += not unreachable
         tally.failed += unreachable
         tally.downloaded += visit.wire_bytes
@@ -115,13 +115,12 @@ class Ledger:
         """Note how the hosts of this batch are being asked, and those that are held back."""
         if self.observe is None:
             return
-        tallies, seen = self.batch.hosts, self._seen
-        held = [host for host, now in seen.items() if now is not None and now.is_held]
-        for host in {*tallies, *held}:
+        seen = self._seen
+        passing = [host for host, now in seen.items() if now.will_change]
+        for host in {*self.batch.hosts, *passing}:
             now = self.observe(host)
             if now != seen.get(host):
-                seen[host] = now
-                tallies.setdefault(host, HostTally()).now = now
+                seen[host] = self.batch.tally(host).now = now
 
     def collect(self) -> None:
         """Take note of batches that are written.

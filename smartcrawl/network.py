@@ -135,13 +135,12 @@ class Guard:
         """
         host = _bare(host)
         given = (host, port) in self._endpoints
-        if given and _is_literal(host):
+        if given and _parsed(host) is not None:
             return None
         if host.rstrip(".") in METADATA_NAMES:
             return f"address not allowed: metadata ({host})"
-        try:
-            found = ip_address(address.partition("%")[0])
-        except ValueError:
+        found = _parsed(address)
+        if found is None:
             return f"address not allowed: it is none ({address})"
         forms = {found, unwrapped(found)}
         if any(form in network for network in self._networks for form in forms):
@@ -159,8 +158,12 @@ class Guard:
         return None
 
 
-def _is_literal(host: str) -> bool:
-    return ":" in host or host.replace(".", "").isdigit()
+def _parsed(text: str) -> Address | None:
+    """Return the address that a text is, without its zone; None when it is another thing."""
+    try:
+        return ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
 
 
 def _bare(host: str) -> str:
@@ -208,12 +211,10 @@ class GuardedResolver(CachingHostnameResolver):
         """Return why a host is refused, as far as its spelling tells: literals and names."""
         if not self.guarding:
             return None
-        try:
-            ip_address(_bare(host).partition("%")[0])
-        except ValueError:
-            if _bare(host).rstrip(".") not in METADATA_NAMES:
-                return None
-        return self.guard.refusal(_bare(host), host=host, port=port)
+        bare = _bare(host)
+        if bare.rstrip(".") in METADATA_NAMES or _parsed(bare) is not None:
+            return self.guard.refusal(bare, host=bare, port=port)
+        return None  # that takes a look-up
 
     def resolveHostName(
         self,

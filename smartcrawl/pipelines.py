@@ -16,6 +16,7 @@ from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.extract.sitemaps import (
     MAX_ENTRIES,
     SitemapError,
+    SitemapFault,
     SitemapKind,
     looks_like,
     read_sitemap,
@@ -32,10 +33,10 @@ logger = logging.getLogger(__name__)
 
 NOINDEX = "not indexed: noindex"
 _SITEMAP_FAULTS = {
-    "xml_forbidden": Fault.XML_FORBIDDEN,
-    "too_large": Fault.TOO_LARGE,
-    "broken": Fault.BROKEN_SITEMAP,
-    "not_a_sitemap": Fault.NOT_A_SITEMAP,
+    SitemapFault.XML_FORBIDDEN: Fault.XML_FORBIDDEN,
+    SitemapFault.TOO_LARGE: Fault.TOO_LARGE,
+    SitemapFault.BROKEN: Fault.BROKEN_SITEMAP,
+    SitemapFault.NOT_A_SITEMAP: Fault.NOT_A_SITEMAP,
 }
 _NOTHING = b"\0\t\n\f\r "  #: bytes that say nothing
 _FLUSH_AFTER = 2.0  #: seconds that a batch may stay open
@@ -88,9 +89,8 @@ class ExtractPipeline(VisitPipeline):
                 self._read(run, item)
         except Exception as error:
             logger.exception("cannot process %s", item.url)
-            item.outcome = Outcome.UNPROCESSABLE
-            item.http_status = int(Fault.PROCESSING)
-            item.error = f"processing failed: {type(error).__name__}: {error}"[:1024]
+            told = f"processing failed: {type(error).__name__}: {error}"
+            item.fail(Fault.PROCESSING, told)
             item.document, item.links, item.targets = None, None, b""
         if _vouches(item):
             run.reach.replay(item)
@@ -113,7 +113,7 @@ class ExtractPipeline(VisitPipeline):
             if (resolver := installed_resolver()) is not None:
                 resolver.protect(run.reach.endpoints(), run.reach.ports())
         if not run.reach.follow_redirect(visit, target):
-            _fail(visit, Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
+            visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
 
     def _read(self, run: Run, visit: Visit) -> None:
         body, page = visit.body or b"", visit.page
@@ -124,8 +124,8 @@ class ExtractPipeline(VisitPipeline):
         if as_sitemap and self._read_sitemap(run, visit, body):
             return
         if _is_emptied(visit, body) and not run.forced:
-            visit.outcome, visit.http_status = Fault.EMPTY.outcome, int(Fault.EMPTY)
-            visit.error = "status 200 with an empty body: what was there before stays"
+            why = "status 200 with an empty body: what was there before stays"
+            visit.fail(Fault.EMPTY, why)
             return
         if (
             visit.body_hash == page.body_hash
@@ -174,7 +174,7 @@ class ExtractPipeline(VisitPipeline):
             if not page.kind:
                 return False
             is_page = (
-                error.kind == "not_a_sitemap"
+                error.kind is SitemapFault.NOT_A_SITEMAP
                 and html.media_type(visit.content_type, body) in html.HTML_TYPES
                 and page.standing is not Standing.LINKS
                 and page.no not in run.reach.given
@@ -183,7 +183,7 @@ class ExtractPipeline(VisitPipeline):
             if is_page:
                 visit.kind = 0
                 return False
-            _fail(visit, _SITEMAP_FAULTS[error.kind], str(error))
+            visit.fail(_SITEMAP_FAULTS[error.kind], str(error))
             return True
         if page.standing is not Standing.HELD:
             visit.kind = page.kind or page.named or 1
@@ -226,10 +226,6 @@ def _vouches(visit: Visit) -> bool:
             return standing is Standing.HELD
         case _:
             return visit.links is None
-
-
-def _fail(visit: Visit, fault: Fault, message: str) -> None:
-    visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message[:1024]
 
 
 def _is_emptied(visit: Visit, body: bytes) -> bool:

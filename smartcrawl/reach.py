@@ -69,6 +69,7 @@ class Reach:
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
         self._relax_all = opened.resumed
+        self._moved = False  #: whether the scope did, since depths were handed on
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
         self._limited = False  #: whether a budget refused something of the page in hand
 
@@ -284,10 +285,7 @@ class Reach:
         Their pages live as long as the sitemap is held; it is the sitemap that ages.
         """
         for number, depth, scope, targets in self._reader.unnamed_sitemaps(self._opened.no):
-            if scope == self.scope_no:
-                self.offer(unpack_numbers(targets), depth)
-            else:
-                self._read_again(number, depth)
+            self._lead_on(number, scope, targets, depth)
 
     def _sitemaps(
         self,
@@ -323,13 +321,17 @@ class Reach:
             self._relax_all = False
             for number, _ in self._reader.visited(self._opened.no):
                 self._hand_on(number)
+        elif self._moved:  # what was asked before it led elsewhere, then
+            for number in self._reader.visited_elsewhere(self._opened.no, self.scope_no):
+                self._hand_on(number)
+        self._moved = False
         while self._frontier.lowered:
             self._hand_on(self._frontier.lowered.pop())
 
     @property
     def relaxed(self) -> bool:
         """Whether there is no depth left to hand on."""
-        return not (self._relax_all or self._frontier.lowered)
+        return not (self._relax_all or self._moved or self._frontier.lowered)
 
     def _hand_on(self, number: int) -> None:
         stored = self._reader.targets(number)
@@ -339,13 +341,13 @@ class Reach:
         depth = self._frontier.depth(number) + (not same_depth)
         if self.max_depth and depth > self.max_depth:
             return
+        self._lead_on(number, scope, targets, depth)
+
+    def _lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
+        """Offer the stored links of a page, read again where another scope filtered them."""
         if scope == self.scope_no:
             self.offer(unpack_numbers(targets), depth)
-        else:
-            self._read_again(number, depth)
-
-    def _read_again(self, number: int, depth: int) -> None:
-        """Offer the stored links of a page, which were filtered by another scope."""
+            return
         [page] = self._book.pages([number], 0)
         links = unpack_links(self._reader.raw_links([number])[number])
         self._targets(links, page, page.kind, depth)
@@ -376,7 +378,7 @@ class Reach:
         self.scope = moved
         self.scope_no = self._registry.fingerprint(moved.fingerprint())
         self._book.forget()
-        self._relax_all = True  # what was asked before the move led elsewhere, then
+        self._moved = True
         elsewhere, self._elsewhere = self._elsewhere, []
         for origin, urls in elsewhere:
             self.sitemaps_named(origin, urls)

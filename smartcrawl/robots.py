@@ -75,8 +75,7 @@ def sitemaps(body: bytes, origin: str) -> list[str]:
     Source: R2-71; sitemaps.org, "Specifying the Sitemap location".
     """
     base = can_ada.parse(f"{origin}/robots.txt")
-    directives = map(_directive, _lines(body))
-    found = (join(base, value) for kind, value in directives if kind == _SITEMAP and value)
+    found = (join(base, value) for value in Rfc9309RobotParser(body).sitemaps if value)
     return list(dict.fromkeys(filter(None, found)))
 
 

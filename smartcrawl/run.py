@@ -12,7 +12,7 @@ from smartcrawl.addresses import AddressBook
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.frontier import Frontier
-from smartcrawl.items import HostTally, Link, Page, StoredRobots
+from smartcrawl.items import Link, Page, StoredRobots
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
 from smartcrawl.options import Options
@@ -244,19 +244,17 @@ class Run:
     ) -> None:
         """Keep what the robots.txt of an origin says; ``crawl_delay`` in seconds."""
         self.ledger.batch.robots[origin] = robots
-        tally_ = self.ledger.batch.hosts.setdefault(host_key(origin), HostTally())
+        tally_ = self.ledger.batch.tally(host_key(origin))
         tally_.robots = hashlib.sha256(robots.body).digest()
         tally_.crawl_delay_ms = None if crawl_delay is None else round(1000 * crawl_delay)
 
     def robots_failed(self, origin: str, why: str) -> None:
         """Note that the robots.txt of an origin could not be had."""
-        tallies = self.ledger.batch.hosts
-        tallies.setdefault(host_key(origin), HostTally()).robots_error = why
+        self.ledger.batch.tally(host_key(origin)).robots_error = why
 
     def asks_for_time(self, url: str, seconds: int) -> None:
         """Note what the Retry-After of a host asks for."""
-        tallies = self.ledger.batch.hosts
-        tallies.setdefault(host_key(url), HostTally()).retry_after = seconds
+        self.ledger.batch.tally(host_key(url)).retry_after = seconds
 
     def incomplete(self, reason: str) -> None:
         """Note why this run will not have seen everything, such as ``host_down: a.example``."""

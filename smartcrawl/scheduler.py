@@ -30,7 +30,7 @@ class NumberScheduler(BaseScheduler):
 
     def __init__(self, crawler: Crawler, *, per_host: int, max_size: int) -> None:
         self._crawler = crawler
-        self._max_size = max_size
+        self._max_sitemap = max(MAX_SITEMAP, max_size) if max_size else 0
         self._per_host = per_host
         self._ordinary: list[tuple[int, int, Request]] = []
         self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by held host
@@ -146,7 +146,7 @@ class NumberScheduler(BaseScheduler):
             Downloader.DOWNLOAD_SLOT: slot_of(page.host),
         }
         if page.kind:
-            meta["download_maxsize"] = max(MAX_SITEMAP, self._max_size) if self._max_size else 0
+            meta["download_maxsize"] = self._max_sitemap
         return Request(
             page.url,
             callback=spider.parse,  # type: ignore[union-attr]  # open() was called

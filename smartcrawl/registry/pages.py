@@ -56,6 +56,9 @@ SELECT url FROM record
  ORDER BY no
 """
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
+_VISITED_ELSEWHERE = """
+SELECT no FROM state s JOIN links l USING (no) WHERE s.visited_run = ? AND l.scope <> ?
+"""
 _REDIRECTS = """
 SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no)
  WHERE no IN carray(?) AND s.visited_run = ? AND s.outcome = 5
@@ -182,9 +185,10 @@ class PageReader:
         return list(rows)
 
     def session_urls(self) -> Iterator[str]:
-        """Return the addresses that may carry a session id; a scan of the source."""
+        """Yield the addresses that may carry a session id; a scan, when the first is asked for."""
         rows: Any = self._connection.execute(_SESSIONS, (self._source,))
-        return (url for (url,) in rows)
+        for (url,) in rows:
+            yield url
 
     def pending(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of what was reached and not visited, breadth first."""
@@ -202,6 +206,11 @@ class PageReader:
         """Return (number, depth) of everything that a run visited so far."""
         rows: Any = self._connection.execute(_VISITED, (run,))
         return iter(rows)
+
+    def visited_elsewhere(self, run: int, scope: int) -> list[int]:
+        """Return what a run visited and whose links were not filtered by this scope."""
+        rows: Any = self._connection.execute(_VISITED_ELSEWHERE, (run, scope)).fetchall()
+        return [no for (no,) in rows]
 
     def last_visits(self, numbers: Sequence[int]) -> dict[int, int]:
         """Return when (Unix seconds) those of ``numbers`` were visited last that ever were."""

@@ -231,6 +231,7 @@ class Budget:
         self._hosts = hosts
         self._per_session = per_session
         self._met: dict[str, int] = {}  #: addresses by host
+        self._unread: list[Iterable[str]] = []  #: known addresses, some with session ids
         self._sessions: OrderedDict[int, int] = OrderedDict()  #: session ids by hash of address
 
     def known(self, host: str, count: int) -> None:
@@ -238,9 +239,11 @@ class Budget:
         self._met[host] = self._met.get(host, 0) + count
 
     def seen(self, urls: Iterable[str]) -> None:
-        """Note addresses that are known and may carry session ids."""
-        for url in urls:
-            self._is_one_more_session(url)
+        """Note addresses that are known and may carry session ids.
+
+        They are not read before a new address has one: few sites have any.
+        """
+        self._unread.append(urls)
 
     def refuse(self, url: str, host: str) -> Trap | None:
         """Return why a new address is not to be asked; None counts it.
@@ -285,6 +288,9 @@ class Budget:
         address, found = _SESSION.subn("", url)
         if not found:
             return False
+        while self._unread:
+            for known in self._unread.pop():
+                self._is_one_more_session(known)
         key = hash(address)  # 64 bits, and with a seed that no site knows
         met = self._sessions.get(key, 0)
         if met >= self._per_session:

@@ -35,6 +35,5 @@ class VisitSpider(Spider):
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:
-            fault, message = told(error, request.url)
-            visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message
+            visit.fail(*told(error, request.url))
         yield visit

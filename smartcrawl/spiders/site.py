@@ -69,7 +69,7 @@ class SiteSpider(VisitSpider):
                 visit.etag = visit.etag or visit.page.etag
                 visit.last_modified = visit.last_modified or visit.page.last_modified
             case Outcome.BAD_HEADER:
-                _fail(visit, Fault.UNSOLICITED_304, "304 to a request that was not conditional")
+                visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
             case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
                 visit.body = response.body
                 visit.content_type = _header(response, "Content-Type") or ""
@@ -88,7 +88,7 @@ class SiteSpider(VisitSpider):
         location = _location(response)
         target = join(can_ada.parse(response.url), location) if location else None
         if target is None:
-            _fail(visit, Fault.NO_LOCATION, f"status {response.status} without a usable Location")
+            visit.fail(Fault.NO_LOCATION, f"status {response.status} without a usable Location")
             return None
         assert self.run is not None
         trackers = self.run.options.trackers
@@ -96,7 +96,7 @@ class SiteSpider(VisitSpider):
             visit.location = target
             return None
         if target in attempt.trail or len(attempt.trail) > MAX_REDIRECTS:
-            _fail(visit, Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
+            visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
             return None
         assert response.request is not None
         kept = ("attempt", "handle_httpstatus_all", "download_slot", "download_maxsize")
@@ -164,10 +164,6 @@ def _switch(arguments: dict[str, Any], name: str) -> bool:
     if value not in ("1", "true", "yes", "0", "false", "no", ""):
         raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
     return value in ("1", "true", "yes")
-
-
-def _fail(visit: Visit, fault: Fault, message: str) -> None:
-    visit.outcome, visit.http_status, visit.error = fault.outcome, int(fault), message
 
 
 def _location(response: Response) -> str:
