@@ -52,6 +52,10 @@ class HostBlockedError(SmartcrawlError):
     """The operator blocked a host: its pages are excluded."""
 
 
+class StaleItemError(SmartcrawlError):
+    """A row was written by another since it was read (R0-11)."""
+
+
 class HostDownError(SmartcrawlError):
     """Nobody answers at a host, so none of its pages is asked any more in this run."""
 
@@ -70,3 +74,19 @@ class RobotsUnknownError(SmartcrawlError):
     def __init__(self, message: str, fault: int) -> None:
         super().__init__(message)
         self.fault = fault  #: extended status (rules.model.Fault)
+
+
+class SnapshotError(SmartcrawlError):
+    """A snapshot could not be stored, read or removed."""
+
+
+class SnapshotMissingError(SnapshotError):
+    """The store answers, and holds no snapshot of this path."""
+
+
+class SnapshotDamagedError(SnapshotError):
+    """What the store holds is not the body that was stored."""
+
+
+class SnapshotStoreError(SnapshotError):
+    """The store cannot be reached, has no room, or does not let us in."""

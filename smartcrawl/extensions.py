@@ -29,6 +29,7 @@ from smartcrawl.items import HostNow
 from smartcrawl.logs import json_safe
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import gate_of, slot_of
+from smartcrawl.robots import sitemaps
 from smartcrawl.run import Run, run_of
 from smartcrawl.signals import page_progress
 from smartcrawl.urls import endpoint
@@ -69,6 +70,8 @@ class RunLifecycle:
         if resolver is not None:
             resolver.protect([*run.reach.endpoints(), *self._proxies()], run.reach.ports())
         run.ledger.observe = partial(host_now, self._crawler)
+        if run.turns is not None:  # it may have no reason to read robots.txt again
+            run.reach.sitemaps_known(sitemaps)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._tell
         gc.collect()

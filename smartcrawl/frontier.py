@@ -16,6 +16,7 @@ DEEPEST = 254  #: in ``Frontier.reached``; deeper pages keep their exact depth a
 _REFILL = 100  #: numbers looked up with one statement
 _REFILL_RANKED = 8  #: the same, where what is found meanwhile may be more urgent
 _READY = 200  #: pages of one host that are kept built; further ones wait as numbers
+_TURN = 20  #: refills without a page after which others may have the loop
 _LOOK_AHEAD = 1_000  #: built pages of full hosts beyond which no further host is looked for
 
 
@@ -95,6 +96,7 @@ class Frontier:
         self._waiting: dict[str, Queue] = {}
         self._built = 0
         self._pending = 0
+        self.resting = False  #: whether the last ``next`` gave up its turn: ask again soon
 
     def __len__(self) -> int:
         """How many addresses still wait."""
@@ -151,7 +153,8 @@ class Frontier:
 
     def next(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        while True:
+        self.resting = False
+        for _ in range(_TURN):
             for host, pages in self._ready.items():
                 if pages and free(host):
                     page = pages.popleft()
@@ -161,6 +164,13 @@ class Frontier:
                     return page
             if not self._refill(free):
                 return None
+        self.resting = True
+        return None
+
+    def again(self, number: int) -> None:
+        """Let a number that left without a page take its turn once more."""
+        self._inbox.put(number)
+        self._pending += 1
 
     def _rotate(self, host: str) -> None:
         """Let the other hosts have their turn before ``host``."""

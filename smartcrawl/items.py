@@ -28,10 +28,18 @@ class Link(NamedTuple):
 
 
 class Image(NamedTuple):
-    """One image of a page. ``src`` is as written, so that equal bodies have equal hashes."""
+    """One image of a page.
+
+    ``src`` is as written, without fragment, so that equal bodies have equal hashes; it is absolute
+    on a page with ``<base href>``. Width and height are CSS pixels, as its attributes say.
+    ``context`` is its caption, title or heading, at most 300 characters.
+    """
 
     src: str
     alt: str
+    width: int | None = None
+    height: int | None = None
+    context: str = ""
 
 
 class Section(NamedTuple):
@@ -106,6 +114,11 @@ class Page:
     kind: int = 0  #: 0: a page; 1 to 3: a sitemap or feed, at this nesting
     named: int = 0  #: kind under which this run names what was a page so far
     verify: bool = False  #: a look at what was not reached, which changes nothing (design.md 3)
+    moved: bool = False  #: whether it was a redirect when somebody answered last
+    next_visit: int | None = None  #: Unix seconds
+    last_checked: int | None = None
+    generation: int = 0  #: reindexGeneration, as read when its turn came
+    ordered: bool = False  #: whether somebody ordered it to be indexed anew
 
 
 @dataclass(slots=True)
@@ -261,6 +274,8 @@ class Batch:
     hosts: dict[str, HostTally] = field(default_factory=dict)
     robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
     kinds: dict[int, int] = field(default_factory=dict)  #: of addresses named as sitemaps
+    skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
+    noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
     cut: str | None = None  #: what kept the run from seeing everything, when that is news
     text: int = 0  #: characters of new text
 
@@ -268,6 +283,7 @@ class Batch:
     MAX_TOUCHED: ClassVar = 500
     MAX_TEXT: ClassVar = 1_000_000  #: characters
     MAX_ADDRESSES: ClassVar = 5_000
+    MAX_SKIPPED: ClassVar = 5_000
 
     def tally(self, host: str) -> HostTally:
         """Return what this batch adds to a host."""
@@ -281,6 +297,7 @@ class Batch:
             or len(self.touched) >= self.MAX_TOUCHED
             or self.text >= self.MAX_TEXT
             or len(self.addresses) >= self.MAX_ADDRESSES
+            or len(self.skipped) >= self.MAX_SKIPPED
         )
 
     def __bool__(self) -> bool:
@@ -293,5 +310,7 @@ class Batch:
             or self.retargeted
             or self.robots
             or self.kinds
+            or self.skipped
+            or self.noticed
             or self.cut
         )

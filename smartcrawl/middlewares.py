@@ -58,7 +58,7 @@ class RevalidationMiddleware:
             page.etag,
             page.last_modified,
             trusted=page.standing > 0
-            and not (self._run.forced or page.named)
+            and not (self._run.forces(page) or page.named)
             and page.configuration == self._run.configuration
             and request.url == page.url,
         )

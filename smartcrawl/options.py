@@ -56,6 +56,7 @@ class Options:
     registry: Path  #: file of the SQLite registry
     sources_file: Path
     depth_limit: int = 0
+    due_only: bool = False  #: ask only what is due
     content_hash_basis: str = "auto"
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     allow_ports: tuple[int, ...] = ()  #: beside 80 and 443
@@ -105,6 +106,7 @@ class Options:
             registry=_registry(settings, data_dir),
             sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
             depth_limit=_whole(settings, "DEPTH_LIMIT"),
+            due_only=_one_of(settings, "RECRAWL_POLICY", "always", "due") == "due",
             content_hash_basis=_one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
             allow_networks=_networks(settings, "ALLOW_NETWORKS"),
             allow_ports=_ports(settings, "ALLOW_PORTS"),
@@ -284,6 +286,7 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
         steps=steps,
         patience=_whole(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
         error_base=_whole(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
+        jitter=round(1000 * _number(settings, "CRAWL_JITTER", least=0, most=0.5)),
     )
 
 

@@ -93,7 +93,7 @@ class ExtractPipeline(VisitPipeline):
             item.fail(Fault.PROCESSING, told)
             item.document, item.links, item.targets = None, None, b""
         if _vouches(item):
-            run.reach.replay(item)
+            run.reach.replay(item.page)
         return item
 
     def _confirmed(self, visit: Visit) -> None:
@@ -123,7 +123,7 @@ class ExtractPipeline(VisitPipeline):
         as_sitemap = page.kind or page.named or looks_like(body)
         if as_sitemap and self._read_sitemap(run, visit, body):
             return
-        if _is_emptied(visit, body) and not run.forced:
+        if _is_emptied(visit, body) and not run.forces(page):
             why = "status 200 with an empty body: what was there before stays"
             visit.fail(Fault.EMPTY, why)
             return
@@ -134,7 +134,7 @@ class ExtractPipeline(VisitPipeline):
             and page.targets  # none may mean that a header said nofollow then
             and visit.url == page.url  # relative links resolve against where it answered
             and visit.outcome is Outcome.CHANGED
-            and not (run.forced or noindex or nofollow)
+            and not (run.forces(page) or noindex or nofollow)
         ):
             visit.outcome = Outcome.SAME
             return
@@ -189,8 +189,9 @@ class ExtractPipeline(VisitPipeline):
             visit.kind = page.kind or page.named or 1
         kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
         links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
+        before = run.stored_links(page)
         if found.kind.is_feed:  # a feed is a window: what left it is not gone
-            for link in run.stored_links(page):
+            for link in before:
                 if link.type == kind and len(links) < MAX_ENTRIES:
                     links.setdefault(link.url, link)
         visit.document = Document(content_type=html.media_type(visit.content_type, body))
@@ -200,6 +201,8 @@ class ExtractPipeline(VisitPipeline):
         count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
         visit.error = f"not indexed: a {noun} of {count}"
         run.reach.follow(visit, links.values(), same_depth=True, cut=found.cut)
+        if run.turns is not None:
+            run.turns.notice(links.values(), before)
         return True
 
     def _hash(self, run: Run, visit: Visit, document: Document) -> None:
@@ -257,7 +260,7 @@ class DecidePipeline(VisitPipeline):
         run = self.run
         if isinstance(item, Visit) and run is not None and not item.page.verify:
             page = item.page
-            force = run.forced or page.configuration != run.configuration
+            force = run.forces(page) or page.configuration != run.configuration
             alias = page.canonical_no is not None
             item.verdict = decide(page.standing, item.outcome, force=force, alias=alias)
             if item.verdict.action is not Action.INDEX:

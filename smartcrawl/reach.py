@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -157,10 +157,10 @@ class Reach:
             and self._reader.leads_to_indexed(number, visit.page.no)
         )
 
-    def replay(self, visit: Visit) -> None:
+    def replay(self, page: Page) -> None:
         """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
-        page = visit.page
-        depth = self._frontier.depth(page.no) + (not page.kind)
+        same_depth = page.kind or (page.moved and page.standing is Standing.BARE)
+        depth = self._frontier.depth(page.no) + (not same_depth)
         if page.targets is None or (self.max_depth and depth > self.max_depth):
             return
         if page.scope == self.scope_no:
@@ -176,6 +176,24 @@ class Reach:
         if whole:
             targets = pack_numbers(numbers)
             self._ledger.batch.retargeted.append((page.no, self.scope_no, targets, number))
+
+    def skipped_redirect(self, page: Page) -> None:
+        """Let a seed that is not asked lead where it led when it was asked last."""
+        for these in (self.seeds, self.given):
+            if page.no in these:
+                target, number = self._reader.redirect(page.no)
+                if target is not None and these is self.seeds:
+                    self.seed_moved(page.no, target)
+                if number is not None:
+                    these.add(number)
+
+    def numbers_of(self, urls: Mapping[str, int]) -> dict[int, int]:
+        """Return what is told of addresses that were just followed, by their numbers."""
+        found: dict[int, int] = {}
+        for url, told in urls.items():
+            numbers = self._book.numbers([url], self.scope, self._register(None, 0), self._refuse)
+            found.update(dict.fromkeys(numbers, told))
+        return found
 
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         """Record where a redirect leads and offer its target at the same depth (M-21).
@@ -278,6 +296,17 @@ class Reach:
             self._sitemaps(urls, map(host_key, urls), kind=1, depth=0)
         else:
             self._elsewhere.append((origin, urls))
+
+    def sitemaps_known(self, sitemaps: Callable[[bytes, str], Sequence[str]]) -> None:
+        """Offer the sitemaps that the kept robots.txt of the scope's origins name.
+
+        For a run that may have no reason to read robots.txt again. ``sitemaps`` reads the body of
+        the robots.txt of an origin.
+        """
+        for origin in self._reader.robots_origins():
+            kept = self._reader.robots(origin) if self.scope.holds(origin) else None
+            if kept is not None:
+                self.sitemaps_named(origin, sitemaps(kept.body, origin))
 
     def follow_unnamed(self) -> None:
         """Follow the stored links of sitemaps that nobody named in this run.

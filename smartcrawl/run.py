@@ -30,6 +30,7 @@ from smartcrawl.rules.model import Standing
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.sources import Source
+from smartcrawl.turns import Turns
 from smartcrawl.urls import Scope, host_key
 
 
@@ -82,6 +83,8 @@ class Run:
             cuts=self.cuts,
         )
         self._unnamed_followed = False
+        #: None: the run asks everything that it reaches
+        self.turns: Turns | None = None
         self._verify: Frontier | None = None  #: what was not reached and is looked at
         self._reasons: tuple[str, ...] | None = None  #: as they stood before that
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: of progress events
@@ -106,6 +109,7 @@ class Run:
                 resume=orders.resume,
                 forced=orders.force,
                 declared=not source.ad_hoc,
+                due=options.due_only,
             )
             run = cls(
                 source=source,
@@ -123,6 +127,8 @@ class Run:
 
     def _begin(self, now: int) -> None:
         """Offer the seeds, and on resume whatever was reached and not visited."""
+        if self.opened.due and not self.forced:
+            self.turns = Turns(self.reach, self.frontier, self.ledger, now)
         if self.opened.resumed:
             self.frontier.mark_all(self._reader.visited(self.opened.no))
             for number, depth in self._reader.pending(self.opened.no):
@@ -162,6 +168,11 @@ class Run:
         return page
 
     @property
+    def resting(self) -> bool:
+        """Whether ``next_page`` found none for now because others should have the loop, too."""
+        return self.frontier.resting
+
+    @property
     def pending(self) -> bool:
         """Whether there are pages left that this run may ask for."""
         if self.failure:
@@ -178,7 +189,7 @@ class Run:
                 page.depth = offered
             else:
                 self.frontier.mark(page.no, page.depth)
-        return pages
+        return pages if self.turns is None else self.turns.due(pages)
 
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to, until nothing is left."""
@@ -227,6 +238,10 @@ class Run:
     def _in_scope(self, url: str, depth: int) -> bool:
         inside = self.scope.allows(url) or belongs(self.source, url)
         return inside and not (self.reach.max_depth and depth > self.reach.max_depth)
+
+    def forces(self, page: Page) -> bool:
+        """Whether a page is indexed anew whatever it answers."""
+        return self.forced or page.ordered
 
     # What hosts say
 
@@ -318,8 +333,12 @@ class Run:
     def _evidence(self) -> Evidence:
         connection = self.registry.connection
         visits, unreachable, pending = tally(connection, self.opened.no)
+        skipped = self.turns.skipped if self.turns is not None else 0
+        pending -= skipped
         if pending and self._left == 0:
             self.incomplete("max_pages")
+        since = self.opened.last_complete
+        not_due = self._reader.not_asked_since(self.opened.no, since) if skipped else 0
         return Evidence(
             seeds_failed=tuple(
                 map(redacted, (*self._outside(), *failed_seeds(connection, self.opened.no)))
@@ -331,6 +350,8 @@ class Run:
             visits=visits,
             unreachable=unreachable,
             pending=pending,
+            skipped=skipped,
+            not_due=not_due,
         )
 
     def _outside(self) -> tuple[str, ...]:

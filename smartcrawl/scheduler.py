@@ -86,7 +86,9 @@ class NumberScheduler(BaseScheduler):
         page = self._run.next_page(self._free) if self._run is not None else None
         if page is not None:
             return self._request(page)
-        if self._gate is not None and self._gate.held:
+        if self._run is not None and self._run.resting:
+            call_later(0, self._look_again)
+        elif self._gate is not None and self._gate.held:
             self._wake_in_time(self._gate)
         return None
 
@@ -125,6 +127,12 @@ class NumberScheduler(BaseScheduler):
                 return
             self._waking[1].cancel()
         self._waking = now + wait, call_later(wait, self._wake)
+
+    def _look_again(self) -> None:
+        """Let the engine ask again at once; its heartbeat comes every five seconds."""
+        slot = self._crawler.engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
 
     def _wake(self) -> None:
         self._waking = None

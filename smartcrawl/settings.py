@@ -60,6 +60,8 @@ CRAWL_MAX_INTERVAL_SECONDS = _env("CRAWL_MAX_INTERVAL_SECONDS", 1_209_600)  # ne
 CRAWL_INTERVAL_STEPS = _env("CRAWL_INTERVAL_STEPS", "1, 3, 7, 14")  # times the base
 UNCHANGED_CHECKS_BEFORE_BACKOFF = _env("UNCHANGED_CHECKS_BEFORE_BACKOFF", 3)  # visits a step
 CRAWL_ERROR_BACKOFF_BASE = _env("CRAWL_ERROR_BACKOFF_BASE", 600)  # seconds; doubles with each error
+CRAWL_JITTER = _env("CRAWL_JITTER", 0.1)  # share of an interval by which visits are spread
+RECRAWL_POLICY = _env("RECRAWL_POLICY", "always")  # always, or due: ask only what is due
 
 # Politeness
 ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)

@@ -24,6 +24,8 @@ from smartcrawl.rules.traps import MAX_LENGTH
 
 MAX_URL_LENGTH: Final = MAX_LENGTH  #: characters of a request URL
 SHORT_HASH_LENGTH: Final = 26  #: characters of a row key, 130 bits (M-17, G-20)
+_BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_ITEM_ID: Final = re.compile(rf"(?:url|file)_([{_BASE32}]{{{SHORT_HASH_LENGTH}}})")
 
 # fmt: off
 #: What holds no text, or none that this version can extract. Endings that are also names of
@@ -302,6 +304,24 @@ def item_id(kind: str, d: bytes) -> str:
     if kind not in ("url", "file"):
         raise ValueError(f"an id is of kind 'url' or 'file', not {kind!r}")
     return f"{kind}_{row_key(d)}"
+
+
+def digests_of(word: str) -> tuple[bytes, bytes] | None:
+    """Return the least and the greatest digest (32 bytes) whose id a word is; None: it is no id.
+
+    >>> least, greatest = digests_of(item_id("url", digest("https://example.com/")))
+    >>> least <= digest("https://example.com/") <= greatest, digests_of("url_0")
+    (True, None)
+    """
+    match = _ITEM_ID.fullmatch(word)
+    if match is None:
+        return None
+    number = 0
+    for letter in match[1]:
+        number = number << 5 | _BASE32.index(letter)
+    rest = 256 - 5 * SHORT_HASH_LENGTH
+    least = number << rest
+    return least.to_bytes(32, "big"), (least + (1 << rest) - 1).to_bytes(32, "big")
 
 
 def host_key(url: str) -> str:

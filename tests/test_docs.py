@@ -180,7 +180,7 @@ def test_every_exit_status_is_documented(page):
     heading = "Exit status" if page == "README.md" else "Exit statuses"
     told = [int(row[0]) for row in rows(page, heading)[1:]]
 
-    assert told == sorted({crawl.COMPLETE, crawl.FAILED, crawl.INCOMPLETE, crawl.HELD, 2})
+    assert told == sorted({crawl.DONE, crawl.FAILED, crawl.INCOMPLETE, crawl.HELD, 2})
 
 
 def test_every_script_is_documented_and_no_other():

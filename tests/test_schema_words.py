@@ -163,6 +163,7 @@ def test_a_touch_is_what_the_rules_decide_for_a_304(registry, unchanged):
 
     touch(registry, 1, judgement=Judgement(schedule=schedule))
 
+    interval = schedule.interval(unchanged + 1)
     verdict = decide(standing, Outcome.NOT_MODIFIED)
     assert verdict == (Action.TOUCH, word)
     assert status is status_after(Action.TOUCH, Outcome.NOT_MODIFIED, status, standing)
@@ -170,8 +171,9 @@ def test_a_touch_is_what_the_rules_decide_for_a_304(registry, unchanged):
         Counts(0, 2, None, 9), Outcome.NOT_MODIFIED, 304, Policy(), NOW, held=True
     ) == Counts()  # fmt: skip
     assert registry.connection.execute(_TOLD).fetchall() == [
-        (status, word, 304, 0, None, 0, unchanged + 1, NOW + schedule.interval(unchanged + 1))
+        (status, word, 304, 0, None, 0, unchanged + 1, NOW + schedule.spread(interval, 1))
     ]
+    assert registry.connection.execute("SELECT interval FROM state").get == interval
 
 
 @pytest.mark.parametrize("standing", [Standing.BARE, Standing.LINKS])

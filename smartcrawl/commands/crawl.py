@@ -27,8 +27,8 @@ from smartcrawl.spiders.site import SiteSpider
 
 logger = logging.getLogger(__name__)
 
-COMPLETE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
-_SEVERITY = (COMPLETE, INCOMPLETE, HELD, FAILED)
+DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
+_SEVERITY = (DONE, INCOMPLETE, HELD, FAILED)
 
 
 class Command(ScrapyCrawl):
@@ -63,7 +63,7 @@ class Command(ScrapyCrawl):
         try:
             Options.of(self.settings)
         except SmartcrawlError as error:
-            _tell(error)
+            tell(error)
             sys.exit(FAILED)
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
@@ -92,21 +92,21 @@ class Command(ScrapyCrawl):
                 print_help=False,
             )
         try:
-            runs = self._arguments(opts.spargs)
+            runs = self.runs_of(opts.spargs)
         except SmartcrawlError as error:
-            _tell(error)
+            tell(error)
             self.exitcode = FAILED
             return
         try:
             self._warn_of_vanished()
         except SmartcrawlError as error:
-            _tell(error)
+            tell(error)
             self.exitcode = FAILED
             return
         asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
         process.start(stop_after_crawl=False)
 
-    def _arguments(self, given: dict[str, str]) -> list[dict[str, str]]:
+    def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
         """Return the spider's arguments for each run: every source, when none is named."""
         assert self.settings is not None
         options = Options.of(self.settings)
@@ -140,7 +140,7 @@ class Command(ScrapyCrawl):
     async def _crawl_all(
         self, process: AsyncCrawlerProcess, spider: type[SiteSpider], runs: list[dict[str, str]]
     ) -> None:
-        worst = COMPLETE
+        worst = DONE
         try:
             for arguments in runs:
                 status, stopped = await self._crawl(process, spider, arguments)
@@ -159,10 +159,10 @@ class Command(ScrapyCrawl):
         try:
             await process.crawl(crawler, **arguments)
         except RunHeldError as error:
-            _tell(error)
+            tell(error)
             return HELD, False
         except SmartcrawlError as error:
-            _tell(error)
+            tell(error)
             return FAILED, False
         except Exception:
             logger.exception("the crawl could not be carried out")
@@ -174,12 +174,17 @@ class Command(ScrapyCrawl):
         print_summary(run, str(crawler.settings["DATA_DIR"]), table)
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
-            _tell(run.failure)
+            tell(run.failure)
             return FAILED, stopped
-        return (COMPLETE if run.result.complete else INCOMPLETE), stopped
+        return self.status_of(run), stopped
+
+    def status_of(self, run: Run) -> int:
+        """Return the exit status of a run that ended by itself."""
+        return DONE if run.result is not None and run.result.complete else INCOMPLETE
 
 
-def _tell(error: SmartcrawlError) -> None:
+def tell(error: SmartcrawlError) -> None:
+    """Print what went wrong, and what to do."""
     print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
 
 

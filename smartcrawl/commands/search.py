@@ -14,9 +14,11 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.logs import escaped
+from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.reports import iso
 from smartcrawl.sinks.sqlite import Hit, search
 
+_SHOWN = 5  #: images of a page in a table
 _OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text
 
 
@@ -46,6 +48,9 @@ class Command(RegistryCommand):
         parser.add_argument(
             "--limit", type=_limit, default=10, metavar="N", help="at most N pages (default: 10)"
         )
+        parser.add_argument(
+            "--nest-images", action="store_true", help="show the images of each page below it"
+        )
 
     def work(
         self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
@@ -54,13 +59,12 @@ class Command(RegistryCommand):
         query = " ".join(args)
         if not query.strip():
             raise UsageError("say what to search for, such as: scrapy search 'two words'")
+        marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
+        hits = search(connection, query, sources=sources, limit=opts.limit, marks=marks)
+        images = images_of(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
-            hits = search(
-                connection, query, sources=sources, limit=opts.limit, marks=("<em>", "</em>")
-            )
-            print_json([_as_json(hit) for hit in hits])
+            print_json([_as_json(hit, images.get(hit.no)) for hit in hits])
             return
-        hits = search(connection, query, sources=sources, limit=opts.limit, marks=(_OPEN, _CLOSE))
         console = Console(highlight=False, soft_wrap=True)
         for number, hit in enumerate(hits, 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
@@ -68,6 +72,7 @@ class Command(RegistryCommand):
             console.print(f"   [green]{_safe(hit.url)}[/]")
             if hit.snippet:
                 console.print(f"   {_marked(hit.snippet)}")
+            _show_images(console, images.get(hit.no, []))
         if not hits:
             print(f"nothing found for {query!r}", file=sys.stderr)
 
@@ -89,7 +94,17 @@ def _marked(snippet: str) -> str:
     return "".join(marks.get(part) or _safe(part) for part in parts)
 
 
-def _as_json(hit: Hit) -> dict[str, object]:
+def _show_images(console: Console, images: list[ImageDocument]) -> None:
+    for image in images[:_SHOWN]:
+        alt = f"  {_safe(image.alt)}" if image.alt else ""
+        console.print(f"   [cyan]{_safe(image.src)}[/]{alt}")
+    if len(images) > _SHOWN:
+        more = len(images) - _SHOWN
+        console.print(f"   and {more} more image{'' if more == 1 else 's'}")
+
+
+def _as_json(hit: Hit, images: list[ImageDocument] | None = None) -> dict[str, object]:
+    told: dict[str, object] = {} if images is None else {"images": [i.as_json() for i in images]}
     return {
         "url": hit.url,
         "source": hit.source,
@@ -102,4 +117,5 @@ def _as_json(hit: Hit) -> dict[str, object]:
         "lost": hit.lost,
         "lastChecked": iso(hit.last_checked),
         "lastChanged": iso(hit.last_changed),
+        **told,
     }

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Word
+from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run
 
@@ -30,6 +31,8 @@ REMEDIES = {
     **{trap.value: trap.words for trap in Trap},
     "max_pages": "raise or leave out max_pages to see everything",
     "pending": "the next run finds them again",
+    NOT_DUE: "no run asked these pages since the last complete one began; nothing is missing, but"
+    " what no link leads to does not age by this run",
     "no_pages": "nothing was visited: check the seeds and the scope",
     "interrupted": "go on with -a resume=1",
 }

@@ -27,8 +27,9 @@ def content_hash(document: Document) -> bytes:
     """Return the SHA-256 over every field that is indexed: 32 bytes.
 
     In this order: title, description, language, sections (level, heading, text), images (source,
-    text). Each field is preceded by its length and each list by its count, so no text can pass
-    for another field. Links, canonical, robots, charset and type do not count.
+    text, width, height, context; a size that is not known is empty). Each field is preceded by
+    its length and each list by its count, so no text can pass for another field. Links,
+    canonical, robots, charset and type do not count.
 
     Source: R0-32, R0-46, G-21; design.md 5.
     """
@@ -37,7 +38,8 @@ def content_hash(document: Document) -> bytes:
         parts += (str(section.level), section.heading, section.text)
     parts.append(str(len(document.images)))
     for image in document.images:
-        parts += image
+        width, height = (str(side or "") for side in (image.width, image.height))
+        parts += (image.src, image.alt, width, height, image.context)
     digest = sha256()
     for part in parts:
         field = _utf8(part)

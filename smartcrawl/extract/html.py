@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 from typing import Final
 
+import can_ada
+
 from smartcrawl.extract.charset import decode
+from smartcrawl.extract.images import absolute
 from smartcrawl.extract.language import SAMPLE, language
 from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
 from smartcrawl.extract.reader import Seen, read
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
-from smartcrawl.items import Document, Section
+from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
+from smartcrawl.items import Document, Image, Section
 from smartcrawl.urls import join
 
 __all__ = [
@@ -25,43 +28,9 @@ __all__ = [
     "robots_directives",
 ]
 
-HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
-TEXT_TYPES: Final = frozenset({"text/plain"})
-
 MAX_TITLE: Final = 200  #: characters of a title taken from plain text
 _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`` the text
 _SHARE: Final = 4  #: or one part in so many of all text
-
-_TYPE: Final = re.compile(r"\s*([\w.+-]+/[\w.+-]+)\s*(?:[;,]|$)")
-_UNKNOWN: Final = frozenset(
-    {"application/octet-stream", "application/unknown", "unknown/unknown", "binary/octet-stream"}
-)
-_SNIFFED: Final = 4_096  #: bytes
-_HTML_START: Final = re.compile(
-    rb"(?>\s+|<!--.*?-->|<\?xml[^>]*>)*+"
-    rb"<(?:!doctype\s+html|(?:html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)"
-    rb"(?=[\s/>]))",
-    re.IGNORECASE | re.DOTALL,
-)
-_BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
-#: How files begin that no page begins like (MIME Sniffing Standard, section 6).
-_SIGNATURES: Final = (
-    (b"%PDF-", "application/pdf"),
-    (b"%!PS-Adobe-", "application/postscript"),
-    (b"PK\x03\x04", "application/zip"),
-    (b"\x1f\x8b\x08", "application/gzip"),
-    (b"Rar!\x1a\x07", "application/vnd.rar"),
-    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"\x7fELF", "application/x-executable"),
-    (b"\x00asm", "application/wasm"),
-)
-_FIRST_BYTES: Final = frozenset(mark[:1] for mark, _ in _SIGNATURES)
-_WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def parse(body: bytes, *, content_type: str, url: str) -> Document:
@@ -93,7 +62,7 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
         or seen.descriptions.get("og:description", ""),
         language=language(_sample(text), seen.language),
         sections=text,
-        images=tuple(seen.images.values()),
+        images=_images(seen, base, page),
         links=found.links,
         links_cut=found.more or seen.cut,
         overlong=found.overlong,
@@ -127,51 +96,6 @@ def parse_text(body: bytes, *, content_type: str, url: str) -> Document:
     )
 
 
-def media_type(content_type: str, body: bytes) -> str:
-    """Return the MIME type of a body, without parameters and in lower case.
-
-    The header is believed, unless it is missing, says "unknown" (``application/octet-stream`` is
-    what servers say of files they do not know), calls bytes ``text/plain`` that are none, or
-    calls HTML what begins like a file of another type. Then the first 4,096 bytes tell: HTML,
-    XML, PDF, text, another signature, or else ``application/octet-stream``.
-
-    Source: MIME Sniffing Standard, sections 7.1 and 7.2; libraries.md 5 (XHTML begins as XML).
-    """
-    match = _TYPE.match(content_type)
-    named = match[1].lower() if match else ""
-    if named in _UNKNOWN:
-        named = ""
-    start = body[:_SNIFFED]
-    if named in HTML_TYPES:
-        return _signed(start) or named
-    if named and named != "text/plain":
-        return named
-    wide = _WIDE_BOMS.get(start[:2])
-    if wide is not None:
-        start = start[2:].decode(wide, "replace").encode()
-    start = start.removeprefix(b"\xef\xbb\xbf")
-    if signed := _signed(start):
-        return signed
-    if _BINARY.search(start):
-        return "application/octet-stream"
-    return named or _sniff(start)
-
-
-def _signed(start: bytes) -> str:
-    """Return the type that the first bytes of a file can only mean, or an empty string."""
-    if start[:1] not in _FIRST_BYTES:
-        return ""
-    return next((mime for mark, mime in _SIGNATURES if start.startswith(mark)), "")
-
-
-def _sniff(start: bytes) -> str:
-    if _HTML_START.match(start):
-        return "text/html"
-    if start.lstrip().startswith(b"<?xml"):
-        return "text/html" if b"//www.w3.org/1999/xhtml" in start else "application/xml"
-    return "text/plain" if start.strip() else "application/octet-stream"
-
-
 def _title(seen: Seen) -> str:
     title = seen.titles.get("title") or seen.titles.get("og:title", "")
     if title:
@@ -180,6 +104,11 @@ def _title(seen: Seen) -> str:
         line("".join(seen.tokens[start:end])) for start, end, level in seen.headings if level == 1
     )
     return next(filter(None, first), "")
+
+
+def _images(seen: Seen, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ...]:
+    images = seen.images.values()
+    return absolute(images, base) if str(base) != str(page) else tuple(images)
 
 
 def _main_text(seen: Seen) -> tuple[Section, ...]:

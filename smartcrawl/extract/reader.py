@@ -12,12 +12,12 @@ from typing import Any, Final, assert_never
 from lxml import etree
 
 from smartcrawl.extract import elements
+from smartcrawl.extract.images import Album
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, Span, keep_layout, line
 from smartcrawl.items import Image
 
-MAX_IMAGES: Final = 200
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks that are kept of one page
 MAX_HEADINGS: Final = 50_000  #: further ones are text
@@ -146,8 +146,8 @@ class _Reader:
     """Target of lxml's parser: walks over the elements as they are parsed, without a tree."""
 
     __slots__ = (
-        "_anchor", "_closing", "_depth", "_heading", "_muted", "_open", "_seen", "_tokens",
-        "_words", "data",
+        "_album", "_anchor", "_closing", "_depth", "_heading", "_muted", "_open", "_seen",
+        "_tokens", "_words", "data",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -160,6 +160,7 @@ class _Reader:
         self._muted = False
         self._heading: tuple[int, int] | None = None  # first token, level
         self._anchor: _Anchor | None = None
+        self._album = Album()
         self._words: dict[str, bool] = {}
 
     def hand_over(self) -> Seen:
@@ -169,13 +170,14 @@ class _Reader:
         for the garbage collector; what they hold then must not be a whole page.
         """
         seen = self._seen
+        seen.images = self._album.images(self._tokens, seen.headings)
         seen.tokens = self._tokens[:MAX_TOKENS]
         if len(self._tokens) > MAX_TOKENS:
             seen.clip(MAX_TOKENS)
         self._tokens.clear()
         self._words.clear()
         self._anchor = None
-        del self._seen
+        del self._seen, self._album
         return seen
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -392,10 +394,34 @@ class _Reader:
         alt = line(attributes.get("alt", ""))
         if self._anchor is not None and alt and not self._anchor.alt:
             self._anchor.alt = alt
-        if len(self._seen.images) < MAX_IMAGES and not self._is_inert():
-            source = _source(attributes)
-            if source and source not in self._seen.images:
-                self._seen.images[source] = Image(source, alt)
+        if not self._is_inert():
+            heading = len(self._seen.headings) - (self._heading is None)
+            self._album.add(attributes, alt, heading)
+
+    def _open_picture(self, tag: str, attributes: Attributes) -> None:
+        self._album.open_picture()
+
+    def _close_picture(self) -> None:
+        self._album.close_picture()
+
+    def _open_source(self, tag: str, attributes: Attributes) -> None:
+        self._album.offer(attributes)
+
+    def _open_figure(self, tag: str, attributes: Attributes) -> None:
+        self._open_block(tag, attributes)
+        self._album.open_figure()
+
+    def _close_figure(self) -> None:
+        self._break()
+        self._album.close_figure()
+
+    def _open_caption(self, tag: str, attributes: Attributes) -> None:
+        self._open_block(tag, attributes)
+        self._album.open_caption(len(self._tokens))
+
+    def _close_caption(self) -> None:
+        self._album.close_caption(self._tokens)
+        self._break()
 
     def _open_base(self, tag: str, attributes: Attributes) -> None:
         if self._seen.base is None and "href" in attributes and not self._muted:
@@ -441,18 +467,12 @@ class _Reader:
                 self._seen.language = self._seen.language or content.partition(",")[0]
             case "refresh":
                 self._refer(refresh_target(content), "refresh")
+            case _ if name.startswith("og:image"):
+                self._album.announce(name, content)
 
 
 def _is_section(classes: str | None) -> bool:
     return classes is not None and "section" in classes.split()
-
-
-def _source(attributes: Attributes) -> str:
-    """Return the first address of an image that is not ``data:``, or an empty string."""
-    sources = [attributes.get("src", "").strip(), attributes.get("data-src", "").strip()]
-    for name in ("srcset", "data-srcset"):
-        sources += [first.rstrip(",") for first in attributes.get(name, "").split(None, 1)[:1]]
-    return next((s for s in sources if s and s[:5].lower() != "data:"), "")
 
 
 _START: Final[Mapping[str, Callable[[_Reader, str, Attributes], None]]] = {
@@ -472,6 +492,10 @@ _START: Final[Mapping[str, Callable[[_Reader, str, Attributes], None]]] = {
     "area": _Reader._open_area,
     "frame": _Reader._open_frame,
     "img": _Reader._open_image,
+    "picture": _Reader._open_picture,
+    "source": _Reader._open_source,
+    "figure": _Reader._open_figure,
+    "figcaption": _Reader._open_caption,
     "base": _Reader._open_base,
     "html": _Reader._open_document,
     "link": _Reader._open_relation,
@@ -486,4 +510,7 @@ _END: Final[Mapping[str, Callable[[_Reader], None]]] = {
     "article": _Reader._break,
     "tr": _Reader._close_row,
     "a": _Reader._close_anchor,
+    "picture": _Reader._close_picture,
+    "figure": _Reader._close_figure,
+    "figcaption": _Reader._close_caption,
 }

@@ -35,9 +35,13 @@ ON CONFLICT (no) DO UPDATE
        withheld = 0, run = CASE WHEN rule = excluded.rule THEN run ELSE excluded.run END
  WHERE renewed < excluded.renewed
 """
-_REFUTED = """
+#: Of what was not due nothing new was learnt, but that a link leads to it.
+_REFUTED = f"""
 DELETE FROM candidate WHERE source = :source AND renewed < :run
    AND (:complete OR no IN (SELECT no FROM state WHERE reached_run = :run))
+   AND NOT (rule NOT IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
+            AND (SELECT due FROM run WHERE no = :run)
+            AND no IN (SELECT no FROM state WHERE reached_run = :run AND visited_run < :run))
 """
 _GONE = """
 SELECT s.no, s.http_status, s.gone_count, s.gone_since FROM state s

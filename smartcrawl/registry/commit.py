@@ -14,7 +14,7 @@ from smartcrawl.ports import Sink
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.visited import Judgement, VisitWriter
 from smartcrawl.rules.model import Outcome, Rule
-from smartcrawl.rules.schedule import Schedule
+from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.urls import display
 
 _HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
@@ -63,14 +63,23 @@ UPDATE state
        reached_run = :run
  WHERE no IN carray(:numbers)
 """
-#: Pages that are held and were not lost; {interval} is Schedule.interval as an expression.
+#: Pages that are held and were not lost; {interval} and {wait} are Schedule's, as expressions.
 _TOUCHED = """
 UPDATE state
    SET visited_run = :run, seen_run = :run, number = :number, last_checked = :now,
-       last_answered = :now, next_visit = :now + {interval}, status = 2, outcome = 3,
-       http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
+       last_answered = :now, next_visit = :now + {wait}, interval = {interval}, status = 2,
+       outcome = 3, http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
        unchanged_count = unchanged_count + 1, attempts = attempts + 1
  WHERE no IN carray(:numbers) AND number < :number AND standing = 2
+"""
+#: What robots.txt refused when it was visited last goes on ageing.
+_SKIPPED = """
+UPDATE state SET seen_run = :run WHERE no IN carray(:numbers) AND seen_run >= visited_run
+"""
+#: A visit is brought forward, never put off.
+_NOTICED = """
+UPDATE state SET next_visit = :now
+ WHERE no = :no AND last_checked < :modified AND next_visit > :now
 """
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
@@ -111,6 +120,12 @@ def _interval(schedule: Schedule) -> str:
     return f"CASE min((unchanged_count + 1) / {schedule.patience}, {last}) {cases} END"
 
 
+def _spread(schedule: Schedule, interval: str) -> str:
+    """Return ``schedule.spread(interval, no)`` in SQL."""
+    phase = f"({PHASES} + no * {SCATTER} % {PHASES})"
+    return f"{interval} - {interval} * {schedule.jitter} * {phase} / {2000 * PHASES}"
+
+
 def _displayed(host: str) -> str | None:
     """Return a host in Unicode, or None when that is no other spelling (R0-19)."""
     shown = display(f"http://{host}").removeprefix("http://")
@@ -140,7 +155,9 @@ class Commit:
         self._number = number
         self._since = since
         self._forced = forced
-        self._touch = _TOUCHED.format(interval=_interval(judgement.schedule))
+        interval = _interval(judgement.schedule)
+        wait = _spread(judgement.schedule, interval)
+        self._touch = _TOUCHED.format(interval=interval, wait=wait)
         self._visits = VisitWriter(
             connection,
             sink,
@@ -168,6 +185,11 @@ class Commit:
             self._connection.execute(_CUT, (batch.cut, self._run))
         self._write_hosts(batch, now)
         self._write_addresses(batch, now)
+        if batch.skipped:
+            numbers = apsw.carray(array("q", sorted(batch.skipped)))
+            self._connection.execute(_SKIPPED, {"run": self._run, "numbers": numbers})
+        noticed = [{"no": no, "modified": at, "now": now} for no, at in sorted(batch.noticed)]
+        self._connection.executemany(_NOTICED, noticed)
         stale = self._write_touched(batch, now)
         changed: set[int] = set()
         for visit in batch.visits:

@@ -58,5 +58,15 @@ def unpack_document(packed: bytes) -> Document:
     fields = json.loads(zstd.decompress(packed))
     return Document(
         sections=tuple(Section(*section) for section in fields["sections"]),
-        images=tuple(Image(*image) for image in fields["images"]),
+        images=_images(fields),
     )
+
+
+def unpack_images(packed: bytes) -> tuple[Image, ...]:
+    """Return the images of the document that ``pack_document`` packed."""
+    return _images(json.loads(zstd.decompress(packed)))
+
+
+def _images(fields: dict[str, Any]) -> tuple[Image, ...]:
+    # Schema 5 and before had source and text of an image, nothing else.
+    return tuple(Image(*image) for image in fields["images"])

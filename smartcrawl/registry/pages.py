@@ -19,8 +19,11 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run,
        r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL,
        s.lost_count, s.gone_count, s.lost_since, s.gone_since, s.unchanged_count, s.error_count,
-       r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind
+       r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
+       r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
+       i.generation, i.requested OR i.generation > i.processed
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
+  LEFT JOIN item i USING (no)
  WHERE r.no IN carray(?)
 """
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
@@ -64,6 +67,12 @@ SELECT no, r.redirect_target, r.redirect_no FROM record r JOIN state s USING (no
  WHERE no IN carray(?) AND s.visited_run = ? AND s.outcome = 5
    AND r.redirect_target IS NOT NULL
 """
+_REDIRECT = "SELECT redirect_target, redirect_no FROM record WHERE no = ?"
+_NOT_ASKED_SINCE = """
+SELECT count(*) FROM state
+ WHERE reached_run = :run AND seen_run = :run AND visited_run < :run AND visited_run <= :since
+"""
+_ORIGINS = "SELECT origin FROM robots"
 _LAST_VISITS = "SELECT no, last_checked FROM state WHERE no IN carray(?) AND last_checked > 0"
 _NEXT_HOP = """
 SELECT s.standing = 2 AND s.lost_count = 0,
@@ -144,6 +153,11 @@ class PageReader:
                 was_held=bool(row[24]),
                 first_run=row[25],
                 kind=row[26],
+                moved=bool(row[27]),
+                next_visit=row[28],
+                last_checked=row[29],
+                generation=row[30] or 0,
+                ordered=bool(row[31]),
             )
         return [found[number] for number in numbers if number in found]
 
@@ -201,6 +215,23 @@ class PageReader:
             return {}
         rows: Any = self._connection.execute(_REDIRECTS, (apsw.carray(array("q", numbers)), run))
         return {no: (target, number) for no, target, number in rows}
+
+    def redirect(self, no: int) -> tuple[str | None, int | None]:
+        """Return where a page redirected to when it was asked last, and the number of that."""
+        row: Any = self._connection.execute(_REDIRECT, (no,)).fetchone()
+        return row[0], row[1]
+
+    def not_asked_since(self, run: int, since: int) -> int:
+        """Return how many pages a run reached that were not asked after run ``since``; a scan.
+
+        What robots.txt refused leads nowhere and does not count.
+        """
+        names = {"run": run, "since": since}
+        return int(self._connection.execute(_NOT_ASKED_SINCE, names).get)
+
+    def robots_origins(self) -> list[str]:
+        """Return the origins whose robots.txt was ever read."""
+        return [str(origin) for (origin,) in self._connection.execute(_ORIGINS)]
 
     def visited(self, run: int) -> Iterator[tuple[int, int]]:
         """Return (number, depth) of everything that a run visited so far."""

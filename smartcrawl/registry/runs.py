@@ -28,7 +28,7 @@ ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
 _VANISHED = "SELECT name FROM source WHERE declared = 1 ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
-SELECT no, state, forced, started_at, cut FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
+SELECT no, state, forced, started_at, cut, due FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
 """
 _LAST_OF = """
 SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
@@ -38,7 +38,9 @@ _IS_COMPLETE = "SELECT complete FROM run WHERE no = ?"
 _RESUMABLE = (RunState.OPEN, RunState.VERIFYING, RunState.INTERRUPTED)
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete = 1"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
-_OPEN = "INSERT INTO run (source, number, forced, started_at) VALUES (?, ?, ?, ?) RETURNING no"
+_OPEN = """
+INSERT INTO run (source, number, forced, started_at, due) VALUES (?, ?, ?, ?, ?) RETURNING no
+"""
 _REOPEN = """
 UPDATE run SET number = ?, state = 0, complete = 0, finished_at = NULL, reasons = '[]',
        forced = ?
@@ -137,6 +139,7 @@ class OpenRun:
     interrupted: int | None  #: run before this one that did not end by itself
     last_complete: int  #: run.no; 0 without one
     cut: str = "{}"  #: what kept it from seeing everything so far (cuts.Cuts)
+    due: bool = False  #: whether it asks only what is due
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ def open_run(
     resume: bool,
     forced: bool,
     declared: bool = False,
+    due: bool = False,
 ) -> OpenRun:
     """Open a run of ``source``, or go on with its last one. The caller holds the lease.
 
@@ -203,7 +207,7 @@ def open_run(
             connection.execute(_LOOK_AGAIN, (last[0],))
             complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
             return OpenRun(
-                last[0], source_no, number, last[3], again, True, None, complete, last[4]
+                last[0], source_no, number, last[3], again, True, None, complete, *last[4:]
             )
         interrupted = None
         if last is not None and last[1] in _RESUMABLE:
@@ -212,8 +216,8 @@ def open_run(
                 interrupt(connection, interrupted, now, ["interrupted"])
         number = draw(connection, "number")
         complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
-        no = int(connection.execute(_OPEN, (source_no, number, forced, now)).get)
-        return OpenRun(no, source_no, number, now, forced, False, interrupted, complete)
+        no = int(connection.execute(_OPEN, (source_no, number, forced, now, due)).get)
+        return OpenRun(no, source_no, number, now, forced, False, interrupted, complete, due=due)
 
 
 def declared_sources(connection: apsw.Connection) -> list[str]:

@@ -49,17 +49,21 @@ SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing, s.stat
   FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.outcome = 5 AND r.redirect_target IS NOT NULL
 """
+#: Reached by a due crawl whose time had not come: what it answered last counts.
+_NOT_DUE = """
+s.reached_run = :run AND s.visited_run < :run AND (SELECT due FROM run WHERE no = :run)
+"""
 #: Answered 200 or 304 in this run, in scope, and held.
-_INDEXED = """
-SELECT no FROM state
- WHERE no IN carray(:numbers) AND visited_run = :run AND standing = 2
-   AND outcome IN (1, 2, 3) AND lost_count = 0
+_INDEXED = f"""
+SELECT s.no FROM state s
+ WHERE s.no IN carray(:numbers) AND s.standing = 2 AND s.lost_count = 0
+   AND ((s.visited_run = :run AND s.outcome IN (1, 2, 3)) OR (s.status = 2 AND {_NOT_DUE}))
 """
 #: Answered in this run, and stands aside for its canonical page.
-_ASIDE = """
+_ASIDE = f"""
 SELECT r.no, r.canonical_no FROM record r JOIN state s USING (no)
  WHERE r.canonical_no IS NOT NULL AND +r.source = :source AND s.standing = 1
-   AND s.visited_run = :run AND s.outcome = 5
+   AND ((s.visited_run = :run AND s.outcome = 5) OR (s.status = 1 AND {_NOT_DUE}))
 """
 _COUNTED = """
 UPDATE state SET lost_count = ?, gone_count = ?, lost_since = ?, gone_since = ?, status = ?,

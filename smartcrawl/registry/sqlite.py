@@ -66,6 +66,7 @@ class SqliteRegistry:
         resume: bool,
         forced: bool,
         declared: bool = False,
+        due: bool = False,
     ) -> OpenRun:
         """Open or resume a run (runs.open_run)."""
         with translated(self.path, "write"):
@@ -77,6 +78,7 @@ class SqliteRegistry:
                 resume=resume,
                 forced=forced,
                 declared=declared,
+                due=due,
             )
 
     def end_last(self, source: str, closing: Closing, now: int) -> None:

@@ -19,7 +19,8 @@ from smartcrawl.rules.schedule import Schedule
 _VISITED = """
 UPDATE state
    SET visited_run = :run, seen_run = CASE WHEN :allowed THEN :run ELSE seen_run END,
-       number = :number, last_checked = :now, next_visit = :next_visit, status = :status,
+       number = :number, last_checked = :now, next_visit = :next_visit, interval = :interval,
+       status = :status,
        standing = :standing, outcome = :outcome,
        http_status = coalesce(:http_status, http_status), effective_status = :effective_status,
        lost_count = :lost, gone_count = :gone, lost_since = :lost_since,
@@ -35,10 +36,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
 _CONTENT = """
 INSERT INTO content (source, content_hash, text_hash, text_length, title, description,
-                     language, charset, document)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
+                     language, charset, image_count, document)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
-_AGAIN = "UPDATE content SET document = ? WHERE no = ?"
+_AGAIN = "UPDATE content SET image_count = ?, document = ? WHERE no = ?"
 _CONTENT_NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _INDEXED = """
 UPDATE record
@@ -89,6 +90,13 @@ UPDATE record
    SET error_message = :error,
        redirect_target = CASE WHEN :learnt THEN :location ELSE redirect_target END,
        redirect_no = CASE WHEN :learnt THEN :number ELSE redirect_no END
+ WHERE no = :no
+"""
+#: What was ordered after its turn came stays ordered (M-13).
+_PROCESSED = """
+UPDATE item
+   SET processed = max(processed, :generation),
+       requested = requested AND generation > :generation, revision = revision + 1
  WHERE no = :no
 """
 _KIND = "UPDATE record SET kind = ? WHERE no = ? AND kind <> ?"
@@ -169,15 +177,19 @@ class VisitWriter:
         unchanged = page.unchanged_count + 1 if action is Action.TOUCH else 0
         errors = page.error_count + 1 if failed else 0
         schedule = self._judgement.schedule
-        wait = (
-            schedule.backoff(errors, visit.retry_after) if failed else schedule.interval(unchanged)
-        )
+        if failed:
+            interval = schedule.backoff(errors, visit.retry_after)
+            wait = schedule.spread_error(interval, page.no)
+        else:  # a sitemap tells of others: it is asked as often as anything is
+            interval = schedule.interval(0 if visit.kind else unchanged)
+            wait = schedule.spread(interval, page.no)
         values = {
             "run": self._run,
             "allowed": outcome is not Outcome.EXCLUDED,
             "number": self._number,
             "now": now,
             "next_visit": now + wait,
+            "interval": interval,
             "status": status,
             "standing": standing,
             "outcome": word,
@@ -205,6 +217,9 @@ class VisitWriter:
             told = (word, visit.http_status, visit.error)
             row = (page.no, self._run, now, status, standing, *told)
             self._connection.execute(EVENT, row)
+        if page.ordered and outcome not in (*_SILENT, Outcome.TRANSIENT):
+            names = {"no": page.no, "generation": page.generation}
+            self._connection.execute(_PROCESSED, names)
         self._write_record(visit, now, changed)
         return True
 
@@ -330,6 +345,7 @@ class VisitWriter:
             document.description,
             document.language,
             document.charset,
+            len(document.images),
             pack_document(document),
         )
         number: int | None = self._connection.execute(_CONTENT, row).get
@@ -339,6 +355,6 @@ class VisitWriter:
                 self._sink.remove(number)
             elif self._connection.execute(_HELD_BY, (number,)).get:
                 return number  # another page brought it: a clone needs no entry of its own
-            self._connection.execute(_AGAIN, (row[-1], number))
+            self._connection.execute(_AGAIN, (*row[-2:], number))
         self._sink.put(number, document.title, visit.chunks)
         return number

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 MAX_DOUBLINGS: Final = 20  #: of the error backoff; 600 s doubled so often are 20 years
+PHASES: Final = 1 << 16
+SCATTER: Final = 40_503  #: odd, near 2**16 / golden ratio: neighbours lie far apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,7 @@ class Schedule:
     steps: tuple[int, ...] = (1, 3, 7, 14)  #: times ``base``
     patience: int = 3  #: unchanged visits in a row before the next step (N of R0-48)
     error_base: int = 600  #: doubles with each error in a row
+    jitter: int = 100  #: thousandths of an interval by which visits are spread
 
     def interval(self, unchanged: int) -> int:
         """Return the seconds to the next visit after so many unchanged ones in a row.
@@ -41,3 +46,80 @@ class Schedule:
         """
         doubled = self.error_base << min(max(errors, 1) - 1, MAX_DOUBLINGS)
         return max(min(doubled, self.longest), retry_after or 0)
+
+    def spread(self, interval: int, number: int) -> int:
+        """Return the seconds to the next visit of a page after an interval that went well.
+
+        Visits come earlier, by ``jitter`` of the interval at most and half of that at least: pages
+        that were found together do not come due together, and what a daily run visited is due when
+        the next one begins. ``number`` is the page's.
+
+        >>> Schedule().spread(86_400, 0), Schedule().spread(86_400, 1)
+        (82080, 79411)
+        >>> Schedule(jitter=0).spread(86_400, 1)
+        86400
+        """
+        phase = PHASES + number * SCATTER % PHASES
+        return interval - interval * self.jitter * phase // (2000 * PHASES)
+
+    def spread_error(self, wait: int, number: int) -> int:
+        """Return the same after an error: later, by ``jitter`` of the wait at most.
+
+        >>> Schedule().spread_error(600, 0), Schedule().spread_error(600, 1)
+        (600, 637)
+        """
+        return wait + wait * self.jitter * (number * SCATTER % PHASES) // (1000 * PHASES)
+
+
+def is_due(next_visit: int | None, now: int) -> bool:
+    """Whether a page's next visit is not in the future; what was never visited is due.
+
+    >>> is_due(None, 5), is_due(5, 5), is_due(6, 5)
+    (True, True, False)
+
+    Source: R0-71, M-11.
+    """
+    return next_visit is None or next_visit <= now
+
+
+_LASTMOD: Final = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?)?)?"
+)
+_DAY: Final = 86_400  #: seconds
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+
+def modified_by(lastmod: str, now: int) -> int | None:
+    """Return the last second (Unix) at which a page was modified, by the lastmod of its sitemap.
+
+    A date without a time means its whole day, a month or year all of its days; but nothing was
+    modified after ``now``. What begins more than a day in the future, and what is no date in W3C's
+    format, means nothing: None.
+
+    >>> modified_by("1970-01-01", 10**9), modified_by("1970-01-01T01:00:10+01:00", 10**9)
+    (86400, 10)
+    >>> modified_by("1970", 10**9), modified_by("2031-01-01", 99), modified_by("soon", 99)
+    (31536000, None, None)
+
+    Source: sitemaps.org protocol; R0-49.
+    """
+    match = _LASTMOD.fullmatch(lastmod.strip())
+    if match is None:
+        return None
+    year, month, day, clock = match.groups()
+    try:
+        if clock is not None:
+            moment = datetime.fromisoformat(lastmod.strip())
+            begin = end = int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
+        else:
+            first = date(int(year), int(month or 1), int(day or 1))
+            if day is not None:
+                after = first + timedelta(days=1)
+            elif month is not None:
+                after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
+            else:
+                after = date(first.year + 1, 1, 1)
+            begin, end = ((d.toordinal() - _EPOCH) * _DAY for d in (first, after))
+    except (ValueError, OverflowError):
+        return None
+    return None if begin > now + _DAY else min(end, now)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from smartcrawl.rules.model import Fault, Outcome
 
+NOT_DUE = "not_due"
 MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 
 
@@ -17,8 +18,10 @@ class Evidence:
     cut_by: tuple[str, ...]  #: limits and signals that ended it early, such as "max_pages"
     visits: int
     unreachable: int  #: visits that brought no answer about the page (no_answer)
-    pending: int  #: reached, not visited
+    pending: int  #: reached, not visited, though it was due
     sitemaps_failed: tuple[str, ...] = ()  #: that brought no links and had none before, with why
+    skipped: int = 0  #: reached, and not due
+    not_due: int = 0  #: those of them that no run asked since the last complete one began
 
 
 def no_answer(outcome: Outcome, http_status: int | None) -> bool:
@@ -42,7 +45,9 @@ def no_answer(outcome: Outcome, http_status: int | None) -> bool:
 def reasons(evidence: Evidence) -> tuple[str, ...]:
     """Return why a run is incomplete; nothing when it is complete.
 
-    Only a complete run may ever age what it did not reach.
+    Only a complete run may ever age what it did not reach. A due crawl is complete when every page
+    that it reached was asked since the last complete run began: each of those runs looked anew at
+    all the links there are.
 
     >>> reasons(Evidence((), (), visits=100, unreachable=10, pending=0))
     ()
@@ -54,10 +59,12 @@ def reasons(evidence: Evidence) -> tuple[str, ...]:
     found = [*evidence.cut_by]
     found += [f"seed_failed: {url}" for url in evidence.seeds_failed]
     found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
-    if evidence.unreachable > evidence.visits * MAX_UNREACHABLE_SHARE:
+    if evidence.unreachable > (evidence.visits + evidence.skipped) * MAX_UNREACHABLE_SHARE:
         found.append(f"unreachable: {evidence.unreachable} of {evidence.visits} visits")
     if evidence.pending:
         found.append(f"pending: {evidence.pending}")
-    if not evidence.visits:
+    if evidence.not_due:
+        found.append(f"{NOT_DUE}: {evidence.not_due}")
+    if not (evidence.visits or evidence.skipped):
         found.append("no_pages")
     return tuple(found)

@@ -37,7 +37,7 @@ WITH hit AS (
      ORDER BY rank LIMIT :pool
 )
 SELECT hit.chunk, min(hit.rank) AS rank, r.url, o.name, c.title, c.language, c.description,
-       s.status, s.lost_count, s.last_checked, r.last_changed
+       s.status, s.lost_count, s.last_checked, r.last_changed, r.no
   FROM hit
   JOIN content c ON c.no = hit.content
   JOIN record r ON r.content = c.no AND r.entry > 0
@@ -113,6 +113,7 @@ class Hit:
     lost: bool  #: its last visit found an error; the content is what was held before
     last_checked: int | None  #: Unix seconds
     last_changed: int | None
+    no: int = 0  #: of its record
 
 
 def expression(query: str, *, every: bool) -> str:
@@ -189,7 +190,8 @@ def _hits(
             lost=status == Status.ERROR or lost_count > 0,
             last_checked=last_checked,
             last_changed=last_changed,
+            no=no,
         )
         for chunk, rank, url, source, title, language, description, status, lost_count,
-            last_checked, last_changed in rows
+            last_checked, last_changed, no in rows
     ]  # fmt: skip

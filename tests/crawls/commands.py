@@ -139,6 +139,7 @@ class Crawl:
 
     def run(self, *args: str, expect: int | None = 0) -> Result:
         """Run any command of scrapy."""
+        self._told.clear()
         return self.python("-m", "scrapy", *args, expect=expect)
 
     def python(self, *args: str, expect: int | None = 0, traceback: bool = False) -> Result:

@@ -47,6 +47,9 @@ def test_hashes_are_sha256_of_body_and_text():
         {"images": ()},
         {"images": (Image("b.png", "A"),)},
         {"images": (Image("a.png", "B"),)},
+        {"images": (Image("a.png", "A", width=1),)},
+        {"images": (Image("a.png", "A", height=1),)},
+        {"images": (Image("a.png", "A", context="C"),)},
     ],
     ids=str,
 )
@@ -79,7 +82,7 @@ def test_content_hash_is_the_same_in_every_release():
         "cca2ea2af0667c0584997bec26046b85dc8277fb608cac42e178d04c77609a20"
     )
     assert content_hash(DOCUMENT).hex() == (
-        "f65ff4e383a4bdba01bab934367797d6ad4ff2c2c8d4511f3b8a3607c3c057ea"
+        "89dca711fdfc850e258401169287a06aab4f06654c1f848b5d79103706e9449c"
     )
 
 
@@ -94,13 +97,14 @@ def test_markup_without_meaning_moves_no_hash_of_the_content():
 
 
 TEXT = st.text(st.sampled_from("a1\0\n\x01"), max_size=3)
+SIDE = st.none() | st.integers(1, 2)
 DOCUMENTS = st.builds(
     Document,
     title=TEXT,
     description=TEXT,
     language=TEXT,
     sections=st.lists(st.builds(Section, st.integers(0, 6), TEXT, TEXT), max_size=2).map(tuple),
-    images=st.lists(st.builds(Image, TEXT, TEXT), max_size=2).map(tuple),
+    images=st.lists(st.builds(Image, TEXT, TEXT, SIDE, SIDE, TEXT), max_size=2).map(tuple),
 )
 
 

@@ -207,7 +207,7 @@ class Desk:
             since=run.last_complete,
             forced=run.forced,
             configuration=1,
-            judgement=Judgement(self.closing.policy, Schedule()),
+            judgement=Judgement(self.closing.policy, Schedule(jitter=0)),
         )
 
     def write(

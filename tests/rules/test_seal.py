@@ -26,6 +26,7 @@ GAPS = {
     ),
     "unreachable: N of M visits": ({"unreachable": 11}, "unreachable: 11 of 100 visits"),
     "pending: N": ({"pending": 1}, "pending: 1"),
+    "not_due: N": ({"skipped": 7, "not_due": 1}, "not_due: 1"),
     "no_pages": ({"visits": 0}, "no_pages"),
 }
 #: What others notice while a run goes on.
@@ -87,6 +88,18 @@ def test_a_tenth_of_the_visits_may_bring_no_answer(visits):
     assert int(share) / 100 == MAX_UNREACHABLE_SHARE
     assert reasons(Evidence((), (), visits, most, 0)) == ()
     assert len(reasons(Evidence((), (), visits, most + 1, 0))) == 1
+
+
+@pytest.mark.covers("U-16", "M-11")
+def test_what_was_not_due_counts_as_seen_once_it_was_asked_since_the_last_complete_run():
+    skipped = WHOLE | {"visits": 0, "skipped": 10}
+
+    assert reasons(Evidence(**skipped)) == ()
+    assert reasons(Evidence(**skipped | {"not_due": 3})) == ("not_due: 3",)
+    assert reasons(Evidence(**skipped | {"visits": 1, "unreachable": 1})) == ()
+    assert reasons(Evidence(**skipped | {"visits": 2, "unreachable": 2})) == (
+        "unreachable: 2 of 2 visits",
+    )
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))

@@ -1,0 +1,144 @@
+"""``scrapy due``: crawl what is due, or bring the visit of single addresses forward."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+
+from scrapy.exceptions import UsageError
+
+from smartcrawl.commands.crawl import DONE, FAILED, tell
+from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.logs import shown
+from smartcrawl.options import Options
+from smartcrawl.registry.database import connect, migrate, transaction, translated
+from smartcrawl.registry.items import bring_forward, refreshable
+from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.run import Run
+from smartcrawl.sources import load
+from smartcrawl.urls import digest, normalize, request_url
+
+
+class Command(CrawlCommand):
+    """Ask what is due, and follow the stored links of the rest."""
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options] | --notice URL [URL …]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Crawl only what is due"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Crawl every source, or --source S, but ask only the pages that are due; of the others"
+            " the stored links are followed, so that they count as reached. With --notice nothing"
+            " is crawled: the visits of these addresses are brought forward to now."
+            " Exit status: 0 done, 3 a run was cut, 4 another run is open, 1 not carried out."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument("--source", metavar="S", help="only this source")
+        parser.add_argument(
+            "--notice",
+            action="store_true",
+            help="let the addresses that follow be due now; crawl nothing",
+        )
+
+    def process_options(self, args: list[str], opts: Namespace) -> None:
+        """Let the run ask only what is due."""
+        assert self.settings is not None
+        self.settings.set("RECRAWL_POLICY", "due", priority="cmdline")
+        super().process_options(args, opts)
+
+    def run(self, args: list[str], opts: Namespace) -> None:
+        """Crawl, or note."""
+        if opts.notice:
+            self._notice(args, opts.source)
+            return
+        if args:
+            raise UsageError(
+                f"{shown(args[0])!r} is not understood; to be told of a change:"
+                " scrapy due --notice URL",
+                print_help=False,
+            )
+        if opts.source is not None:
+            opts.spargs["source"] = opts.source
+        super().run(["site"], opts)
+
+    def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
+        """Return the spider's arguments for each run; addresses given by hand are sources, too."""
+        assert self.settings is not None
+        options = Options.of(self.settings)
+        declared = load(options.sources_file)
+        named = given.get("source")
+        known: dict[str, dict[str, str]] = {}
+        if options.registry.exists():
+            with translated(options.registry, "read"):
+                connection = connect(options.registry)
+                migrate(connection, options.registry)
+                known = refreshable(connection)
+                connection.close()
+        if named is not None and named not in declared and named in known:
+            rest = {name: value for name, value in given.items() if name != "source"}
+            return [{**rest, **known[named]}]
+        if given.keys() & {"url", "source", "sitemap"}:
+            return [given]
+        runs = [{**given, "source": name} for name in declared]
+        runs += [{**given, **told} for name, told in known.items() if name not in declared]
+        if not runs:
+            raise RegistryError(
+                "nothing was crawled yet: begin with scrapy crawl site -a url=https://…, or declare"
+                f" sources in {options.sources_file}"
+            )
+        return runs
+
+    def status_of(self, run: Run) -> int:
+        """Return the exit status of a run: that pages were not due is no failure."""
+        assert run.result is not None
+        if all(reason.startswith(f"{NOT_DUE}:") for reason in run.result.reasons):
+            return DONE
+        return super().status_of(run)
+
+    def _notice(self, urls: list[str], source: str | None) -> None:
+        if not urls:
+            raise UsageError(
+                "name the addresses: scrapy due --notice URL [URL …]", print_help=False
+            )
+        assert self.settings is not None
+        options = Options.of(self.settings)
+        now = int(time.time())
+        try:
+            if not options.registry.exists():
+                raise RegistryError(f"there is no registry at {options.registry} yet")
+            with translated(options.registry, "write"):
+                connection = connect(options.registry)
+                migrate(connection, options.registry)
+                unknown = []
+                with transaction(connection):
+                    for url in urls:
+                        key = digest(normalize(request_url(url) or url, options.trackers))
+                        found = bring_forward(connection, key, now, source=source)
+                        if not found:
+                            unknown.append(url)
+                        for name, address in found:
+                            print(f"due now  {address} ({name})")
+                connection.close()
+        except SmartcrawlError as error:
+            tell(error)
+            self.exitcode = FAILED
+            return
+        for url in unknown:
+            print(
+                f"due: {shown(url)} is not known{f' in {source}' if source else ''}:"
+                f" scrapy reindex --url {shown(url)} registers it",
+                file=sys.stderr,
+            )
+        if unknown:
+            self.exitcode = FAILED

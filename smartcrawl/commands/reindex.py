@@ -1,0 +1,185 @@
+"""``scrapy reindex``: have pages asked without validators and indexed anew by their next visit."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from typing import Any
+
+import apsw
+from scrapy.exceptions import UsageError
+
+from smartcrawl.cli import RegistryCommand, count, print_json
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.options import Options
+from smartcrawl.orders import belongs
+from smartcrawl.registry import items, story
+from smartcrawl.registry.database import connect, migrate, transaction, translated
+from smartcrawl.registry.items import Item
+from smartcrawl.sources import load
+from smartcrawl.urls import compiled, display, request_url
+
+_SOURCES = "SELECT name FROM source ORDER BY name"
+
+
+class Command(RegistryCommand):
+    """Order pages to be indexed anew."""
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "--url URL | --id ID | --pattern RE | --source S [--dry-run]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Have pages fetched whole and indexed anew"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
+            " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
+            " while a page is being fetched holds for its next visit. An address that nobody knows"
+            " yet is registered and stays a seed until scrapy forget URL."
+            " Exit status: 0 done, 1 not carried out."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--url", metavar="URL", help="this address")
+        which.add_argument("--id", metavar="ID", help="this id, as scrapy registry prints it")
+        which.add_argument(
+            "--pattern", metavar="RE", help="held pages whose address has this regular expression"
+        )
+        parser.add_argument("--dry-run", action="store_true", help="only say what it would order")
+        parser.add_argument(
+            "--limit",
+            type=count,
+            default=20,
+            metavar="N",
+            help="list at most N pages (default: 20)",
+        )
+
+    def opened(self, options: Options) -> apsw.Connection:
+        """Open the registry, for writing."""
+        connection = connect(options.registry)
+        migrate(connection, options.registry)
+        return connection
+
+    def work(
+        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Find what is meant, and order it."""
+        if not (opts.url or opts.id or opts.pattern or opts.source):
+            raise UsageError(
+                "say which pages: --url URL, --id ID, --pattern RE, or --source S for all of it",
+                print_help=False,
+            )
+        now = int(time.time())
+        with translated(self.options.registry, "write"):
+            if opts.url:
+                found, new = self._address(connection, sources, opts.url, now, opts.dry_run)
+            else:
+                found, new = self._known(connection, sources, opts), []
+                if not opts.dry_run:
+                    with transaction(connection):
+                        items.order(connection, [item.no for item in found], now)
+        self._report(found, new, opts)
+
+    def _known(
+        self, connection: apsw.Connection, sources: list[str], opts: Namespace
+    ) -> list[Item]:
+        if opts.id:
+            found = [
+                i for i in items.by_id(connection, opts.id) if not sources or i.source in sources
+            ]
+            if not found:
+                raise RegistryError(f"{opts.id} is not known; scrapy registry lists all known ids")
+            return found
+        if not opts.pattern:
+            return items.held(connection, sources)
+        try:
+            pattern = compiled(opts.pattern)
+        except ValueError as error:
+            raise RegistryError(
+                f"--pattern is {opts.pattern!r}, no regular expression ({error}): put a backslash"
+                " before a character that stands for itself"
+            ) from error
+        return items.held(connection, sources, lambda url: pattern.search(url) is not None)
+
+    def _address(
+        self, connection: apsw.Connection, sources: list[str], url: str, now: int, dry: bool
+    ) -> tuple[list[Item], list[tuple[str, str]]]:
+        """Return the items of an address, and the (source, address) that it is registered as."""
+        wanted = request_url(url)
+        if wanted is None:
+            raise RegistryError(
+                f"--url is {url!r}: it takes an http or https address, as in https://docs.example.com/"
+            )
+        trackers = self.options.trackers
+        known = [
+            item
+            for item in items.by_url(connection, wanted, trackers)
+            if not sources or item.source in sources
+        ]
+        if known:
+            if not dry:
+                with transaction(connection):
+                    items.order(connection, [item.no for item in known], now)
+            return known, []
+        name = self._holder(connection, sources, wanted)
+        if dry:
+            return [], [(name, wanted)]
+        with transaction(connection):
+            items.register(connection, name, wanted, trackers, now, force=True)
+        return [], [(name, wanted)]
+
+    def _holder(self, connection: apsw.Connection, sources: list[str], url: str) -> str:
+        """Return the one source that an address belongs to."""
+        declared = load(self.options.sources_file)
+        rows: Any = connection.execute(_SOURCES).fetchall()
+        names = sources or [name for (name,) in rows]
+        holders = []
+        for name in names:
+            source = story.source_today(connection, declared, name)
+            if source is not None and belongs(source, url):
+                holders.append(name)
+        if len(holders) == 1:
+            return holders[0]
+        if holders:
+            raise RegistryError(
+                f"{url} is in the scope of {', '.join(holders)}: name one with --source"
+            )
+        where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
+        raise RegistryError(
+            f"{url} is not known, and in {where}: widen the source in"
+            f" {self.options.sources_file}, or crawl it: scrapy crawl site -a url={url}"
+            if not sources
+            else f"{url} is not known, and not in {where}"
+        )
+
+    def _report(self, found: list[Item], new: list[tuple[str, str]], opts: Namespace) -> None:
+        rows: list[tuple[str, str, str | None]] = [(i.source, i.url, i.id) for i in found]
+        rows += [(source, url, None) for source, url in new]
+        if opts.format == "json":
+            told = [{"source": s, "url": u, "id": i, "registered": i is None} for s, u, i in rows]
+            print_json({"dryRun": opts.dry_run, "ordered": told})
+            return
+        verb = "would order" if opts.dry_run else "ordered"
+        for source, url, known in rows[: opts.limit]:
+            word = "registers" if known is None else verb
+            print(f"{word}  {display(url)} ({source})")
+        if len(rows) > opts.limit:
+            print(f"and {len(rows) - opts.limit} more (--limit)")
+        if not rows:
+            print("nothing that is held fits", file=sys.stderr)
+            return
+        by_source = Counter(source for source, _, _ in rows)
+        pages = "1 page" if len(rows) == 1 else f"{len(rows):,} pages"
+        print(f"{pages} {'would be' if opts.dry_run else 'will be'} fetched whole and indexed anew")
+        if not opts.dry_run:
+            for source in sorted(by_source):
+                print(f"to fetch them now:  {self.again('due', '--source', source)}")

@@ -1,0 +1,79 @@
+"""The images of pages as documents of their own, children of the page that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+import can_ada
+
+from smartcrawl.registry.pack import numbers, unpack_images
+from smartcrawl.urls import digest, item_id, join, row_key
+
+_PAGES = """
+SELECT r.no, r.id, r.url, coalesce(r.identity, r.url), c.document
+  FROM record r JOIN content c ON c.no = r.content
+ WHERE r.no IN carray(?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDocument:
+    """One image as a child of one page."""
+
+    id: str
+    parent_page_id: str  #: the registry's id of the page
+    parent_page_url: str
+    source: str  #: the page that it was found on
+    src: str  #: absolute
+    alt: str
+    width: int | None  #: CSS pixels
+    height: int | None  #: CSS pixels
+    context: str
+
+    def as_json(self) -> dict[str, object]:
+        """Return it under the names of the requirements."""
+        return {
+            "id": self.id,
+            "parentPageId": self.parent_page_id,
+            "parentPageUrl": self.parent_page_url,
+            "source": self.source,
+            "src": self.src,
+            "alt": self.alt,
+            "width": self.width,
+            "height": self.height,
+            "context": self.context,
+        }
+
+
+def images_of(
+    connection: apsw.Connection, records: Iterable[int]
+) -> dict[int, list[ImageDocument]]:
+    """Return the images of some pages, by the numbers of their records, in document order.
+
+    They lie in the content that a page holds: clones have the same ones, each as its own
+    children, and a page that holds nothing has none. An image is one document a page, however
+    its address is written there.
+
+    Source: R0-26, R0-64, R0-65, R0-66, R0-101.
+    """
+    found: dict[int, list[ImageDocument]] = {number: [] for number in records}
+    row: Any  # apsw gives each column as any of SQLite's types
+    for row in connection.execute(_PAGES, (numbers(found),)):
+        found[row[0]] = _children(*row[1:])
+    return found
+
+
+def _children(page: bytes, url: str, identity: str, document: bytes) -> list[ImageDocument]:
+    parent, base = item_id("url", page), can_ada.parse(url)
+    children: dict[str, ImageDocument] = {}
+    for image in unpack_images(document):
+        src = join(base, image.src)
+        if src is not None and src not in children:
+            name = "image_" + row_key(digest(f"{identity}\n{src}"))
+            children[src] = ImageDocument(
+                name, parent, url, url, src, image.alt, image.width, image.height, image.context
+            )
+    return list(children.values())

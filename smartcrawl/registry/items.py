@@ -1,0 +1,244 @@
+"""Single addresses between visits: registered, ordered to be indexed anew, locked (R0.11, R0.14).
+
+What stands here is behind ``scrapy reindex`` and ``scrapy due``, and behind AddUrlDocument,
+ReindexItem, RebuildIndex and CrawlWorker. Nothing here needs the lease of a source: a run that is
+open goes on, and what is ordered while a page is being fetched is honoured by a later visit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from smartcrawl.exceptions import RegistryError, StaleItemError
+from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.runs import draw
+from smartcrawl.rules.model import Status
+from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize
+
+_ITEM = """
+SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, 0), coalesce(i.generation, 0),
+       coalesce(i.processed, 0), i.locked_until, s.number || '.' || coalesce(i.revision, 0),
+       s.next_visit, EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no)
+  FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source LEFT JOIN item i USING (no)
+"""
+#: With the sources named, the index serves.
+_OF_ID = f"{_ITEM} WHERE r.id = ? AND r.source IN (SELECT no FROM source) ORDER BY o.name"
+_OF_NO = f"{_ITEM} WHERE r.no = ?"
+_OF_KEY = f"{_ITEM} WHERE r.id >= ? AND r.id <= ? AND r.source IN (SELECT no FROM source)"
+_OF_SOURCES = f"""
+{_ITEM}
+ WHERE r.kind = 0 AND s.standing > 0
+   AND (:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))
+ ORDER BY o.name, r.no
+"""
+#: Single use, and counted, so that neither gets lost (R0-55, R0-89).
+_ORDER = """
+INSERT INTO item (no, requested, generation, revision)
+SELECT value, 1, 1, 1 FROM carray(?) WHERE true
+ON CONFLICT (no) DO UPDATE
+   SET requested = 1, generation = generation + 1, revision = revision + 1
+"""
+_DUE_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers) AND next_visit > :now"
+_NOTICE = """
+SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source
+ WHERE r.id = :key AND r.source IN (SELECT no FROM source)
+   AND (:source IS NULL OR o.name = :source) ORDER BY o.name
+"""
+_LOCK = """
+INSERT INTO item (no, locked_until, revision) VALUES (:no, :until, 1)
+ON CONFLICT (no) DO UPDATE SET locked_until = excluded.locked_until, revision = revision + 1
+"""
+_LAST_RUN = """
+SELECT o.no, max(r.no) FROM run r JOIN source o ON o.no = r.source WHERE o.name = ?
+"""
+_HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
+_RECORD = """
+INSERT INTO record (no, source, id, url, identity, host, first_run, first_seen)
+VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?)
+"""
+_STATE = "INSERT INTO state (no, reached_run, depth, next_visit) VALUES (?, ?, 0, ?)"
+_PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
+#: What was neither indexed nor crawled waits again (R0-87).
+_PENDING = "UPDATE state SET status = 0 WHERE no = ? AND status NOT IN (1, 2)"
+#: Sources that an address on the command line made, and what they began with last.
+_AD_HOC = """
+SELECT o.name, r.url, d.pinned
+  FROM source o JOIN seed d JOIN record r ON r.no = d.no
+ WHERE o.declared = 0 AND d.pinned <> 1
+   AND d.run = (SELECT max(s.run) FROM seed s JOIN run u ON u.no = s.run WHERE u.source = o.no)
+   AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no)
+ ORDER BY o.name, r.no
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row of "IngestItems", as far as orders and locks are concerned."""
+
+    no: int
+    key: bytes  #: SHA-256 of the normalized source
+    url: str
+    source: str
+    status: Status
+    requested: bool  #: reindexRequested
+    generation: int  #: reindexGeneration
+    processed: int  #: the generation that was read last
+    locked_until: int | None  #: Unix seconds
+    etag: str  #: of the row; another one after every write
+    next_visit: int | None
+    pinned: bool
+
+    @property
+    def id(self) -> str:
+        """Id of the item, such as ``url_k7gxn3…``."""
+        return item_id("url", self.key)
+
+    @property
+    def forced(self) -> bool:
+        """Whether the next visit bypasses every check for changes (R0-52, R0-56)."""
+        return self.requested or self.generation > self.processed
+
+
+def _item(row: Sequence[Any]) -> Item:
+    values = [*row[:4], Status(row[4]), bool(row[5]), *row[6:11], bool(row[11])]
+    return Item(*values)
+
+
+def by_url(connection: apsw.Connection, url: str, trackers: Trackers) -> list[Item]:
+    """Return the items of an address, one for each source that knows it."""
+    key = digest(normalize(url, trackers))
+    rows: Any = connection.execute(_OF_ID, (key,)).fetchall()
+    return [_item(row) for row in rows]
+
+
+def by_id(connection: apsw.Connection, word: str) -> list[Item]:
+    """Return the items of an id such as ``url_k7gxn3…``, one for each source that knows it.
+
+    Raises:
+        RegistryError: it has not the form of an id.
+    """
+    span = digests_of(word)
+    if span is None:
+        raise RegistryError(
+            f"{word!r} is no id: it takes one as scrapy registry prints it, such as url_k7gxn3…"
+        )
+    rows: Any = connection.execute(_OF_KEY, span).fetchall()
+    return [_item(row) for row in rows]
+
+
+def held(
+    connection: apsw.Connection,
+    sources: Sequence[str] = (),
+    matches: Callable[[str], bool] = lambda url: True,
+) -> list[Item]:
+    """Return the pages that are held of some sources (none: of all), by their address."""
+    names = {"sources": json.dumps(list(sources))}
+    rows: Any = connection.execute(_OF_SOURCES, names)
+    return [_item(row) for row in rows if matches(row[2])]
+
+
+def order(connection: apsw.Connection, wanted: Iterable[int], now: int) -> None:
+    """Have pages asked without validators and indexed anew, whatever they answer (R0-51 to R0-56).
+
+    Each is due at once. The caller opens the transaction.
+    """
+    these = numbers(wanted)
+    connection.execute(_ORDER, (these,))
+    connection.execute(_DUE_NOW, {"numbers": these, "now": now})
+
+
+def bring_forward(
+    connection: apsw.Connection, key: bytes, now: int, *, source: str | None = None
+) -> list[tuple[str, str]]:
+    """Let an id (32 bytes) be due now; return (source, address) of each record that it has."""
+    rows: list[Any] = connection.execute(_NOTICE, {"key": key, "source": source}).fetchall()
+    connection.execute(_DUE_NOW, {"numbers": numbers(row[0] for row in rows), "now": now})
+    return [(name, url) for _, name, url in rows]
+
+
+def register(
+    connection: apsw.Connection,
+    source: str,
+    url: str,
+    trackers: Trackers,
+    now: int,
+    *,
+    force: bool = False,
+) -> Item:
+    """Register an address by hand: pinned, due at once, and forced where that is asked for.
+
+    The same call any number of times makes one record (R0-04); ``firstSeen`` stays, and so does the
+    status of what was indexed or crawled (R0-57, R0-67, R0-87 to R0-89). The caller opens the
+    transaction.
+
+    Raises:
+        RegistryError: the source was never crawled.
+    """
+    row: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
+    if row is None or row[1] is None:
+        raise RegistryError(f"{source} was never crawled: crawl it once, then register its pages")
+    source_no, run = row
+    identity = normalize(url, trackers)
+    known = [item for item in by_url(connection, url, trackers) if item.source == source]
+    if known:
+        no = known[0].no
+        connection.execute(_PENDING, (no,))
+        connection.execute(_DUE_NOW, {"numbers": numbers([no]), "now": now})
+    else:
+        no = draw(connection, "address")
+        host = host_key(url)
+        shown = display(f"http://{host}").removeprefix("http://")
+        connection.execute(_HOST, (host, shown if shown != host else None))
+        told = None if identity == url else identity
+        row = (no, source_no, digest(identity), url, told, host, run, now)
+        connection.execute(_RECORD, row)
+        connection.execute(_STATE, (no, run, now))
+    connection.execute(_PIN, (no, source_no, now))
+    if force:
+        order(connection, [no], now)
+    return read(connection, no)
+
+
+def read(connection: apsw.Connection, no: int) -> Item:
+    """Return the item of a number."""
+    row: Any = connection.execute(_OF_NO, (no,)).fetchone()
+    return _item(row)
+
+
+def lock(connection: apsw.Connection, item: Item, now: int, seconds: int) -> Item:
+    """Take the lock of an item by its ETag and return it as it is then; 0 seconds give it back.
+
+    The caller opens the transaction.
+
+    Raises:
+        StaleItemError: another one wrote it since it was read, or holds its lock.
+
+    Source: R0-11, R0-72, R0-73, R0-90.
+    """
+    current = read(connection, item.no)
+    held_by_another = (current.locked_until or 0) > now and seconds > 0
+    if current.etag != item.etag or held_by_another:
+        raise StaleItemError(f"{item.id} was written by another since it was read; read it again")
+    connection.execute(_LOCK, {"no": item.no, "until": now + seconds if seconds else None})
+    return read(connection, item.no)
+
+
+def refreshable(connection: apsw.Connection) -> dict[str, dict[str, str]]:
+    """Return the arguments with which sources that are not declared were crawled last, by name."""
+    found: dict[str, dict[str, str]] = {}
+    row: Any
+    for row in connection.execute(_AD_HOC):
+        name, url, role = row
+        if host_key(url) != name:
+            continue  # it was declared once and then forgotten
+        arguments = found.setdefault(name, {})
+        if role == 0:
+            arguments.setdefault("url", url)
+        else:
+            arguments["sitemap"] = f"{arguments.get('sitemap', '')} {url}".strip()
+    return found

@@ -1,0 +1,113 @@
+"""What is ordered is fetched whole and indexed anew, once, whatever its validators say."""
+
+import json
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+
+def requests(site: Site) -> dict[str, bool]:
+    """Whether each page was asked with validators."""
+    return {r.path: "if-none-match" in r.headers for r in site.log if not r.path.endswith(".txt")}
+
+
+@pytest.fixture
+def shop(site: Site, crawl: Crawl) -> Site:
+    site.pages["/"] = html("Home", "/a", "/b")
+    site.pages["/a"] = html("A", text="text of a")
+    site.pages["/b"] = html("B", text="text of b")
+    crawl(site.url("/"))
+    site.clear()
+    return site
+
+
+def ordered(crawl: Crawl, *args: str, expect: int = 0) -> list[dict[str, object]]:
+    told = json.loads(crawl.run("reindex", *args, "--format", "json", expect=expect).out)
+    found: list[dict[str, object]] = told["ordered"]
+    return found
+
+
+@pytest.mark.covers("R0-06", "R0-51", "R0-56", "R0-98", "M-13")
+def test_a_page_is_fetched_whole_once(shop: Site, crawl: Crawl):
+    (told,) = ordered(crawl, "--url", shop.url("/a"))
+    assert told["url"] == shop.url("/a")
+    before = crawl.pages()["/a"]["lastChanged"]
+
+    crawl.run("due")
+    assert requests(shop) == {"/a": False}
+    assert crawl.outcomes()["/a"] == "unchanged"
+    assert crawl.pages()["/a"]["lastChanged"] == before
+    shop.clear()
+    crawl(shop.url("/"))
+    assert requests(shop) == {"/": True, "/a": True, "/b": True}
+
+
+@pytest.mark.covers("R0-54", "R0-55", "R0-98")
+def test_pages_are_meant_by_id_pattern_and_source(shop: Site, crawl: Crawl):
+    name = shop.url("/")[7:-1]
+    key = crawl.pages()["/b"]["id"]
+
+    assert [one["url"] for one in ordered(crawl, "--id", key)] == [shop.url("/b")]
+    assert [one["url"] for one in ordered(crawl, "--pattern", "/[ab]$")] == [
+        shop.url("/a"), shop.url("/b"),
+    ]  # fmt: skip
+    assert len(ordered(crawl, "--source", name)) == 3
+    crawl(shop.url("/"))
+    assert requests(shop) == {"/": False, "/a": False, "/b": False}
+
+
+def test_a_dry_run_orders_nothing(shop: Site, crawl: Crawl):
+    result = crawl.run("reindex", "--pattern", "/a", "--dry-run")
+    assert "would order" in result.out
+    assert "1 page would be fetched" in result.out
+    assert ordered(crawl, "--url", shop.url("/new"), "--dry-run")[0]["registered"] is True
+
+    crawl.run("due")
+    assert requests(shop) == {}
+    assert len(crawl.records()) == 3
+
+
+@pytest.mark.covers("R0-57", "R0-67", "R0-88", "RD-16")
+def test_an_address_that_nobody_knew_is_registered_and_stays(shop: Site, crawl: Crawl):
+    shop.pages["/island"] = html("Island", text="nobody links here")
+    (told,) = ordered(crawl, "--url", shop.url("/island"))
+    assert told["registered"] is True
+    assert crawl.pages()["/island"]["status"] == "Pending"
+
+    crawl.run("due")
+    assert requests(shop) == {"/island": False}
+    assert crawl.hits('"nobody links here"') == ["/island"]
+    for _ in range(4):
+        crawl(shop.url("/"))
+    assert crawl.hits('"nobody links here"') == ["/island"]
+
+
+@pytest.mark.covers("R0-100")
+def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
+    shop.pages["/a"] = Page("", status=404)
+    ordered(crawl, "--url", shop.url("/a"))
+    crawl.run("due", expect=None)
+    crawl.run("due", expect=None)
+
+    assert [r.path for r in shop.log] == ["/robots.txt", "/a"]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "told"),
+    [
+        ((), 2, "say which pages"),
+        (("--url", "ftp://x/"), 1, "takes an http or https address"),
+        (("--url", "http://elsewhere.example/"), 1, "in the scope of no source"),
+        (("--id", "url_1"), 1, "is no id"),
+        (("--id", "url_" + "a" * 26), 1, "is not known"),
+        (("--pattern", "(("), 1, "no regular expression"),
+        (("--pattern", "nowhere"), 0, "nothing that is held fits"),
+        (("--source", "nobody"), 1, "no source is called"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(shop: Site, crawl: Crawl, args, status, told):
+    result = crawl.run("reindex", *args, expect=status)
+
+    assert told in result.err

@@ -1,0 +1,197 @@
+"""Single addresses between visits: registered, ordered, locked."""
+
+import pytest
+
+from smartcrawl.exceptions import RegistryError, StaleItemError
+from smartcrawl.items import Page
+from smartcrawl.registry import items
+from smartcrawl.registry.database import transaction
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.rules.model import Outcome, Status
+from smartcrawl.urls import DEFAULT_TRACKERS as TRACKERS
+from tests.registry.build import LATER, NOW, Desk
+
+URL = "http://a.example/page"
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    desk.open()
+    desk.write(desk.visit(URL, text="a text"), desk.visit("http://a.example/two", text="another"))
+    desk.seal()
+    yield desk
+    desk.close()
+
+
+def item(desk: Desk, url: str = URL) -> items.Item:
+    (found,) = items.by_url(desk.connection, url, TRACKERS)
+    return found
+
+
+def order(desk: Desk, *urls: str) -> None:
+    with transaction(desk.connection):
+        items.order(desk.connection, [item(desk, url).no for url in urls or (URL,)], NOW)
+
+
+def page(desk: Desk) -> Page:
+    (found,) = PageReader(desk.connection, 1).pages([item(desk).no], 0)
+    return found
+
+
+@pytest.mark.covers("R0-29", "R0-55", "R0-56", "R0-89")
+def test_an_order_sets_the_flag_and_raises_the_generation(desk: Desk):
+    assert (item(desk).requested, item(desk).generation, item(desk).forced) == (False, 0, False)
+
+    order(desk)
+    assert (item(desk).requested, item(desk).generation, item(desk).forced) == (True, 1, True)
+    assert item(desk).next_visit == NOW
+    order(desk)
+    assert (item(desk).requested, item(desk).generation) == (True, 2)
+    assert (page(desk).ordered, page(desk).generation) == (True, 2)
+    assert not item(desk, "http://a.example/two").forced
+    shown = 'SELECT "reindexRequested", "reindexGeneration" FROM "IngestItems" ORDER BY 1'
+    assert desk.rows(shown) == [(0, 0), (1, 2)]
+
+
+@pytest.mark.covers("R0-51", "R0-52", "R0-93", "M-13")
+@pytest.mark.parametrize("outcome", [Outcome.CHANGED, Outcome.SAME, Outcome.NOT_FOUND])
+def test_an_order_is_used_up_by_an_answer(desk: Desk, outcome):
+    order(desk)
+    desk.open()
+    desk.write(desk.visit(URL, "a text", outcome=outcome))
+
+    assert (item(desk).requested, item(desk).processed, item(desk).forced) == (False, 1, False)
+    assert item(desk).generation == 1
+
+
+@pytest.mark.covers("R0-51", "M-13")
+@pytest.mark.parametrize("outcome", [Outcome.UNREACHABLE, Outcome.TRANSIENT, Outcome.UNPROCESSABLE])
+def test_an_order_outlives_a_visit_that_learnt_nothing(desk: Desk, outcome):
+    order(desk)
+    desk.open()
+    desk.write(desk.visit(URL, outcome=outcome, status=None))
+
+    assert item(desk).forced
+
+
+@pytest.mark.covers("R0-52", "M-13")
+def test_an_order_that_comes_while_the_page_is_fetched_is_honoured_later(desk: Desk):
+    order(desk)
+    desk.open()
+    visit = desk.visit(URL, "a text", outcome=Outcome.SAME)
+    assert visit.page.generation == 1
+    order(desk)  # the answer to the first is on its way
+    desk.write(visit)
+
+    found = item(desk)
+    assert (found.requested, found.generation, found.processed) == (True, 2, 1)
+    assert page(desk).ordered
+
+
+@pytest.mark.covers("R0-04", "R0-57", "R0-67", "R0-87", "R0-88")
+def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
+    url = "http://a.example/new/?utm_source=x"
+    with transaction(desk.connection):
+        made = items.register(desk.connection, "docs", url, TRACKERS, LATER)
+        again = items.register(desk.connection, "docs", "http://a.example/new", TRACKERS, LATER)
+    assert made.no == again.no
+    assert (made.status, made.next_visit, made.pinned, made.forced) == (
+        Status.PENDING, LATER, True, False,
+    )  # fmt: skip
+    rows = desk.rows(
+        'SELECT "status", "firstSeen", "nextCrawlAt", "normalizedSource"'
+        ' FROM "IngestItems" WHERE "normalizedSource" LIKE \'%/new\''
+    )
+    assert rows == [
+        ("Pending", "2025-06-15T16:06:40Z", "2025-06-15T16:06:40Z", "http://a.example/new")
+    ]
+
+    with transaction(desk.connection):
+        known = items.register(desk.connection, "docs", URL, TRACKERS, LATER, force=True)
+    assert (known.status, known.pinned, known.forced, known.generation) == (
+        Status.INDEXED, True, True, 1,
+    )  # fmt: skip
+    assert desk.rows("SELECT first_seen FROM record WHERE no = 1") == [(NOW,)]
+    with pytest.raises(RegistryError, match="never crawled"), transaction(desk.connection):
+        items.register(desk.connection, "nobody", URL, TRACKERS, LATER)
+
+
+@pytest.mark.covers("R0-87")
+def test_registering_what_failed_lets_it_wait_again(desk: Desk):
+    desk.open()
+    desk.write(desk.visit("http://a.example/gone", outcome=Outcome.NOT_FOUND, status=404))
+    with transaction(desk.connection):
+        found = items.register(desk.connection, "docs", "http://a.example/gone", TRACKERS, LATER)
+
+    assert found.status is Status.PENDING
+
+
+@pytest.mark.covers("R0-11", "R0-72", "R0-73", "R0-90")
+def test_of_two_workers_one_gets_the_lock_and_the_other_leaves_no_trace(desk: Desk):
+    first, second = item(desk), item(desk)
+    with transaction(desk.connection):
+        mine = items.lock(desk.connection, first, NOW, 300)
+    assert mine.locked_until == NOW + 300
+    assert mine.etag != first.etag
+    with pytest.raises(StaleItemError), transaction(desk.connection):
+        items.lock(desk.connection, second, NOW, 300)
+    assert item(desk) == mine
+    with pytest.raises(StaleItemError), transaction(desk.connection):
+        items.lock(desk.connection, item(desk), NOW + 299, 300)  # read anew, and still held
+
+    with transaction(desk.connection):
+        theirs = items.lock(desk.connection, item(desk), NOW + 300, 300)  # its time is over
+        free = items.lock(desk.connection, theirs, NOW + 301, 0)
+    assert free.locked_until is None
+    with pytest.raises(StaleItemError), transaction(desk.connection):
+        items.lock(desk.connection, theirs, NOW + 302, 300)
+
+
+@pytest.mark.covers("R0-11")
+def test_every_write_gives_the_row_another_etag(desk: Desk):
+    etags = [item(desk).etag]
+    order(desk)
+    etags.append(item(desk).etag)
+    desk.open()
+    desk.write(desk.visit(URL, "a text", outcome=Outcome.SAME))
+    etags.append(item(desk).etag)
+    with transaction(desk.connection):
+        etags.append(items.lock(desk.connection, item(desk), NOW, 9).etag)
+
+    assert len(set(etags)) == len(etags)
+    assert desk.rows(f'SELECT "ETag" FROM "IngestItems" WHERE "normalizedSource" = \'{URL}\'') == [
+        (etags[-1],)
+    ]
+
+
+@pytest.mark.covers("R0-54", "R0-24")
+def test_items_are_found_by_id_and_address_in_every_source(desk: Desk):
+    found = item(desk)
+
+    assert items.by_id(desk.connection, found.id) == [found]
+    assert items.by_url(desk.connection, "HTTP://A.example:80/page/#x", TRACKERS) == [found]
+    assert items.by_id(desk.connection, "url_" + "a" * 26) == []
+    with pytest.raises(RegistryError, match="is no id"):
+        items.by_id(desk.connection, "url_1")
+
+
+@pytest.mark.covers("R0-53", "R0-68")
+def test_a_whole_source_is_ordered(desk: Desk):
+    held = items.held(desk.connection, ["docs"])
+    assert [i.url for i in held] == [URL, "http://a.example/two"]
+    assert items.held(desk.connection, ["other"]) == []
+    assert [i.url for i in items.held(desk.connection, (), lambda u: "two" in u)] == [
+        "http://a.example/two"
+    ]
+    order(desk, *(i.url for i in held))
+    assert all(i.forced for i in items.held(desk.connection))
+
+
+def test_a_notice_never_puts_a_visit_off(desk: Desk):
+    with transaction(desk.connection):
+        assert items.bring_forward(desk.connection, item(desk).key, LATER) == [("docs", URL)]
+        assert items.bring_forward(desk.connection, item(desk).key, 2 * LATER) == [("docs", URL)]
+        assert items.bring_forward(desk.connection, item(desk).key, 0, source="x") == []
+
+    assert item(desk).next_visit == LATER
