@@ -12,8 +12,10 @@ from typing import Any
 import apsw
 from rich.console import Console
 from rich.markup import escape
+from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, count, print_json
+from smartcrawl.commands import simulation
 from smartcrawl.options import Options, robots_parser
 from smartcrawl.registry import story
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
@@ -53,7 +55,9 @@ class Command(RegistryCommand):
         return (
             "Show what the next run of each source would ask, skip and remove if every page and"
             " robots.txt answered as they did last time. Nothing is requested and nothing is"
-            " written. Exit status: 0 done, 1 not carried out."
+            " written. With --simulate: what other revisit settings would have saved in the past,"
+            " and how late they would have noticed changes. Exit status: 0 done, 1 not carried"
+            " out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -66,16 +70,30 @@ class Command(RegistryCommand):
             metavar="N",
             help="list at most N pages of each kind (default: 20)",
         )
+        simulation.add_options(parser)
 
     def work(
         self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Print the plans."""
+        """Print the plans, or what simulations come to."""
+        if opts.svg is not None and opts.simulate is None:
+            raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
         assert settings is not None
         declared = load(self.options.sources_file)
         known: Any = dict(connection.execute(_SOURCES).fetchall())  # type: ignore[arg-type]
         names = sources or sorted({*known, *declared})
+        if opts.simulate is not None:
+            simulation.show(
+                connection,
+                {name: known.get(name, 0) for name in names},
+                self.options.schedule,
+                days=opts.simulate,
+                now=int(time.time()),
+                svg=opts.svg,
+                as_json=opts.format == "json",
+            )
+            return
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         robots = None
         if settings.getbool("ROBOTSTXT_OBEY"):

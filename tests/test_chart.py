@@ -1,0 +1,191 @@
+"""A picture of labelled dots, read as XML."""
+
+import re
+from itertools import combinations, pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.chart import FRAME, HEIGHT, WIDTH, Box, Dot, boxes, scatter, ticks
+
+SVG = "{http://www.w3.org/2000/svg}"
+TEXTS = {"title": "t", "description": "d", "x_axis": "x", "y_axis": "y"}
+DOTS = [
+    Dot("every run", 0, 12), Dot("as set", 84.7, 72.5, current=True), Dot("never back off", 0, 12),
+    Dot("half the base interval", 78.6, 40.5), Dot("twice the base interval", 87.6, 89.6),
+    Dot("back off after 1", 90, 119.4), Dot("back off after 5", 79, 46.1),
+]  # fmt: skip
+NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=False) | st.integers(-200, 200)
+MANY = st.lists(st.builds(Dot, name=st.text(), x=NUMBERS, y=NUMBERS), max_size=8)
+
+
+def drawn(dots, **texts):
+    return ElementTree.fromstring(scatter(dots, **(TEXTS | texts)))
+
+
+def groups(svg):
+    return svg.findall(f"{SVG}g")
+
+
+def circles(svg):
+    """The places of the dots, in their order."""
+    found = [group.find(f"{SVG}circle") for group in groups(svg)]
+    return [(float(circle.get("cx")), float(circle.get("cy"))) for circle in found]
+
+
+def labels(svg):
+    return [group.find(f"{SVG}text") for group in groups(svg)]
+
+
+def box_of(label):
+    """Where a label stands, by what its font needs."""
+    x, base = float(label.get("x")), float(label.get("y"))
+    width = 7 * len(label.text)
+    left = x - width * {"start": 0, "middle": 0.5, "end": 1}[label.get("text-anchor")]
+    return Box(left, base - 10, left + width, base + 3)
+
+
+def test_it_stands_for_itself_and_says_what_it_shows():
+    svg = drawn(DOTS, title="Saved & late", description="one dot a setting")
+    text = scatter(DOTS, **TEXTS)
+
+    assert svg.get("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
+    assert svg.get("role") == "img"
+    named = {svg.find(f"{SVG}{tag}").get("id") for tag in ("title", "desc")}
+    assert set(svg.get("aria-labelledby").split()) == named
+    assert svg.find(f"{SVG}title").text == "Saved & late"
+    assert svg.find(f"{SVG}desc").text == "one dot a setting"
+    assert "Saved & late" in [node.text for node in svg.findall(f"{SVG}text")]
+    assert not re.search(r"<script|<image|href|url\(|@import| on\w+=", text)
+    assert set(re.findall(r"https?://[^\"]+", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_each_dot_has_its_name_beside_it_and_the_current_one_is_marked():
+    svg = drawn(DOTS)
+
+    assert [label.text for label in labels(svg)] == [dot.name for dot in DOTS]
+    marks = [group.get("class") for group in groups(svg)]
+    assert marks == ["current" if dot.current else "other" for dot in DOTS]
+    style = svg.find(f"{SVG}style").text
+    assert ".current .dot" in style
+    assert ".current text" in style
+
+
+def test_axes_are_named_and_have_round_values():
+    svg = drawn(DOTS, x_axis="requests saved, %", y_axis="staleness, hours")
+    texts = [node.text for node in svg.findall(f"{SVG}text")]
+
+    assert {"requests saved, %", "staleness, hours"} <= set(texts)
+    assert [text for text in texts if re.fullmatch(r"\d+", text)] == [
+        *("0", "20", "40", "60", "80", "100"),
+        *("0", "50", "100", "150"),
+    ]
+
+
+def test_values_map_to_places_in_their_order():
+    low, high = drawn([Dot("low", 0, 0), Dot("high", 100, 50)]), drawn(DOTS)
+
+    assert circles(low) == [(FRAME.left, FRAME.bottom), (FRAME.right, FRAME.top)]
+    places = circles(high)
+    for (one, (x, y)), (other, (u, v)) in combinations(zip(DOTS, places, strict=True), 2):
+        assert (one.x < other.x) == (x < u)
+        assert (one.y < other.y) == (y > v)
+
+
+@given(MANY)
+def test_any_dots_stay_in_the_frame_in_their_order(dots):
+    svg = drawn(dots)
+    places = circles(svg)
+
+    assert all(
+        FRAME.left - 0.1 <= x <= FRAME.right + 0.1 and FRAME.top - 0.1 <= y <= FRAME.bottom + 0.1
+        for x, y in places
+    )
+    by_x = sorted(zip((dot.x for dot in dots), (x for x, _ in places), strict=True))
+    by_y = sorted(zip((dot.y for dot in dots), (y for _, y in places), strict=True))
+    assert all(first[1] <= second[1] for first, second in pairwise(by_x))
+    assert all(first[1] >= second[1] for first, second in pairwise(by_y) if first[0] < second[0])
+
+
+@given(MANY)
+def test_labels_never_leave_the_frame(dots):
+    assert all(FRAME.holds(box_of(label)) for label in labels(drawn(dots)) if label.text)
+
+
+def test_labels_meet_neither_each_other_nor_a_dot():
+    svg = drawn(DOTS)
+    found = [box_of(label) for label in labels(svg)]
+
+    assert not any(one.meets(other) for one, other in combinations(found, 2))
+    assert not any(box.meets(Box(x, y, x, y)) for box in found for x, y in circles(svg))
+
+
+def test_names_of_one_place_stand_one_below_the_other_with_a_line_to_their_dot():
+    names = [f"setting {n}" for n in range(7)]
+    svg = drawn([*(Dot(name, 100, 100) for name in names), Dot("far away", 200, 200)])
+    found = [box_of(label) for label in labels(svg)]
+    lines = [group.find(f"{SVG}path") for group in groups(svg)[:7]]
+
+    assert not any(one.meets(other) for one, other in combinations(found, 2))
+    assert lines[:2] == [None, None]  # right and left of it
+    assert [line.get("class") for line in lines[2:]] == ["leader"] * 5
+
+
+def test_names_without_room_stand_in_the_frame_all_the_same():
+    found = boxes(["a name that is rather long"] * 200, [(300, 200)] * 200)
+
+    assert all(FRAME.holds(box) for box in found)
+
+
+@pytest.mark.parametrize("name", ["<script>&\"'", "a\x00b\x1bc\ufffe", "日本", "\ud800", ""])
+def test_names_are_text(name):
+    svg = drawn([Dot(name, 1, 1)], title=name, description=name, x_axis=name, y_axis=name)
+    shown = re.sub("[\x00\x1b\ufffe\ud800]", "\ufffd", name)
+
+    assert (labels(svg)[0].text or "") == shown
+    assert (svg.find(f"{SVG}title").text or "") == shown
+    assert svg.find(f".//{SVG}script") is None
+
+
+def test_long_names_are_cut():
+    svg = drawn([Dot("n" * 500, 1, 1)], title="t" * 500)
+
+    assert labels(svg)[0].text.endswith("n…")
+    assert svg.find(f"{SVG}title").text == "t" * 500
+    assert [len(node.text) for node in svg.findall(f"{SVG}text") if "t…" in node.text] == [80]
+
+
+def test_the_same_dots_give_the_same_picture():
+    assert scatter(DOTS, **TEXTS) == scatter(DOTS, **TEXTS)
+
+
+# Round values
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], (0, 1)), ([0], (0, 1)), ([1], (0, 0.2, 0.4, 0.6, 0.8, 1)),
+        ([72.5, 119.4], (0, 50, 100, 150)), ([84.7], (0, 20, 40, 60, 80, 100)),
+        ([-30, 60], (-40, -20, 0, 20, 40, 60)), ([-5], (-5, -4, -3, -2, -1, 0)),
+        ([0.3], (0, 0.1, 0.2, 0.3)), ([12_000], (0, 5_000, 10_000, 15_000)),
+    ],
+)  # fmt: skip
+def test_round_values_span_what_is_shown(values, expected):
+    assert ticks(values) == expected
+
+
+@given(st.lists(NUMBERS, max_size=5))
+def test_round_values_are_few_and_in_equal_steps(values):
+    found = ticks(values)
+    low, high = min([0, *values]), max([0, *values])
+    slack = 1e-6 * max(high - low, 1)
+
+    assert 2 <= len(found) <= 6
+    assert found[0] <= low + slack
+    assert found[-1] >= high - slack
+    assert 0 in found
+    steps = [later - earlier for earlier, later in pairwise(found)]
+    assert all(step == pytest.approx(steps[0]) for step in steps)
