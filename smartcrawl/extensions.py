@@ -97,7 +97,7 @@ class RunLifecycle:
     def idle(self) -> None:
         """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
         run = self._run
-        if run.failure is not None:
+        if run.failure is not None or run.extracts_again:
             return
         try:
             run.relax(int(time.time()))

@@ -7,7 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status
+from smartcrawl.rules.model import (
+    Action,
+    Extraction,
+    Fault,
+    Mode,
+    Outcome,
+    Standing,
+    Status,
+)
 from smartcrawl.rules.reindex import Verdict
 
 
@@ -98,6 +106,11 @@ class Page:
     content: int | None = None  #: content.no
     content_length: int = 0  #: bytes on the wire of the body that is held
     configuration: int = 0  #: fingerprint.no of its extraction
+    wanted: int = 0  #: fingerprint.no of what its extraction is to be today
+    mode: Mode = Mode.INDEX  #: how it is to enter the index today
+    extraction: Extraction = Extraction.STANDS  #: how it comes to that
+    waits: bool = False  #: whether what it takes is left to a later run
+    snapshot: int | None = None  #: snapshot.no of the body that is held
     noted: bool = False  #: whether its record carries a message or a redirect's target
     lost_count: int = 0
     gone_count: int = 0
@@ -144,7 +157,7 @@ class Visit:
     retry_after: int | None = None  #: seconds, as the server asked with 429 or 503
     location: str | None = None  #: absolute target of a redirect
     canonical_no: int | None = None  #: number of another page that it names as canonical
-    body: bytes | None = None  #: after Content-Encoding; dropped once extracted
+    body: bytes | None = None  #: after Content-Encoding; dropped once it is stored
     document: Document | None = None
     body_hash: bytes | None = None
     text_hash: bytes | None = None
@@ -155,6 +168,10 @@ class Visit:
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     chunks: list[Chunk] = field(default_factory=list)
     kind: int = 0  #: what it turned out to be (Page.kind)
+    again: bool = False  #: extracted out of a snapshot, without a visit
+    extracted_again: bool = False  #: out of a snapshot, because the configuration changed
+    snapshot: int | None = None  #: snapshot.no of ``body``, once it is stored
+    snapshot_error: str | None = None  #: why there is none, or why it could not be read
     verdict: Verdict | None = None
 
     def fail(self, fault: Fault, message: str) -> None:
@@ -278,12 +295,15 @@ class Batch:
     noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
     cut: str | None = None  #: what kept the run from seeing everything, when that is news
     text: int = 0  #: characters of new text
+    bodies: int = 0  #: bytes of bodies that are to be stored
+    reextracted: int = 0  #: visits that are none: out of snapshots
 
     MAX_VISITS: ClassVar = 40
     MAX_TOUCHED: ClassVar = 500
     MAX_TEXT: ClassVar = 1_000_000  #: characters
     MAX_ADDRESSES: ClassVar = 5_000
     MAX_SKIPPED: ClassVar = 5_000
+    MAX_BODIES: ClassVar = 8_000_000  #: bytes
 
     def tally(self, host: str) -> HostTally:
         """Return what this batch adds to a host."""
@@ -298,6 +318,7 @@ class Batch:
             or self.text >= self.MAX_TEXT
             or len(self.addresses) >= self.MAX_ADDRESSES
             or len(self.skipped) >= self.MAX_SKIPPED
+            or self.bodies >= self.MAX_BODIES
         )
 
     def __bool__(self) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from smartcrawl.cuts import Cuts
 from smartcrawl.items import Address, Batch, HostNow, Visit
 from smartcrawl.logs import redacted
+from smartcrawl.registry.snapshots import is_stored
 from smartcrawl.registry.sqlite import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.rules.seal import no_answer
@@ -40,10 +41,16 @@ class Ledger:
     """
 
     def __init__(
-        self, writer: Writer, *, written: Callable[[Iterable[Address]], None], cuts: Cuts
+        self,
+        writer: Writer,
+        *,
+        written: Callable[[Iterable[Address]], None],
+        cuts: Cuts,
+        keeps_bodies: bool = False,
     ) -> None:
         self.batch = Batch()
         self._cuts = cuts
+        self.keeps_bodies = keeps_bodies
         self.progress = Progress()
         self._writer = writer
         self._written = written
@@ -64,8 +71,17 @@ class Ledger:
     def record(self, visit: Visit) -> None:
         """Take a decided visit into the open batch."""
         batch, page = self.batch, visit.page
+        if self.keeps_bodies and is_stored(visit):
+            batch.bodies += len(visit.body or b"")
+        else:
+            visit.body = None
+        batch.counts["reextracted"] += visit.extracted_again and visit.snapshot_error is None
+        if visit.again:
+            batch.visits.append(visit)
+            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+            return
         unreachable = no_answer(visit.outcome, visit.http_status)
-        saved = page.content_length if visit.outcome is Outcome.NOT_MODIFIED else 0
+        saved = page.content_length if visit.not_modified else 0
         counts = batch.counts
         counts["visits"] += 1
         counts["unreachable"] += unreachable
@@ -80,7 +96,6 @@ class Ledger:
         tally.downloaded += visit.wire_bytes
         tally.response_ms += visit.response_ms
         self.progress.count(visit)
-        visit.body = None
         if visit.error:
             visit.error = redacted(visit.error)
         if (
@@ -93,6 +108,7 @@ class Ledger:
             and visit.etag == page.etag
             and visit.last_modified == page.last_modified
             and visit.url == page.url
+            and visit.snapshot_error is None
         ):
             batch.touched.append(page.no)
             return

@@ -27,6 +27,7 @@ from smartcrawl.politeness import HostGate, Turn, gate_of, host_of
 from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import conditional_headers, retry_after
+from smartcrawl.rules.model import Extraction
 from smartcrawl.run import Run, run_of
 from smartcrawl.urls import host_key
 
@@ -59,7 +60,7 @@ class RevalidationMiddleware:
             page.last_modified,
             trusted=page.standing > 0
             and not (self._run.forces(page) or page.named)
-            and page.configuration == self._run.configuration
+            and (page.extraction is not Extraction.WHOLE or page.waits)
             and request.url == page.url,
         )
         for name in ("If-None-Match", "If-Modified-Since"):

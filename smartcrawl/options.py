@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,8 +16,6 @@ from smartcrawl.logs import log_format
 from smartcrawl.rules.absence import PASSING, Policy
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.urls import Trackers
-
-EXTRACTION_VERSION = 2  #: raised when the same body gives another document, links or chunks
 
 #: Scrapy's own numbers that are checked here, with their least value.
 SCRAPY_LIMITS = {
@@ -43,8 +41,10 @@ SWITCHES = (
     "AUTOTHROTTLE_ENABLED",
     "HTTPPROXY_ENABLED",
     "SITEMAPS_FROM_ROBOTS",
+    "FORCE_REINDEX_ON_CANONICAL_CHANGE",
 )
 SWITCH = ("1", "0", "True", "False", "true", "false")  #: what Scrapy reads as a switch
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -55,9 +55,12 @@ class Options:
     data_dir: Path
     registry: Path  #: file of the SQLite registry
     sources_file: Path
+    registry_table: str = "IngestItems"  #: its name for other programs
+    partition: str = "host"  #: what its PartitionKey holds: host or scheme
     depth_limit: int = 0
     due_only: bool = False  #: ask only what is due
     content_hash_basis: str = "auto"
+    force_on_canonical: bool = True  #: index anew when only the canonical URL changed
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     allow_ports: tuple[int, ...] = ()  #: beside 80 and 443
     trackers: Trackers = field(default_factory=Trackers)
@@ -75,6 +78,10 @@ class Options:
     policy: Policy = field(default_factory=Policy)
     schedule: Schedule = field(default_factory=Schedule)
     undo_ttl: int = 2_592_000  #: seconds
+    gone_ttl: int = 7_776_000  #: seconds that the record of a removed page is kept; 0: for ever
+    snapshot_store: str | None = None  #: URL; None: bodies are not kept
+    snapshot_retention: int = 2_592_000  #: seconds; of bodies that no page holds any more
+    re_extract_per_run: int = 10_000  #: pages fetched whole for another configuration; 0: all
     sitemaps_from_robots: bool = True
     host_url_budget: int = 1_000_000  #: addresses of one host; 0: no limit
     max_hosts: int = 1_000  #: hosts of one source; 0: no limit
@@ -86,28 +93,18 @@ class Options:
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        for name, least in SCRAPY_LIMITS.items():
-            _number(settings, name, least=least)
-        for name in SCRAPY_WHOLE:
-            _whole(settings, name, least=int(SCRAPY_LIMITS[name]))
-        for name in SWITCHES:
-            if str(settings[name]) not in SWITCH:
-                raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
-        if settings["LOG_LEVEL"] not in LEVELS:
-            raise SettingError(
-                f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
-            )
-        log_format(settings)
-        _one_of(settings, "PROGRESS_FORMAT", "line", "json")
-        robots_parser(settings)
+        _check_others(settings)
         data_dir = _folder(settings)
         return cls(
             data_dir=data_dir,
             registry=_registry(settings, data_dir),
             sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
+            registry_table=_table(settings, "REGISTRY_TABLE_NAME"),
+            partition=_one_of(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             depth_limit=_whole(settings, "DEPTH_LIMIT"),
             due_only=_one_of(settings, "RECRAWL_POLICY", "always", "due") == "due",
             content_hash_basis=_one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
+            force_on_canonical=_switch(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=_networks(settings, "ALLOW_NETWORKS"),
             allow_ports=_ports(settings, "ALLOW_PORTS"),
             trackers=Trackers(
@@ -126,6 +123,10 @@ class Options:
             ),
             schedule=_schedule(settings),
             undo_ttl=_whole(settings, "UNDO_TTL_SECONDS"),
+            gone_ttl=_whole(settings, "GONE_TTL_SECONDS"),
+            snapshot_store=_snapshots(settings, data_dir),
+            snapshot_retention=_whole(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
+            re_extract_per_run=_whole(settings, "RE_EXTRACT_PER_RUN"),
             sweep_max_ratio=_number(settings, "SWEEP_MAX_RATIO", least=0, most=1),
             sweep_min_count=_whole(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=_number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
@@ -136,17 +137,10 @@ class Options:
             host_failure_seconds=_whole(settings, "HOST_FAILURE_SECONDS"),
             host_park_seconds=_whole(settings, "HOST_PARK_SECONDS"),
             host_probes=_whole(settings, "HOST_PROBES", least=1),
-            sitemaps_from_robots=str(settings["SITEMAPS_FROM_ROBOTS"]).lower() in ("1", "true"),
+            sitemaps_from_robots=_switch(settings, "SITEMAPS_FROM_ROBOTS"),
             host_url_budget=_whole(settings, "HOST_URL_BUDGET"),
             max_hosts=_whole(settings, "MAX_HOSTS"),
         )
-
-    @property
-    def configuration(self) -> bytes:
-        """Fingerprint (16 bytes) of what shapes a document out of a body (M-15)."""
-        basis = "bytes" if self.content_hash_basis == "bytes" else "text"  # auto: text, if any
-        text = f"{EXTRACTION_VERSION} {basis}"
-        return hashlib.sha256(text.encode()).digest()[:16]
 
 
 def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
@@ -168,6 +162,25 @@ def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
             " smartcrawl.robots.AllowFirstRobotParser"
         )
     return found
+
+
+def _check_others(settings: Mapping[str, Any]) -> None:
+    """Check what others than the options below read: Scrapy, the log, the progress."""
+    for name, least in SCRAPY_LIMITS.items():
+        _number(settings, name, least=least)
+    for name in SCRAPY_WHOLE:
+        _whole(settings, name, least=int(SCRAPY_LIMITS[name]))
+    _whole(settings, "MIN_DOWNLOAD_RATE")
+    for name in SWITCHES:
+        if str(settings[name]) not in SWITCH:
+            raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
+    if settings["LOG_LEVEL"] not in LEVELS:
+        raise SettingError(
+            f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
+        )
+    log_format(settings)
+    _one_of(settings, "PROGRESS_FORMAT", "line", "json")
+    robots_parser(settings)
 
 
 def _beside_project(value: str, default: str) -> Path:
@@ -201,6 +214,14 @@ def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path:
     return Path(url.removeprefix("sqlite:///")).expanduser().absolute()
 
 
+def _snapshots(settings: Mapping[str, Any], data_dir: Path) -> str | None:
+    """Return where bodies are kept; None where they are not."""
+    value = str(settings["SNAPSHOT_STORE"] or "").strip()
+    if value.lower() == "off":
+        return None
+    return value or str(data_dir / "snapshots")
+
+
 def _number(
     settings: Mapping[str, Any], name: str, *, least: float, most: float | None = None
 ) -> float:
@@ -230,6 +251,21 @@ def _one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:
     value = str(settings[name]).strip().lower()
     if value not in choices:
         raise SettingError(f"{name} is {settings[name]!r}: it takes one of {', '.join(choices)}")
+    return value
+
+
+def _switch(settings: Mapping[str, Any], name: str) -> bool:
+    """Return one of SWITCHES, which were checked before."""
+    return str(settings[name]).lower() in ("1", "true")
+
+
+def _table(settings: Mapping[str, Any], name: str) -> str:
+    value = str(settings[name]).strip()
+    if not _TABLE.fullmatch(value) or value.lower().startswith("sqlite_"):
+        raise SettingError(
+            f"{name} is {settings[name]!r}: it takes a word of up to 63 letters, digits and _ that"
+            " begins with neither a digit nor sqlite_, such as IngestItems"
+        )
     return value
 
 

@@ -36,6 +36,7 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
         min_count=options.sweep_min_count,
         remove_excluded=options.out_of_scope_policy == "remove",
         undo_ttl=options.undo_ttl,
+        snapshot_retention=options.snapshot_retention,
         in_scope=lambda url, depth: (
             belongs(source, url) and not (depth_limit and depth > depth_limit)
         ),

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
-from smartcrawl.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.exceptions import RegistryError, SmartcrawlError, SnapshotError
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
@@ -24,7 +24,7 @@ from smartcrawl.extract.sitemaps import (
 from smartcrawl.items import Document, Link, Visit
 from smartcrawl.network import installed_resolver
 from smartcrawl.reach import MAX_HOPS, SITEMAP
-from smartcrawl.rules.model import Action, Fault, Outcome, Standing
+from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
@@ -75,36 +75,55 @@ class ExtractPipeline(VisitPipeline):
     links are offered (R4-35; design.md 3).
     """
 
-    def process_item(self, item: Any) -> Any:
+    async def process_item(self, item: Any) -> Any:
         """Fill in document, hashes, chunks and links; our own failure is an outcome, too."""
         run = self.run
         if not isinstance(item, Visit) or run is None or item.page.verify:
             return item
         try:
             if item.outcome is Outcome.NOT_MODIFIED:
-                self._confirmed(item)
+                await self._confirmed(run, item)
             elif item.outcome is Outcome.REDIRECT and item.location is not None:
                 self._redirect(run, item, item.location)
             elif item.body is not None:
-                self._read(run, item)
+                await self._read(run, item)
         except Exception as error:
             logger.exception("cannot process %s", item.url)
             told = f"processing failed: {type(error).__name__}: {error}"
             item.fail(Fault.PROCESSING, told)
             item.document, item.links, item.targets = None, None, b""
-        if _vouches(item):
+        if _vouches(item) and not item.again:
             run.reach.replay(item.page)
         return item
 
-    def _confirmed(self, visit: Visit) -> None:
-        """A 304 confirms the body, but its headers may say that it is not to be indexed now."""
+    async def _confirmed(self, run: Run, visit: Visit) -> None:
+        """A 304 confirms the body, but its headers may say that it is not to be indexed now.
+
+        Nor is it what it was where the configuration is another one since.
+        """
+        page = visit.page
         told = [html.robots_directives(line) for line in visit.robots_tags]
-        if not any(noindex for noindex, _ in told):
+        if any(noindex for noindex, _ in told):
+            if page.standing is Standing.HELD:
+                visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
+            elif page.canonical_no is not None:  # it stands aside no more: read it whole
+                visit.etag = visit.last_modified = None
+        elif page.extraction is Extraction.REFUSED:
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
+        elif page.extraction is Extraction.AGAIN:
+            await self._read_again(run, visit)
+
+    async def _read_again(self, run: Run, visit: Visit) -> None:
+        """Read the body that is held, for the configuration is another one since (M-15)."""
+        page = visit.page
+        visit.extracted_again = True
+        try:
+            visit.body, visit.content_type = await run.stored_body(page)
+        except SnapshotError as error:
+            visit.snapshot_error = str(error)
             return
-        if visit.page.standing is Standing.HELD:
-            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
-        elif visit.page.canonical_no is not None:  # it stands aside no more: read it whole
-            visit.etag = visit.last_modified = None
+        visit.outcome, visit.content_length = Outcome.CHANGED, page.content_length
+        await self._read(run, visit)
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
         if run.reach.seed_moved(visit.page.no, target):
@@ -115,7 +134,7 @@ class ExtractPipeline(VisitPipeline):
         if not run.reach.follow_redirect(visit, target):
             visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
 
-    def _read(self, run: Run, visit: Visit) -> None:
+    async def _read(self, run: Run, visit: Visit) -> None:
         body, page = visit.body or b"", visit.page
         visit.body_hash = body_hash(body)
         told = [html.robots_directives(line) for line in visit.robots_tags]
@@ -130,7 +149,7 @@ class ExtractPipeline(VisitPipeline):
         if (
             visit.body_hash == page.body_hash
             and page.standing is Standing.HELD
-            and page.configuration == run.configuration
+            and page.configuration == page.wanted
             and page.targets  # none may mean that a header said nofollow then
             and visit.url == page.url  # relative links resolve against where it answered
             and visit.outcome is Outcome.CHANGED
@@ -138,11 +157,11 @@ class ExtractPipeline(VisitPipeline):
         ):
             visit.outcome = Outcome.SAME
             return
-        document, readable = _document(visit, body)
+        document, readable = self._document(run, visit, body)
         visit.document = document
         self._hash(run, visit, document)
         links = document.links
-        if nofollow or document.nofollow:
+        if nofollow or document.nofollow or page.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
         run.reach.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
         for url in filter(run.scope.holds, document.overlong):
@@ -150,12 +169,16 @@ class ExtractPipeline(VisitPipeline):
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
+            visit.body = None  # nor would another that reads it again
+        elif page.mode is not Mode.INDEX:
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
         elif noindex or document.noindex:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
             if not document.noindex:  # a 304 could not tell when the header is taken back
                 visit.etag = visit.last_modified = None
         elif visit.outcome is Outcome.CHANGED:
-            if visit.content_hash == run.stored_hash(page) and page.standing is Standing.HELD:
+            held = page.standing is Standing.HELD
+            if held and (visit.extracted_again or visit.content_hash == run.stored_hash(page)):
                 visit.outcome = Outcome.SAME
             elif run.reach.stands_aside(visit):
                 visit.outcome = Outcome.ALIAS
@@ -205,6 +228,17 @@ class ExtractPipeline(VisitPipeline):
             run.turns.notice(links.values(), before)
         return True
 
+    def _document(self, run: Run, visit: Visit, body: bytes) -> tuple[Document, bool]:
+        """Return the document of a body, and whether its type can be read at all."""
+        media_type = html.media_type(visit.content_type, body)
+        told = {"content_type": visit.content_type, "url": visit.url}
+        if media_type in html.HTML_TYPES:
+            selectors = run.configuration.selectors
+            return html.parse(body, **told, keep=selectors.keep, drop=selectors.drop), True
+        if media_type in html.TEXT_TYPES:
+            return html.parse_text(body, **told), True
+        return Document(content_type=media_type), False
+
     def _hash(self, run: Run, visit: Visit, document: Document) -> None:
         if run.options.content_hash_basis == "bytes":
             visit.content_hash = visit.text_hash = visit.body_hash
@@ -231,6 +265,10 @@ def _vouches(visit: Visit) -> bool:
             return visit.links is None
 
 
+def _not_indexed(mode: Mode) -> str:
+    return f"not indexed: {mode.word}, by index_modes"
+
+
 def _is_emptied(visit: Visit, body: bytes) -> bool:
     """Whether a 200 brought nothing at all where there was content."""
     page = visit.page
@@ -242,16 +280,6 @@ def _is_emptied(visit: Visit, body: bytes) -> bool:
     )
 
 
-def _document(visit: Visit, body: bytes) -> tuple[Document, bool]:
-    """Return the document of a body, and whether its type can be read at all."""
-    media_type = html.media_type(visit.content_type, body)
-    if media_type in html.HTML_TYPES:
-        return html.parse(body, content_type=visit.content_type, url=visit.url), True
-    if media_type in html.TEXT_TYPES:
-        return html.parse_text(body, content_type=visit.content_type, url=visit.url), True
-    return Document(content_type=media_type), False
-
-
 class DecidePipeline(VisitPipeline):
     """Ask the rules what to do with a visit and count the answer; change nothing."""
 
@@ -260,12 +288,13 @@ class DecidePipeline(VisitPipeline):
         run = self.run
         if isinstance(item, Visit) and run is not None and not item.page.verify:
             page = item.page
-            force = run.forces(page) or page.configuration != run.configuration
+            force = run.forces(page) or page.configuration != page.wanted
             alias = page.canonical_no is not None
             item.verdict = decide(page.standing, item.outcome, force=force, alias=alias)
             if item.verdict.action is not Action.INDEX:
                 item.chunks = []
-            self.crawler.stats.inc_value(f"visit/{item.verdict.word.word}")
+            if not item.again:
+                self.crawler.stats.inc_value(f"visit/{item.verdict.word.word}")
         return item
 
 
@@ -291,7 +320,7 @@ class CommitPipeline(VisitPipeline):
             run.ledger.probe(item)
         else:
             run.ledger.record(item)
-            if run.watcher is not None:
+            if run.watcher is not None and not item.again:
                 run.watcher(progress_of(item))
         if run.ledger.batch.full:
             await self._flush(run)

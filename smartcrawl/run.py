@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from smartcrawl.addresses import AddressBook
+from smartcrawl.configuration import Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.frontier import Frontier
@@ -26,9 +27,11 @@ from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, Role, RunResult, failed_seeds, failed_sitemaps, tally
 from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.model import Standing
+from smartcrawl.rules.model import Extraction, Mode, Standing
+from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.turns import Turns
 from smartcrawl.urls import Scope, host_key
@@ -53,7 +56,11 @@ class Run:
         self.registry = registry
         self.opened = opened
         self.forced = opened.forced
-        self.configuration = registry.fingerprint(options.configuration)
+        self.configuration = Configuration.of(source, options)
+        self._fingerprints = {
+            mode: registry.fingerprint(self.configuration.fingerprint(mode)) for mode in Mode
+        }
+        self._whole_left = options.re_extract_per_run or -1
         self.cuts = Cuts.loads(opened.cut)  #: why it will not have seen everything
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
@@ -69,8 +76,13 @@ class Run:
         self.frontier.grow(self._reader.last_number())
         book = AddressBook(self._reader, registry.new_number, options.trackers)
         judgement = Judgement(policy_of(options, orders), options.schedule)
-        writer = Writer(registry, opened, configuration=self.configuration, judgement=judgement)
-        self.ledger = Ledger(writer, written=book.committed, cuts=self.cuts)
+        writer = Writer(registry, opened, judgement=judgement)
+        self.ledger = Ledger(
+            writer,
+            written=book.committed,
+            cuts=self.cuts,
+            keeps_bodies=registry.snapshots is not None,
+        )
         self.reach = Reach(
             source=source,
             options=options,
@@ -82,6 +94,7 @@ class Run:
             ledger=self.ledger,
             cuts=self.cuts,
         )
+        self.extracting = False  #: pages out of their snapshots
         self._unnamed_followed = False
         #: None: the run asks everything that it reaches
         self.turns: Turns | None = None
@@ -98,6 +111,8 @@ class Run:
             RegistryError: the registry cannot be opened or written.
         """
         registry = open_registry(options.registry, EmbeddedIndex)
+        if options.snapshot_store is not None:
+            registry.keep_snapshots(SnapshotStore(options.snapshot_store))
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = Lease.take(options.registry.parent / "leases", source.name, since)
         try:
@@ -184,12 +199,42 @@ class Run:
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.reach.pages(numbers)
         for page in pages:
+            self._configure(page)
             offered = self.frontier.depth(page.no)
             if self.forced or page.depth >= offered:
                 page.depth = offered
             else:
                 self.frontier.mark(page.no, page.depth)
         return pages if self.turns is None else self.turns.due(pages)
+
+    def _configure(self, page: Page) -> None:
+        """Find how a page is to enter the index today, and how it comes to that."""
+        mode = Mode.LINKS_ONLY if page.kind else self.configuration.mode_of(page.url)
+        page.mode, page.wanted = mode, self._fingerprints[mode]
+        page.extraction = extraction(
+            page.standing,
+            mode,
+            same_configuration=page.configuration == page.wanted,
+            snapshot=page.snapshot is not None and self.registry.snapshots is not None,
+        )
+        if page.extraction is Extraction.WHOLE:
+            page.waits = self._whole_left == 0
+            self._whole_left -= self._whole_left > 0
+
+    @property
+    def extracts_again(self) -> bool:
+        """Whether pages are being extracted out of their snapshots, or wait for that."""
+        return self.extracting or (self.turns is not None and len(self.turns.again) > 0)
+
+    def to_extract_again(self, most: int) -> list[Page]:
+        """Return the next pages whose snapshots are to be extracted, without a visit."""
+        if self.turns is None or self.failure:
+            return []
+        pages = self.reach.pages(self.turns.again.take(most))
+        for page in pages:
+            self._configure(page)
+            page.depth = self.frontier.depth(page.no)
+        return pages
 
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to, until nothing is left."""
@@ -277,6 +322,18 @@ class Run:
             self.cuts.add(reason)
 
     # What is written
+
+    async def stored_body(self, page: Page) -> tuple[bytes, str]:
+        """Return the body that is held of a page, out of its snapshot, and its Content-Type.
+
+        Raises:
+            SnapshotError: it cannot be read, or is damaged.
+        """
+        snapshots = self.registry.snapshots
+        assert snapshots is not None, "what is extracted again has a snapshot"
+        assert page.snapshot is not None, "what is extracted again has a snapshot"
+        place = self._reader.snapshot(snapshots, page.snapshot)
+        return await snapshots.read(place), place.content_type
 
     def stored_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""

@@ -1,5 +1,6 @@
 """Every setting: its default, its unit, one comment. The manual is docs/settings.md.
 
+``scrapy config`` prints the groups and the comments.
 Precedence: ``-a`` > ``-s`` > environment variable of the same name > the default here.
 ``smartcrawl.options.Options`` reads and validates them once, before the first request.
 """
@@ -8,8 +9,11 @@ import os
 
 from smartcrawl import __version__
 
+defaults: dict[str, object] = {}  # by name, whatever the environment says
+
 
 def _env(name: str, default: object) -> object:
+    defaults[name] = default
     return os.environ.get(name, default)
 
 
@@ -21,65 +25,84 @@ COMMANDS_MODULE = "smartcrawl.commands"
 # State
 DATA_DIR = _env("DATA_DIR", ".smartcrawl")  # folder of all state, read by every command
 REGISTRY_URL = _env("REGISTRY_URL", "")  # sqlite:///PATH; empty: registry.db in DATA_DIR
+REGISTRY_TABLE_NAME = _env("REGISTRY_TABLE_NAME", "IngestItems")  # table for other programs
+REGISTRY_PARTITION_STRATEGY = _env(
+    "REGISTRY_PARTITION_STRATEGY", "host"
+)  # host or scheme: what PartitionKey holds in that table
 SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declared
 
 # What is crawled and held
-DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed; 0: none
-SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps it names
-HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
-MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
+DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
 CONTENT_HASH_BASIS = _env(
     "CONTENT_HASH_BASIS", "auto"
 )  # auto, text or bytes: what "modified" means
+FORCE_REINDEX_ON_CANONICAL_CHANGE = _env(
+    "FORCE_REINDEX_ON_CANONICAL_CHANGE", True
+)  # index a page anew when it names another canonical address
 ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks that may be asked: 10.0.0.0/8,…
 ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts beside 80 and 443
-HTTPPROXY_ENABLED = _env("HTTPPROXY_ENABLED", False)  # use http_proxy, https_proxy, no_proxy
+SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps that robots.txt names
+HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
+MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
 TRACKING_PARAM_PREFIXES = _env(
     "TRACKING_PARAM_PREFIXES", "utm_, gclid, fbclid, msclkid"
-)  # not part of an id
-TRACKING_PARAM_NAMES = _env("TRACKING_PARAM_NAMES", "")  # exact names, likewise
-OUT_OF_SCOPE_POLICY = _env("OUT_OF_SCOPE_POLICY", "orphan")  # orphan or remove
+)  # query parameters that are no part of an id, by their beginning
+TRACKING_PARAM_NAMES = _env("TRACKING_PARAM_NAMES", "")  # the same by their whole names
 
 # What may be removed, and when
-LOST_THRESHOLD = _env("LOST_THRESHOLD", 3)  # runs that found 404 or 410
-LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first of them
+LOST_THRESHOLD = _env("LOST_THRESHOLD", 3)  # runs that must find 404 or 410
+LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first run that found that
 LOST_PURGE_STATUSES = _env("LOST_PURGE_STATUSES", "404,410")  # statuses that count; *: any
-ORPHAN_THRESHOLD = _env("ORPHAN_THRESHOLD", 3)  # complete runs that did not reach it
-ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first of them
+ORPHAN_THRESHOLD = _env("ORPHAN_THRESHOLD", 3)  # complete runs that must not reach a page
+ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first run that did not
 LOST_ORPHAN_RULE = _env(
     "LOST_ORPHAN_RULE", "age"
 )  # age: runs lost and orphaned are added; or threshold
+OUT_OF_SCOPE_POLICY = _env("OUT_OF_SCOPE_POLICY", "orphan")  # excluded pages; or: remove
 SWEEP_MAX_RATIO = _env("SWEEP_MAX_RATIO", 0.1)  # share of a source one sweep may remove; 1.0: off
 SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages; fewer are removed whatever their share
 UNDO_TTL_SECONDS = _env("UNDO_TTL_SECONDS", 2_592_000)  # how long a removal can be undone
+GONE_TTL_SECONDS = _env("GONE_TTL_SECONDS", 7_776_000)  # record of a removed page; 0: for ever
+SNAPSHOT_STORE = _env("SNAPSHOT_STORE", "")  # URL of fsspec; empty: in DATA_DIR; off: none are kept
+SNAPSHOT_RETENTION_DAYS = _env(
+    "SNAPSHOT_RETENTION_DAYS", 30
+)  # of bodies that no page holds any more
+RE_EXTRACT_PER_RUN = _env(
+    "RE_EXTRACT_PER_RUN", 10_000
+)  # pages fetched whole because the configuration changed; 0: all
 TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0)  # share of known pages asked without validators
 
 # When pages are due again
-CRAWL_BASE_INTERVAL_SECONDS = _env("CRAWL_BASE_INTERVAL_SECONDS", 86_400)  # after a change
-CRAWL_MAX_INTERVAL_SECONDS = _env("CRAWL_MAX_INTERVAL_SECONDS", 1_209_600)  # never longer
-CRAWL_INTERVAL_STEPS = _env("CRAWL_INTERVAL_STEPS", "1, 3, 7, 14")  # times the base
-UNCHANGED_CHECKS_BEFORE_BACKOFF = _env("UNCHANGED_CHECKS_BEFORE_BACKOFF", 3)  # visits a step
+CRAWL_BASE_INTERVAL_SECONDS = _env("CRAWL_BASE_INTERVAL_SECONDS", 86_400)  # interval after a change
+CRAWL_MAX_INTERVAL_SECONDS = _env("CRAWL_MAX_INTERVAL_SECONDS", 1_209_600)  # longest interval
+CRAWL_INTERVAL_STEPS = _env("CRAWL_INTERVAL_STEPS", "1, 3, 7, 14")  # intervals, times the base
+UNCHANGED_CHECKS_BEFORE_BACKOFF = _env("UNCHANGED_CHECKS_BEFORE_BACKOFF", 3)  # visits for a step
 CRAWL_ERROR_BACKOFF_BASE = _env("CRAWL_ERROR_BACKOFF_BASE", 600)  # seconds; doubles with each error
 CRAWL_JITTER = _env("CRAWL_JITTER", 0.1)  # share of an interval by which visits are spread
 RECRAWL_POLICY = _env("RECRAWL_POLICY", "always")  # always, or due: ask only what is due
 
-# Politeness
-ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)
+# Politeness and limits
+ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)  # ask for robots.txt, and do what it says
 ROBOTS_TTL_SECONDS = _env(
     "ROBOTS_TTL_SECONDS", 86_400
 )  # age of rules within a run; 0: fetched once
 ROBOTS_MAX_STALE_SECONDS = _env(
     "ROBOTS_MAX_STALE_SECONDS", 2_592_000
 )  # age of kept rules that count while robots.txt cannot be had
-ROBOTSTXT_PARSER = _env("ROBOTSTXT_PARSER", "smartcrawl.robots.Rfc9309RobotParser")
-USER_AGENT = _env("USER_AGENT", f"smartcrawl/{__version__} (incremental crawler)")
+ROBOTSTXT_PARSER = _env(
+    "ROBOTSTXT_PARSER", "smartcrawl.robots.Rfc9309RobotParser"
+)  # class that reads robots.txt
+USER_AGENT = _env(
+    "USER_AGENT", f"smartcrawl/{__version__} (incremental crawler)"
+)  # how requests introduce themselves; add how to reach you
 CONCURRENT_REQUESTS = _env("CONCURRENT_REQUESTS", 16)  # in flight, all hosts
 CONCURRENT_REQUESTS_PER_DOMAIN = _env("CONCURRENT_REQUESTS_PER_DOMAIN", 3)  # in flight, each host
 DOWNLOAD_DELAY = _env("DOWNLOAD_DELAY", 0)  # seconds between requests to a host, at least
 AUTOTHROTTLE_ENABLED = _env("AUTOTHROTTLE_ENABLED", True)  # adapt the delay to the server's latency
 AUTOTHROTTLE_START_DELAY = _env("AUTOTHROTTLE_START_DELAY", 0.1)  # seconds, before the first answer
-AUTOTHROTTLE_MAX_DELAY = _env("AUTOTHROTTLE_MAX_DELAY", 60)  # seconds
+AUTOTHROTTLE_MAX_DELAY = _env("AUTOTHROTTLE_MAX_DELAY", 60)  # seconds, however slow the server
 AUTOTHROTTLE_TARGET_CONCURRENCY = _env("AUTOTHROTTLE_TARGET_CONCURRENCY", 1.0)  # requests at a time
+HTTPPROXY_ENABLED = _env("HTTPPROXY_ENABLED", False)  # use http_proxy, https_proxy, no_proxy
 DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds for a whole answer
 MIN_DOWNLOAD_RATE = _env("MIN_DOWNLOAD_RATE", 1_024)  # bytes a second of a body; 0: any
 DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
@@ -91,7 +114,9 @@ HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row tha
 HOST_FAILURE_SECONDS = _env("HOST_FAILURE_SECONDS", 30)  # how long they must go on, at least
 HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
 HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
-LOG_LEVEL = _env("LOG_LEVEL", "INFO")
+
+# Logs and progress
+LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL
 LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line
 PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line, or json: one object for each page
 
@@ -133,7 +158,8 @@ ITEM_PIPELINES = {
     "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
 }
 EXTENSIONS = {
-    "smartcrawl.extensions.RunLifecycle": 0,
+    "smartcrawl.reextraction.ReExtraction": 0,  # before the life of the run ends
+    "smartcrawl.extensions.RunLifecycle": 1,
     "smartcrawl.extensions.DelayControl": 0,
     "smartcrawl.decoding.SlowBodies": 0,
     "smartcrawl.extensions.Progress": 0,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
 import can_ada
+from cssselect import HTMLTranslator, SelectorError
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -26,12 +27,14 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from smartcrawl.exceptions import SourceError
+from smartcrawl.rules.model import Mode
 from smartcrawl.urls import MAX_URL_LENGTH, Scope, compiled, has_port, host_key, request_url
 
 KIND: Final = "site"  #: the only kind that this version crawls
 
 MAX_PATTERNS: Final = 100  #: of each list
 MAX_PATTERN: Final = 1_000  #: characters
+_MODES: Final = tuple(mode.word for mode in Mode)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _NAME_RULE: Final = "letters, digits, '_', '.' and '-'"
@@ -145,6 +148,40 @@ _Patterns = Annotated[
 _Limit = Annotated[int, Field(ge=0)]
 
 
+def _selector(text: str) -> str:
+    """Return a CSS selector as it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        HTMLTranslator().css_to_xpath(text)
+    except SelectorError as error:
+        raise ValueError(
+            f"is {text!r}, no CSS selector ({error}): it takes one such as .cookie-banner,"
+            " #menu or main > article"
+        ) from error
+    return text
+
+
+def _mode(word: object) -> object:
+    return Mode[word.upper()] if isinstance(word, str) and word in _MODES else word
+
+
+_Selectors = Annotated[
+    tuple[Annotated[str, AfterValidator(_selector)], ...], AfterValidator(_few), _List
+]
+
+
+class ModeRule(BaseModel):
+    """How pages whose address has a pattern enter the index."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    pattern: Annotated[str, AfterValidator(_regular_expression)]
+    mode: Annotated[Mode, BeforeValidator(_mode)]
+
+
 class Source(BaseModel):
     """One declared or ad-hoc source.
 
@@ -160,6 +197,9 @@ class Source(BaseModel):
     allowed_domains: _Domains = ()  #: a domain and its subdomains, or one host with its port
     url_patterns: _Patterns = ()
     excluded_patterns: _Patterns = ()
+    index_modes: Annotated[tuple[ModeRule, ...], _List] = ()  #: the first that matches counts
+    keep_selectors: _Selectors = ()  #: CSS: only what lies in them is text of a page
+    drop_selectors: _Selectors = ()  #: CSS: what lies in them is not
     max_depth: _Limit = 0  #: links from a seed, 0: no limit
     max_pages: _Limit = 0  #: visits of one run, 0: no limit
     release: Annotated[str, AfterValidator(_label)] | None = None
@@ -376,12 +416,20 @@ def _reason(found: ErrorDetails) -> str:
     match found["type"]:
         case "value_error":
             return str(found["ctx"]["error"])
+        case "missing" if len(found["loc"]) > 1:
+            return "is missing"
+        case "extra_forbidden":
+            return "is an unknown key; known are pattern and mode"
         case "missing":
             return 'is missing: give addresses to start from, as in ["https://docs.example.com/"]'
         case "string_type":
             takes = "a text in quotes"
         case "tuple_type":
             takes = 'a list of texts, as in ["a", "b"]'
+        case "model_type" | "model_attributes_type":
+            takes = "a table, as in { pattern = '/tag/', mode = 'links_only' }"
+        case "is_instance_of":
+            takes = f"one of {', '.join(_MODES)}"
         case "int_type" | "greater_than_equal":
             takes = "a whole number, 0 for no limit"
         case _:

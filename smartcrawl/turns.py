@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import assert_never
 
-from smartcrawl.frontier import Frontier
+from smartcrawl.frontier import Frontier, Queue
 from smartcrawl.items import Link, Page
 from smartcrawl.ledger import Ledger
 from smartcrawl.reach import Reach
-from smartcrawl.rules.model import Status
+from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.rules.schedule import is_due, modified_by
 
 
@@ -20,6 +21,7 @@ class Turns:
 
     def __init__(self, reach: Reach, frontier: Frontier, ledger: Ledger, now: int) -> None:
         self.skipped = 0  #: pages
+        self.again = Queue()  #: numbers of skipped pages that are to be extracted again
         self._skipped = bytearray()  #: by number
         self._reach = reach
         self._frontier = frontier
@@ -44,6 +46,7 @@ class Turns:
         modified = self._modified.get(page.no)
         return (
             page.ordered
+            or _needs_a_visit(page)
             or page.last_checked is None
             or is_due(page.next_visit, self._now)
             or (modified is not None and modified > page.last_checked)
@@ -58,6 +61,8 @@ class Turns:
             self._ledger.batch.skipped.append(page.no)
             if page.moved:
                 self._reach.skipped_redirect(page)
+        if page.extraction is Extraction.AGAIN:
+            self.again.put(page.no)
         if page.kind or page.status is not Status.OUT_OF_SCOPE:
             self._reach.replay(page)
 
@@ -80,3 +85,18 @@ class Turns:
                 self._skipped[number] = 0
                 self.skipped -= 1
                 self._frontier.again(number)
+
+
+def _needs_a_visit(page: Page) -> bool:
+    """Whether today's configuration asks for more than its snapshot can give without a visit."""
+    match page.extraction:
+        case Extraction.STANDS:
+            return False
+        case Extraction.REFUSED:
+            return True
+        case Extraction.AGAIN:
+            return page.standing is not Standing.HELD
+        case Extraction.WHOLE:
+            return not page.waits
+        case _:
+            assert_never(page.extraction)

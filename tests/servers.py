@@ -145,7 +145,7 @@ def nginx(
     try:
         binary, libraries = _nginx_binary()
     except UnavailableError as error:
-        _absent(f"nginx is not available: {error}")
+        absent(f"nginx is not available: {error}")
     with tempfile.TemporaryDirectory(prefix="smartcrawl-nginx-") as name:
         prefix = Path(name)
         # Every path in the configuration is relative to the prefix: none needs quoting.
@@ -154,7 +154,7 @@ def nginx(
         try:
             yield server
         finally:
-            _stop(server.process)
+            stop(server.process)
 
 
 def debian_docs(package: str) -> Path:
@@ -166,14 +166,15 @@ def debian_docs(package: str) -> Path:
     try:
         tree = _unpacked(package, _html, follow=re.compile(r"-doc\b|-doc-|-html\b"))
     except UnavailableError as error:
-        _absent(f"{package} is not available: {error}")
+        absent(f"{package} is not available: {error}")
     pages = _html(tree)
     if pages is None:
         raise RuntimeError(f"{tree} was changed: it holds no HTML any more; remove it")
     return pages
 
 
-def _absent(reason: str) -> NoReturn:
+def absent(reason: str) -> NoReturn:
+    """End the test: what it needs cannot be had, for `reason`."""
     if os.environ.get("SMARTCRAWL_REQUIRE_SERVERS") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
@@ -213,9 +214,9 @@ def _start(
             if _ready(process, chosen, probe):
                 return Nginx(chosen, process, prefix, probe, access_log)
         except BaseException:
-            _stop(process)
+            stop(process)
             raise
-        _stop(process)
+        stop(process)
         said = (prefix / "output").read_text(errors="replace")
         # Between choosing a free port and listening, another process may have taken it.
         if port is not None or "Address already in use" not in said or attempt == 4:
@@ -233,7 +234,8 @@ def _ready(process: subprocess.Popen[bytes], port: int, probe: str) -> bool:
     return False
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a server, by force if it does not end by itself."""
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)
@@ -315,7 +317,8 @@ def _missing_libraries(binary: Path, tree: Path) -> list[str]:
     return re.findall(r"^\s*(\S+) => not found", ldd.stdout, re.MULTILINE)
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where what is fetched is kept."""
     named = os.environ.get("SMARTCRAWL_TEST_CACHE")
     if named:
         return Path(named)
@@ -323,7 +326,7 @@ def _cache() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "smartcrawl-tests"
 
 
-def _release() -> str:
+def release() -> str:
     """Distribution, version and machine: a home directory may be seen by several of them."""
     try:
         about = platform.freedesktop_os_release()
@@ -347,7 +350,7 @@ def _unpacked(
     if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package):
         raise ValueError(f"not a Debian package name: {package!r}")
     try:
-        base = _cache().absolute() / _release()
+        base = cache_folder().absolute() / release()
         base.mkdir(parents=True, exist_ok=True)
         tree = base / package
         with (base / "lock").open("a") as lock:

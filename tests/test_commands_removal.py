@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from smartcrawl.commands import plan, why
+from smartcrawl.configuration import Configuration
 from smartcrawl.items import Link
-from smartcrawl.options import Options
 from smartcrawl.registry import runs
 from smartcrawl.registry.lease import Lease
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sinks.sqlite import search
 from smartcrawl.urls import Scope
 from tests.crawls.commands import Crawl, Reader, Result
@@ -38,8 +38,7 @@ class World:
         self._ask = ask
         self._sources = folder / "sources.toml"
         self.declare(SOURCES)
-        nowhere = Path()
-        told = Options(nowhere, nowhere, nowhere).configuration
+        told = Configuration().fingerprint(Mode.INDEX)
         assert runs.fingerprint(self.desk.connection, told) == 1  # what a Desk extracts with
         scope = Scope(hosts=frozenset({"a.example"})).fingerprint()
         self.scope = runs.fingerprint(self.desk.connection, scope)

@@ -292,12 +292,6 @@ def test_a_parser_is_named_by_its_path_or_given(value):
     assert options(ROBOTSTXT_PARSER=value) == options()
 
 
-def test_a_configuration_is_told_by_what_shapes_documents():
-    assert options().configuration == options(DEPTH_LIMIT=3).configuration
-    assert options().configuration != options(CONTENT_HASH_BASIS="bytes").configuration
-    assert len(options().configuration) == 16
-
-
 # Where state lies
 
 

@@ -78,7 +78,7 @@ def put(
 def touch(registry, *numbers, stale=0, judgement=Judgement()):  # noqa: B008  # it is frozen
     batch = Batch()
     batch.touched.extend(numbers)
-    writer = Writer(registry, registry.opened, configuration=1, judgement=judgement)
+    writer = Writer(registry, registry.opened, judgement=judgement)
     try:
         assert writer.submit(batch, NOW).result().stale == stale
     finally:

@@ -16,6 +16,7 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, count, print_json
 from smartcrawl.commands import simulation
+from smartcrawl.commands.today import Today
 from smartcrawl.options import Options, robots_parser
 from smartcrawl.registry import story
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
@@ -23,9 +24,9 @@ from smartcrawl.registry.purge import Target, withheld
 from smartcrawl.registry.story import Entry
 from smartcrawl.robots import reading
 from smartcrawl.rules.absence import lets_go, withholds
-from smartcrawl.rules.forecast import Finding, Way, unconditional, ways
+from smartcrawl.rules.forecast import Finding, Way, ways
 from smartcrawl.rules.http import REDIRECTS
-from smartcrawl.rules.model import Rule, Standing, Word
+from smartcrawl.rules.model import Rule, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
 from smartcrawl.sources import Source, load
 from smartcrawl.urls import digest, normalize
@@ -126,13 +127,12 @@ class Walk:
     refused: set[int] = field(default_factory=set)  #: reached, and robots.txt forbids it
     new: set[str] = field(default_factory=set)  #: addresses that nobody met yet
     _scope_no: int = 0
-    _configuration: int = 0
+    today: Today = field(init=False)
 
     def __post_init__(self) -> None:
         found = story.entries(self.connection, self.source_no)
         self.entries = {entry.no: entry for entry in found}
-        options = self.options
-        self._configuration = story.fingerprint_no(self.connection, options.configuration)
+        self.today = Today(self.connection, self.source, self.options)
         if self.source is not None:
             scope = self.source.scope.fingerprint()
             self._scope_no = story.fingerprint_no(self.connection, scope)
@@ -187,11 +187,7 @@ class Walk:
 
     def unconditional(self, entry: Entry) -> str | None:
         """Return why a page is asked without validators, None when it is asked with them."""
-        return unconditional(
-            standing=Standing(entry.standing),
-            validators=bool(entry.validators),
-            same_configuration=entry.configuration == self._configuration,
-        )
+        return self.today.unconditional(entry)
 
     def skipped(self, entry: Entry) -> str | None:
         """Return why a page is not asked, or None when it is."""

@@ -65,6 +65,9 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
         f" {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
+    if result.reextracted:
+        pages = "1 page" if result.reextracted == 1 else f"{result.reextracted:,} pages"
+        console.print(f"{pages} extracted again, out of snapshots: the configuration changed")
     if result.sitemaps:
         maps = f"{result.sitemaps:,} sitemaps and feeds"
         if result.sitemaps == 1:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from scrapy.settings import BaseSettings
 
 from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
+from smartcrawl.commands.today import Today
 from smartcrawl.options import Options, robots_parser
 from smartcrawl.registry import story
 from smartcrawl.registry.candidates import OUT_OF_SCOPE
@@ -20,7 +21,7 @@ from smartcrawl.registry.runs import last_state
 from smartcrawl.registry.story import Entry, Past
 from smartcrawl.robots import Answer, explaining
 from smartcrawl.rules.absence import lets_go
-from smartcrawl.rules.forecast import outcome_of_record, unconditional, ways
+from smartcrawl.rules.forecast import outcome_of_record, ways
 from smartcrawl.rules.http import conditional_headers
 from smartcrawl.rules.model import Action, Rule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
@@ -108,7 +109,6 @@ class _Teller:
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         self._robots = story.KeptRobots(connection, explaining(robots_parser(settings), agent))
         self._obeys = settings.getbool("ROBOTSTXT_OBEY")
-        self._configuration = story.fingerprint_no(connection, options.configuration)
 
     def in_scope(self, url: str) -> list[str]:
         """Return the sources that an address belongs to today."""
@@ -133,7 +133,7 @@ class _Teller:
             record,
             Standing(entry.standing).name.lower(),
             self._decision(page, entry, history, record["lastChecked"]),
-            self._request(entry, record),
+            self._request(entry, record, source),
             history,
             {"count": count_in, "shown": shown_in},
             {"count": out, "shown": shown_out},
@@ -178,13 +178,10 @@ class _Teller:
         text = f"{text}; {_DONE[action]}"
         return _decided(text, run, visited, outcome=outcome.value, action=action.value)
 
-    def _request(self, entry: Entry, record: dict[str, Any]) -> dict[str, Any]:
-        same = entry.configuration == self._configuration
-        why = unconditional(
-            standing=Standing(entry.standing),
-            validators=bool(entry.validators),
-            same_configuration=same,
-        )
+    def _request(
+        self, entry: Entry, record: dict[str, Any], source: Source | None
+    ) -> dict[str, Any]:
+        why = Today(self._connection, source, self._options).unconditional(entry)
         etag, modified = record["httpEtag"], record["httpLastModified"]
         headers = conditional_headers(etag, modified, trusted=why is None)
         return {"url": entry.url, "conditional": why is None, "why": why, "headers": dict(headers)}
@@ -462,6 +459,8 @@ def _event_text(event: dict[str, Any]) -> str:
         elif event["undoneAt"]:
             text += f"; undone {event['undoneAt']}"
         return text
+    if event["event"] == "not extracted again":
+        return f"{text}: {event['detail']}"
     if "status" in event:
         text += f", {event['status']}, {event['lastOutcome']}"
         text += f" {event['httpStatusCode']}" if event["httpStatusCode"] else ""

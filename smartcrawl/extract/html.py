@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -14,6 +15,7 @@ from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
 from smartcrawl.extract.reader import Seen, read
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
+from smartcrawl.extract.selection import marked
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
 from smartcrawl.items import Document, Image, Section
 from smartcrawl.urls import join
@@ -33,14 +35,23 @@ _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`
 _SHARE: Final = 4  #: or one part in so many of all text
 
 
-def parse(body: bytes, *, content_type: str, url: str) -> Document:
+def parse(
+    body: bytes,
+    *,
+    content_type: str,
+    url: str,
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> Document:
     """Return what an HTML or XHTML page says.
 
     ``content_type`` is the header as received, possibly empty; ``url`` is the one that answered.
     The body is parsed once, broken markup repaired, and nothing in it makes this fail. The text is
     that of ``<main>`` or the only ``<article>`` if that holds enough, without navigation, page
-    headers and the like; a page of nothing else keeps all its text. Links are those of the whole
-    page, absolute, http(s), distinct, unfiltered.
+    headers and the like; a page of nothing else keeps all its text. ``keep`` and ``drop``,
+    CSS selectors, say otherwise for text and images: only what lies in one of ``keep`` counts, if
+    there is any, and nothing that lies in one of ``drop``. Links are those of the whole page,
+    absolute, http(s), distinct, unfiltered.
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -52,7 +63,10 @@ def parse(body: bytes, *, content_type: str, url: str) -> Document:
     if not body:
         return Document(content_type=mime)
     charset, markup = decode(body, content_type, markup=True)
-    seen = read(markup.encode())
+    selected, only_kept = bool(keep or drop), False
+    if selected:
+        markup, only_kept = marked(markup, keep, drop)
+    seen = read(markup.encode(), selected=selected, only_kept=only_kept)
     base = base_url(url, seen.base)
     text = _main_text(seen)
     found = resolve(seen.references.values(), base=base, page=page)
@@ -113,7 +127,10 @@ def _images(seen: Seen, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ..
 
 def _main_text(seen: Seen) -> tuple[Section, ...]:
     """Return the text of the main region, else all without boilerplate, else all."""
-    tokens, headings, boilerplate = seen.tokens, seen.headings, seen.boilerplate
+    tokens, headings = seen.tokens, seen.headings
+    if seen.kept:
+        return sections(tokens, headings, seen.dropped + _around(seen.kept, len(tokens)))
+    boilerplate = seen.boilerplate + seen.dropped
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])
     region: tuple[Section, ...] = ()
     if regions:
@@ -123,7 +140,7 @@ def _main_text(seen: Seen) -> tuple[Section, ...]:
     text = sections(tokens, headings, boilerplate)
     if region and _SHARE * _size(region) >= _size(text):
         return region
-    return text or sections(tokens, headings, ())
+    return text or sections(tokens, headings, seen.dropped)
 
 
 def _around(spans: list[Span], end: int) -> list[Span]:

@@ -16,6 +16,7 @@ from smartcrawl.extract.images import Album
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, Span, keep_layout, line
+from smartcrawl.extract.selection import DROP, KEEP
 from smartcrawl.items import Image
 
 MAX_ANCHOR: Final = 200  #: characters
@@ -50,6 +51,8 @@ class _Region(Enum):
     LAYOUT = auto()  #: white space counts
     MUTED = auto()  #: no text of the page
     INERT = auto()  #: neither text nor links: a template nobody has filled in
+    KEPT = auto()  #: selected by the operator
+    DROPPED = auto()  #: likewise, as no text of the page
     TITLE = auto()
 
 
@@ -80,6 +83,8 @@ class Seen:
     boilerplate: list[Span] = field(default_factory=list)
     mains: list[Span] = field(default_factory=list)
     articles: list[Span] = field(default_factory=list)
+    kept: list[Span] = field(default_factory=list)
+    dropped: list[Span] = field(default_factory=list)
     references: dict[str, Reference] = field(default_factory=dict)  #: by href, without fragment
     cut: bool = False  #: whether there are more references than are kept
     images: dict[str, Image] = field(default_factory=dict)  #: by source
@@ -98,21 +103,24 @@ class Seen:
             for heading in self.headings
             if heading.start < end
         ]
-        for spans in (self.boilerplate, self.mains, self.articles):
+        for spans in (self.boilerplate, self.mains, self.articles, self.kept, self.dropped):
             spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
 
 
-def read(markup: bytes) -> Seen:
+def read(markup: bytes, *, selected: bool = False, only_kept: bool = False) -> Seen:
     """Parse ``markup`` (UTF-8) once and return what was seen in it.
 
     Broken markup is repaired as libxml2 does it, without limits on size. Where more than
     ``MAX_DEPTH`` elements are open at once, all structure but lines, links and images is dropped
     and the rest is read again, so that neither text nor links are lost.
+
+    ``selected``: whether elements are marked (extract.selection), ``only_kept``: whether some are
+    to be kept, so that images elsewhere do not count.
     """
     try:
-        return _seen(markup)
+        return _seen(markup, _Selecting(only_kept) if selected else _Reader())
     except _TooDeepError:
-        return _seen(_flattened(markup))
+        return _seen(_flattened(markup), _Reader())
 
 
 def _flattened(markup: bytes) -> bytes:
@@ -128,8 +136,7 @@ def _flattened(markup: bytes) -> bytes:
     return bytes(flat)
 
 
-def _seen(markup: bytes) -> Seen:
-    reader = _Reader()
+def _seen(markup: bytes, reader: _Reader) -> Seen:
     target: Any = reader  # stubs, where installed, know an older protocol
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
     try:
@@ -222,6 +229,10 @@ class _Reader:
                     self._seen.mains.append(span)
                 case _Region.ARTICLE:
                     self._seen.articles.append(span)
+                case _Region.KEPT:
+                    self._seen.kept.append(span)
+                case _Region.DROPPED:
+                    self._seen.dropped.append(span)
                 case _Region.LAYOUT:
                     tokens[start:] = map(keep_layout, tokens[start:])
                 case _Region.MUTED | _Region.INERT | _Region.TITLE:
@@ -394,9 +405,13 @@ class _Reader:
         alt = line(attributes.get("alt", ""))
         if self._anchor is not None and alt and not self._anchor.alt:
             self._anchor.alt = alt
-        if not self._is_inert():
+        if not self._is_inert() and self._counts():
             heading = len(self._seen.headings) - (self._heading is None)
             self._album.add(attributes, alt, heading)
+
+    def _counts(self) -> bool:
+        """Whether an image here is one of the page."""
+        return True
 
     def _open_picture(self, tag: str, attributes: Attributes) -> None:
         self._album.open_picture()
@@ -469,6 +484,28 @@ class _Reader:
                 self._refer(refresh_target(content), "refresh")
             case _ if name.startswith("og:image"):
                 self._album.announce(name, content)
+
+
+class _Selecting(_Reader):
+    """The same for markup in which an operator's selections are marked."""
+
+    __slots__ = ("_only_kept",)
+
+    def __init__(self, only_kept: bool) -> None:
+        super().__init__()
+        self._only_kept = only_kept
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        """Take a start tag, and note before that what is selected with it."""
+        if DROP in attributes or KEEP in attributes:
+            self._depth += 1
+            self._open_region(_Region.DROPPED if DROP in attributes else _Region.KEPT)
+            self._depth -= 1
+        super().start(tag, attributes)
+
+    def _counts(self) -> bool:
+        kept = not self._only_kept or self._is_open(_Region.KEPT)
+        return kept and not self._is_open(_Region.DROPPED)
 
 
 def _is_section(classes: str | None) -> bool:

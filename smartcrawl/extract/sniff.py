@@ -217,7 +217,8 @@ def _by_ending(named: str, start: bytes, body: bytes, url: str) -> str:
     text = start.lstrip()
     if not text or (not named and _PAGE_START.match(start)):
         return ""
-    ending = url.partition("#")[0].partition("?")[0].rpartition("/")[2].rpartition(".")[2].lower()
+    name = url.partition("#")[0].partition("?")[0].rpartition("/")[2]
+    ending = name.rpartition(".")[2].lower() if "." in name else ""
     if text[:1] in b"{[" and (ending == "json" or not named):
         if len(body) > _JSON_TRIED:
             return JSON if ending == "json" else _ENDINGS.get(ending, "")

@@ -91,6 +91,7 @@ class Closing:
     remove_excluded: bool  #: OUT_OF_SCOPE_POLICY=remove
     undo_ttl: int  #: seconds
     in_scope: Callable[[str, int], bool]  #: URL and depth
+    snapshot_retention: int = 2_592_000  #: seconds; of bodies that no page holds any more
 
     def withholds(self, removals: int, pages: int) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""

@@ -96,7 +96,8 @@ UPDATE run
        conditional_requests = conditional_requests + :conditional_requests,
        not_modified = not_modified + :not_modified,
        bytes_downloaded = bytes_downloaded + :bytes_downloaded,
-       bytes_saved = bytes_saved + :bytes_saved
+       bytes_saved = bytes_saved + :bytes_saved,
+       reextracted = reextracted + :reextracted
  WHERE no = :run AND state < 2
 """
 _COUNTED = (
@@ -107,6 +108,7 @@ _COUNTED = (
     "not_modified",
     "bytes_downloaded",
     "bytes_saved",
+    "reextracted",
 )
 
 
@@ -145,7 +147,6 @@ class Commit:
         number: int,
         since: int,
         forced: bool,
-        configuration: int,
         judgement: Judgement,
     ) -> None:
         self._connection = connection
@@ -164,7 +165,6 @@ class Commit:
             run=run,
             source=source,
             number=number,
-            configuration=configuration,
             judgement=judgement,
         )
 

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from smartcrawl.items import Page, StoredRobots
+from smartcrawl.registry.snapshots import Place, Snapshots
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.moves import canonical_of
@@ -21,7 +22,7 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        s.lost_count, s.gone_count, s.lost_since, s.gone_since, s.unchanged_count, s.error_count,
        r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
-       i.generation, i.requested OR i.generation > i.processed
+       i.generation, i.requested OR i.generation > i.processed, r.snapshot
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
   LEFT JOIN item i USING (no)
  WHERE r.no IN carray(?)
@@ -158,6 +159,7 @@ class PageReader:
                 last_checked=row[29],
                 generation=row[30] or 0,
                 ordered=bool(row[31]),
+                snapshot=row[32],
             )
         return [found[number] for number in numbers if number in found]
 
@@ -173,6 +175,10 @@ class PageReader:
         """Return the hash of what is held of a page."""
         value: bytes | None = self._connection.execute(_CONTENT_HASH, (no,)).get
         return value
+
+    def snapshot(self, snapshots: Snapshots, no: int) -> Place:
+        """Return where a snapshot lies (Snapshots.find)."""
+        return snapshots.find(self._connection, no)
 
     def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the packed raw links of pages that have some."""

@@ -13,6 +13,7 @@ from smartcrawl.items import Chunk, Link
 from smartcrawl.ports import Sink
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.pack import numbers, pack_links, unpack_links
+from smartcrawl.registry.snapshots import release
 from smartcrawl.registry.visited import EVENT, drop_content
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, removal
@@ -27,7 +28,7 @@ _RECORD = (
 )  # fmt: skip
 _HASHES = ("content_hash", "text_hash", "body_hash")
 _HELD = f"""
-SELECT r.no, r.url, s.depth, r.content, l.raw,
+SELECT r.no, r.url, s.depth, r.content, l.raw, r.snapshot,
        {", ".join(f"s.{name}" for name in _STATE)}, {", ".join(f"r.{name}" for name in _RECORD)},
        {", ".join(f"lower(hex(r.{name}))" for name in _HASHES)}
   FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no)
@@ -47,6 +48,7 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
 _FORGET = f"""
 UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_of = NULL, entry = 0,
        canonical_no = CASE WHEN :aside THEN canonical_no END,
+       snapshot = NULL,
        {", ".join(f"{name} = NULL" for name in _HASHES)}
  WHERE no = :no
 """
@@ -78,8 +80,15 @@ UPDATE state SET number = :number, seen_run = :seen_run, lost_count = 0, gone_co
  WHERE no = :no AND number < :number
 """
 _RESTORE_RECORD = f"""
-UPDATE record SET content = :content, {", ".join(f"{n} = :{n}" for n in (*_RECORD, *_HASHES))}
+UPDATE record SET content = :content,
+       snapshot = (SELECT p.no FROM snapshot p
+                    WHERE p.store IN (SELECT no FROM store) AND p.body_hash = :body_hash
+                    ORDER BY p.no DESC LIMIT 1),
+       {", ".join(f"{n} = :{n}" for n in (*_RECORD, *_HASHES))}
  WHERE no = :no
+"""
+_HOLD = """
+UPDATE snapshot SET released = NULL WHERE no = (SELECT snapshot FROM record WHERE no = ?)
 """
 _RESTORE_LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, ?, x'', ?)
@@ -147,7 +156,7 @@ class Remover:
                 "status": after.status,
                 "standing": after.standing,
                 "word": after.word,
-                "effective_status": effective_after(candidate.rule, row[8]),
+                "effective_status": effective_after(candidate.rule, row[9]),
             }
             connection.execute(_BARE, names)
             if not connection.changes():
@@ -155,13 +164,14 @@ class Remover:
             self._keep(candidate, row, now)
             aside = candidate.rule is Rule.CANONICAL
             connection.execute(_FORGET, {"no": candidate.no, "aside": aside})
+            release(connection, row[5], now)
             self._links(candidate, row)
-            told = (after.word, row[8], candidate.rule.word)
+            told = (after.word, row[9], candidate.rule.word)
             event = (candidate.no, self._run, now, after.status, after.standing, *told)
             connection.execute(EVENT, event)
             if row[3] is not None:
                 contents.add(row[3])
-            removed.append(Removed(row[0], row[1], row[2], row[8], after.word.word))
+            removed.append(Removed(row[0], row[1], row[2], row[9], after.word.word))
         elect(connection, self._run, sorted(contents), midway=False)
         for content in sorted(contents):
             drop_content(connection, self._sink, content)
@@ -171,7 +181,7 @@ class Remover:
 
     def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
         names = (*_STATE, *_RECORD, *_HASHES)
-        restore = json.dumps(dict(zip(names, row[5:], strict=True)))
+        restore = json.dumps(dict(zip(names, row[6:], strict=True)))
         told = (candidate.rule, now, candidate.detail, row[3], restore, row[4])
         self._connection.execute(_EVIDENCE, (candidate.no, self._source, self._run, *told))
 
@@ -263,6 +273,7 @@ class Restorer:
         names = was | {"no": no, "number": self._number, "seen_run": self._seen_run}
         connection.execute(_RESTORE_STATE, names | {"status": _status(was)})
         connection.execute(_RESTORE_RECORD, was | hashes | {"no": no, "content": content})
+        connection.execute(_HOLD, (no,))
         if links is not None:
             connection.execute(_RESTORE_LINKS, (no, len(unpack_links(links)), links))
         if alone and content is not None:

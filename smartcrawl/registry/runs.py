@@ -103,7 +103,8 @@ _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visite
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
-       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, notes, source
+       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
+       source
   FROM run WHERE no = ?
 """
 _SITEMAP_COUNTS = """
@@ -160,6 +161,7 @@ class RunResult:
     visits: int
     removed: int  #: pages that its sweep removed
     withheld: int  #: candidates that wait for an operator
+    reextracted: int  #: pages that were read again out of their snapshots
     notes: tuple[str, ...]  #: what was ignored, and why
     sitemaps: int = 0  #: sitemaps and feeds that were asked and are held
     sitemap_urls: int = 0  #: addresses in them

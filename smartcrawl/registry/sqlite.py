@@ -19,8 +19,10 @@ from smartcrawl.registry.database import connect, migrate, transaction, translat
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
+from smartcrawl.registry.snapshots import Snapshots
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import RunState
+from smartcrawl.snapshots import SnapshotStore
 
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
@@ -54,8 +56,14 @@ class SqliteRegistry:
     ) -> None:
         self.path = path
         self.index = sink  #: makes the index that writes over a connection
+        self.snapshots: Snapshots | None = None  #: None: bodies are not kept
         self.connection = connection  #: control: opening, sealing, settling, reports
         self._next = self._end = 0
+
+    def keep_snapshots(self, store: SnapshotStore) -> None:
+        """Store the bodies of pages from here on."""
+        with translated(self.path, "write"), transaction(self.connection):
+            self.snapshots = Snapshots(store, self.connection)
 
     def open_run(
         self,
@@ -139,6 +147,9 @@ class SqliteRegistry:
         with translated(self.path, "write"):
             runs.seal(self.connection, ending.run, reasons, ending.now)
             self._finish(ending, removed or _unwatched)
+            if self.snapshots is not None:
+                before = ending.now - ending.closing.snapshot_retention
+                self.snapshots.expire(self.connection, before)
             return runs.result(self.connection, ending.run)
 
     def _finish(self, ending: Ending, removed: Callable[[list[Removed]], None]) -> None:
@@ -152,7 +163,9 @@ class SqliteRegistry:
         return runs.result(self.connection, run.no)
 
     def close(self) -> None:
-        """Close the control connection."""
+        """Close the control connection, and let go of the snapshots' store."""
+        if self.snapshots is not None:
+            self.snapshots.close()
         self.connection.close()
 
 
@@ -176,10 +189,10 @@ class Writer:
         registry: SqliteRegistry,
         run: OpenRun,
         *,
-        configuration: int,
         judgement: Judgement,
     ) -> None:
         self._path = registry.path
+        self._snapshots = registry.snapshots
         self._connection = connect(registry.path)
         self._commit = Commit(
             self._connection,
@@ -189,7 +202,6 @@ class Writer:
             number=run.number,
             since=run.last_complete,
             forced=run.forced,
-            configuration=configuration,
             judgement=judgement,
         )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
@@ -203,8 +215,16 @@ class Writer:
         return self._thread.submit(self._write, batch, now)
 
     def _write(self, batch: Batch, now: int) -> Written:
-        with translated(self._path, "write"), transaction(self._connection):
-            stale = self._commit.write(batch, now)
+        with translated(self._path, "write"):
+            store, new = self._snapshots, {}
+            if store is not None:
+                new = store.put(self._connection, batch, now)
+            with transaction(self._connection):
+                if store is not None:
+                    store.note(self._connection, batch, new, now)
+                stale = self._commit.write(batch, now)
+        for visit in batch.visits:
+            visit.body = None
         return Written(batch, stale)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from smartcrawl.registry.reports import RECORD_KEYS, iso
 from smartcrawl.registry.runs import Role
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
-from smartcrawl.rules.model import Rule, Standing, Status, Word
+from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
 from smartcrawl.sources import Source
 from smartcrawl.urls import Scope, Trackers, digest, host_key, item_id, normalize, request_url
 
@@ -28,8 +28,9 @@ SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.l
        s.gone_count, s.gone_since, s.seen_run, s.reached_run, s.visited_run,
        r.etag IS NOT NULL OR r.last_modified IS NOT NULL, coalesce(r.configuration, 0),
        r.canonical_no, r.redirect_no, r.redirect_target, r.error_message,
-       EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit, r.kind
-  FROM record r JOIN state s USING (no)
+       EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit, r.kind,
+       r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, 0)
+  FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no)
  WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
 """
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete = 1 ORDER BY no"
@@ -116,6 +117,8 @@ class Entry(NamedTuple):
     pinned: int
     next_visit: int | None
     kind: int  #: see Page.kind
+    snapshot: int  #: whether there is one of the body that is held
+    ordered: int  #: whether somebody ordered it to be indexed anew
 
     @property
     def sound(self) -> bool:
@@ -231,6 +234,8 @@ def history(connection: apsw.Connection, number: int) -> list[dict[str, Any]]:
         what = "removed" if evidence else "changed"
         if detail is not None and str(detail).startswith("restored"):
             what = "restored"
+        elif http_status == Fault.SNAPSHOT:
+            what = "not extracted again"
         events.append(
             _happened(what, run, at)
             | {

@@ -10,9 +10,10 @@ import apsw
 from smartcrawl.items import Visit
 from smartcrawl.ports import Sink
 from smartcrawl.registry.pack import pack_document
+from smartcrawl.registry.snapshots import release
 from smartcrawl.rules.absence import Counts, Policy, counted, is_gone
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
-from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
+from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
 
@@ -45,11 +46,12 @@ _INDEXED = """
 UPDATE record
    SET etag = :etag, last_modified = :last_modified, content = :content, content_hash = NULL,
        text_hash = NULL, body_hash = :body_hash, content_type = :content_type,
-       content_length = :content_length, content_encoding = :content_encoding,
+       content_length = :content_length,
+       content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
        configuration = :configuration, canonical_url = :canonical, canonical_no = :canonical_no,
-       error_message = NULL, redirect_target = NULL, redirect_no = NULL, last_indexed = :now,
-       kind = 0,
-       last_changed = CASE WHEN :same THEN last_changed ELSE :now END,
+       error_message = :error, redirect_target = NULL, redirect_no = NULL, last_indexed = :now,
+       kind = 0, mode = 0, snapshot = :snapshot, verified_at = coalesce(:verified, verified_at),
+       last_changed = CASE WHEN :same OR :again THEN last_changed ELSE :now END,
        changed_run = CASE WHEN :same THEN changed_run ELSE :run END,
        duplicate_of = CASE WHEN :same THEN duplicate_of ELSE :clone_of END,
        entry = CASE WHEN :same THEN entry ELSE :clone_of IS NULL END
@@ -65,10 +67,12 @@ _LISTED = """
 UPDATE record
    SET etag = :etag, last_modified = :last_modified, content_hash = :content_hash,
        text_hash = :text_hash, body_hash = :body_hash, content_type = :content_type,
-       content_length = :content_length, content_encoding = :content_encoding,
+       content_length = :content_length,
+       content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
        configuration = :configuration, canonical_url = :canonical,
        canonical_no = CASE WHEN :alias THEN :canonical_no END, error_message = :error,
-       redirect_target = NULL, redirect_no = NULL,
+       redirect_target = NULL, redirect_no = NULL, mode = :mode, snapshot = :snapshot,
+       verified_at = coalesce(:verified, verified_at),
        last_changed = CASE WHEN body_hash IS :body_hash THEN last_changed ELSE :now END
  WHERE no = :no
 """
@@ -81,7 +85,8 @@ UPDATE record
        redirect_target = NULL, redirect_no = NULL,
        body_hash = coalesce(:body_hash, body_hash),
        content_length = coalesce(:content_length, content_length),
-       configuration = coalesce(:configuration, configuration)
+       configuration = coalesce(:configuration, configuration), snapshot = :snapshot,
+       verified_at = coalesce(:verified, verified_at)
  WHERE no = :no
 """
 #: What says nothing about the page leaves where it moved to.
@@ -100,6 +105,9 @@ UPDATE item
  WHERE no = :no
 """
 _KIND = "UPDATE record SET kind = ? WHERE no = ? AND kind <> ?"
+_IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :number"
+_NO_SNAPSHOT = "UPDATE record SET snapshot = NULL WHERE no = ?"
+_CHANGED = "INSERT INTO change (record, run, at) VALUES (?, ?, ?)"
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _LINKS = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, ?, ?, ?, ?)
@@ -138,6 +146,16 @@ def drop_content(connection: apsw.Connection, sink: Sink, content: int) -> bool:
     return True
 
 
+def _verified(visit: Visit, now: int) -> int | None:
+    """Return when a whole body came; None: with an earlier visit."""
+    return None if visit.extracted_again or visit.not_modified else now
+
+
+def _told_snapshot(visit: Visit) -> str | None:
+    """Return that a page has no snapshot, and why, as its message."""
+    return None if visit.snapshot_error is None else f"no snapshot: {visit.snapshot_error}"[:1024]
+
+
 class VisitWriter:
     """Writes decided visits of one run over one connection; the caller opens the transaction."""
 
@@ -149,7 +167,6 @@ class VisitWriter:
         run: int,
         source: int,
         number: int,
-        configuration: int,
         judgement: Judgement,
     ) -> None:
         self._connection = connection
@@ -157,11 +174,12 @@ class VisitWriter:
         self._run = run
         self._source = source
         self._number = number
-        self._configuration = configuration
         self._judgement = judgement
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
         """Write one visit; False when it is stale. Touched groups of clones go to ``changed``."""
+        if visit.again:
+            return self._extract_again(visit, now, changed)
         page, action, outcome = visit.page, visit.action, visit.outcome
         standing = {Action.INDEX: Standing.HELD, Action.LIST: Standing.LINKS}.get(
             action, page.standing
@@ -174,7 +192,8 @@ class VisitWriter:
         if status is Status.GONE and outcome is Outcome.NOT_FOUND and page.was_held:
             word = Word.GONE  # a tombstone; what was never held is failed
         failed = status in (Status.ERROR, Status.GONE)
-        unchanged = page.unchanged_count + 1 if action is Action.TOUCH else 0
+        same = action is Action.TOUCH or word is Word.UNCHANGED
+        unchanged = page.unchanged_count + 1 if same else 0
         errors = page.error_count + 1 if failed else 0
         schedule = self._judgement.schedule
         if failed:
@@ -221,7 +240,29 @@ class VisitWriter:
             names = {"no": page.no, "generation": page.generation}
             self._connection.execute(_PROCESSED, names)
         self._write_record(visit, now, changed)
+        if visit.extracted_again and visit.snapshot_error is not None:
+            self._lose_snapshot(visit, now)
         return True
+
+    def _extract_again(self, visit: Visit, now: int, changed: set[int]) -> bool:
+        """Write what a page's own body says under today's configuration; nobody was asked."""
+        page = visit.page
+        if not self._connection.execute(_IS_OURS, {"number": self._number, "no": page.no}).get:
+            return False
+        if visit.action is Action.INDEX:
+            self._write_record(visit, now, changed)
+        else:
+            self._lose_snapshot(visit, now)
+        return True
+
+    def _lose_snapshot(self, visit: Visit, now: int) -> None:
+        """Note that a snapshot was of no use; the page is fetched whole instead, in its turn."""
+        page = visit.page
+        self._connection.execute(_NO_SNAPSHOT, (page.no,))
+        release(self._connection, page.snapshot, now)
+        told = (Word.FAILED, Fault.SNAPSHOT, visit.snapshot_error or visit.error)
+        row = (page.no, self._run, now, page.status, page.standing, *told)
+        self._connection.execute(EVENT, row)
 
     def _counts(self, visit: Visit, now: int) -> Counts:
         page = visit.page
@@ -249,7 +290,7 @@ class VisitWriter:
             case Action.LIST:
                 self._connection.execute(_LISTED, self._fields(visit, now))
             case Action.TOUCH:
-                self._connection.execute(_RENEWED, self._renewal(visit))
+                self._connection.execute(_RENEWED, self._renewal(visit, now))
                 if page.content is not None and visit.body_hash not in (None, page.body_hash):
                     changed.add(page.content)  # short pages are clones by their bytes
             case Action.NOTE | Action.HOLD:
@@ -264,6 +305,8 @@ class VisitWriter:
                 self._connection.execute(_NOTED, names)
                 if action is Action.NOTE and outcome in _MISSING and page.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
+        if action not in (Action.NOTE, Action.HOLD) and self._snapshot(visit) != page.snapshot:
+            release(self._connection, page.snapshot, now)
         if visit.kind or page.kind:
             self._connection.execute(_KIND, (visit.kind, page.no, visit.kind))
         if visit.links is not None and action is not Action.HOLD:
@@ -283,14 +326,24 @@ class VisitWriter:
             "content_type": visit.content_type or None,
             "content_length": visit.content_length,
             "content_encoding": visit.content_encoding,
-            "configuration": self._configuration,
+            "configuration": visit.page.wanted,
+            "mode": visit.page.mode,
+            "snapshot": self._snapshot(visit),
+            "verified": _verified(visit, now),
+            "again": visit.extracted_again,
             "canonical": document.canonical if document else None,
             "canonical_no": visit.canonical_no,
             "alias": visit.outcome is Outcome.ALIAS,
-            "error": visit.error,
+            "error": visit.error or _told_snapshot(visit),
         }
 
-    def _renewal(self, visit: Visit) -> dict[str, object]:
+    def _snapshot(self, visit: Visit) -> int | None:
+        """Return the snapshot of the body that is held after a visit."""
+        page = visit.page
+        same_body = visit.body_hash in (None, page.body_hash)
+        return visit.snapshot or (page.snapshot if same_body else None)
+
+    def _renewal(self, visit: Visit, now: int) -> dict[str, object]:
         fresh, page = visit.outcome is Outcome.SAME, visit.page
         return {
             "no": page.no,
@@ -302,7 +355,9 @@ class VisitWriter:
             "last_modified": visit.last_modified,
             "body_hash": visit.body_hash,
             "content_length": visit.content_length if fresh else None,
-            "configuration": self._configuration if fresh else None,
+            "configuration": page.wanted if fresh else None,
+            "snapshot": self._snapshot(visit),
+            "verified": _verified(visit, now),
         }
 
     def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
@@ -326,6 +381,8 @@ class VisitWriter:
         if same:
             return
         changed.add(content)
+        if page.standing is Standing.HELD and not visit.extracted_again:
+            self._connection.execute(_CHANGED, (page.no, self._run, now))
         if page.content is not None:
             if drop_content(self._connection, self._sink, page.content):
                 changed.discard(page.content)

@@ -8,7 +8,7 @@ from typing import Final
 
 from smartcrawl.rules.absence import Policy, missing_runs
 from smartcrawl.rules.http import REDIRECTS, outcome_of
-from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, Standing, Status, Word
 
 
 class Finding(StrEnum):
@@ -219,14 +219,18 @@ def _error(http_status: int) -> Outcome:
     return Fault(http_status).outcome if http_status in set(Fault) else Outcome.UNREACHABLE
 
 
-def unconditional(*, standing: Standing, validators: bool, same_configuration: bool) -> str | None:
+def unconditional(
+    *, standing: Standing, validators: bool, extraction: Extraction, ordered: bool = False
+) -> str | None:
     """Return why the next request for a page carries no validators; None when it does.
 
     Source: RP-05, R0-38; design.md 3.
     """
     if standing is Standing.BARE:
         return "nothing is held of it"
-    if not same_configuration:
+    if ordered:
+        return "somebody ordered it to be indexed anew"
+    if extraction is Extraction.WHOLE:
         return "it was extracted with other settings"
     if not validators:
         return "the server gave no validators"

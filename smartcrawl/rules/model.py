@@ -42,6 +42,15 @@ class Action(StrEnum):
     HOLD = auto()  #: record the answer; what is held stays as it is
 
 
+class Extraction(StrEnum):
+    """How a page comes to the entry that today's configuration asks for (M-15)."""
+
+    STANDS = auto()  #: it has that entry, or its body will bring it
+    REFUSED = auto()  #: it is not to be indexed any more, whatever its body says
+    AGAIN = auto()  #: out of the snapshot of its body, as long as that did not change
+    WHOLE = auto()  #: out of a body that has to be downloaded
+
+
 class Status(IntEnum):
     """Status of a record (R0-28). The numbers are stored; never renumber."""
 
@@ -100,6 +109,19 @@ class RunState(IntEnum):
         return self.name.lower()
 
 
+class Mode(IntEnum):
+    """How a page enters the index (M-15, R4-20). The numbers are stored; never renumber."""
+
+    INDEX = 0
+    LINKS_ONLY = 1  #: its links are followed, its content is not indexed
+    NONE = 2  #: neither
+
+    @property
+    def word(self) -> str:
+        """The word as sources.toml has it, such as ``links_only``."""
+        return self.name.lower()
+
+
 class Rule(IntEnum):
     """Why a page may be removed (design.md 8). The numbers are stored; never renumber."""
 
@@ -148,6 +170,13 @@ class Fault(IntEnum):
     BROKEN_SITEMAP = 1202
     XML_FORBIDDEN = 1203
     NOT_A_SITEMAP = 1204
+    CORRUPT = 1205
+    ENCRYPTED = 1206
+    BOMB = 1207
+    CRASHED = 1208
+    READING_TIME_OUT = 1209
+    OUT_OF_MEMORY = 1210
+    SNAPSHOT = 1211
 
     @property
     def outcome(self) -> Outcome:

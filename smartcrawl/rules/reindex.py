@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, assert_never
 
-from smartcrawl.rules.model import Action, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.model import (
+    Action,
+    Extraction,
+    Mode,
+    Outcome,
+    Rule,
+    Standing,
+    Status,
+    Word,
+)
 
 HOLD, INDEX, LIST, NOTE, TOUCH = Action.HOLD, Action.INDEX, Action.LIST, Action.NOTE, Action.TOUCH
 EXCLUDED, FAILED, LOST, MODIFIED = Word.EXCLUDED, Word.FAILED, Word.LOST, Word.MODIFIED
@@ -79,6 +88,29 @@ def decide(
     if alias and standing is Standing.LINKS and verdict.action is TOUCH:
         return verdict._replace(word=REDIRECTED)
     return verdict
+
+
+def extraction(
+    standing: Standing, mode: Mode, *, same_configuration: bool, snapshot: bool
+) -> Extraction:
+    """Return how a page comes to the entry that its mode and today's configuration ask for.
+
+    ``snapshot``: whether there is one of the body that is held. It is decided before the request,
+    because a 304 brings no body.
+
+    >>> told = {"same_configuration": False, "snapshot": True}
+    >>> extraction(Standing.HELD, Mode.INDEX, **told).name
+    'AGAIN'
+    >>> extraction(Standing.HELD, Mode.LINKS_ONLY, **told).name
+    'REFUSED'
+
+    Source: M-15, M-02, R4-20.
+    """
+    if standing is Standing.BARE or same_configuration:
+        return Extraction.STANDS
+    if standing is Standing.HELD and mode is not Mode.INDEX:
+        return Extraction.REFUSED
+    return Extraction.AGAIN if snapshot else Extraction.WHOLE
 
 
 def status_after(

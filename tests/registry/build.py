@@ -1,9 +1,10 @@
 """Registries for tests: visits go through rules and Commit, as a run's do."""
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -50,6 +51,15 @@ def closing(**choices: object) -> Closing:
         "in_scope": lambda url, depth: True,
     }
     return Closing(**(told | choices))
+
+
+def at_once(step: Coroutine[Any, Any, Any]) -> Any:
+    """The value of a coroutine that has nothing to wait for."""
+    try:
+        step.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits for something")
 
 
 class Desk:
@@ -156,7 +166,9 @@ class Desk:
         key = digest(normalize(url))
         if key not in self.reader.numbers((key,)):
             self.add(url)
-        return self.reader.pages([self.number(url)], self._run.last_complete)[0]
+        page = self.reader.pages([self.number(url)], self._run.last_complete)[0]
+        page.wanted = 1
+        return page
 
     def visit(
         self,
@@ -206,7 +218,6 @@ class Desk:
             number=number or run.number,
             since=run.last_complete,
             forced=run.forced,
-            configuration=1,
             judgement=Judgement(self.closing.policy, Schedule(jitter=0)),
         )
 

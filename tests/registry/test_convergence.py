@@ -39,11 +39,11 @@ from smartcrawl.registry.sqlite import SqliteRegistry, Written
 from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
-from smartcrawl.rules.model import Fault, Outcome, Rule, RunState, Status
+from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
 from smartcrawl.run import Run
 from smartcrawl.sinks.sqlite import EmbeddedIndex, search
 from smartcrawl.sources import Source
-from tests.registry.build import LONG, NOW, Desk, closing, index_is_sound
+from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
 from tests.registry.world import (
     HELD,
     HOST,
@@ -135,7 +135,7 @@ class Reader(PageReader):
 class Inline:
     """The writer, without a thread of its own."""
 
-    def __init__(self, registry, opened, *, configuration, judgement) -> None:
+    def __init__(self, registry, opened, *, judgement) -> None:
         self._connection = registry.connection
         self._commit = Commit(
             registry.connection,
@@ -145,7 +145,6 @@ class Inline:
             number=opened.number,
             since=opened.last_complete,
             forced=opened.forced,
-            configuration=configuration,
             judgement=judgement,
         )
 
@@ -321,7 +320,7 @@ class Crawler:
                 if self.watched:
                     no = self.place(page.url)
                     self.effects[page.no] = self.model.judge(no, answer, visit.http_status)
-                decide.process_item(extract.process_item(visit))
+                decide.process_item(at_once(extract.process_item(visit)))
                 assert visit.outcome is not Outcome.UNPROCESSABLE, visit.error
                 run.ledger.record(visit)
             visits += 1
@@ -347,7 +346,7 @@ class Crawler:
             page.last_modified,
             trusted=page.standing > 0
             and not run.forced
-            and page.configuration == run.configuration,
+            and page.extraction is not Extraction.WHOLE,
         )
         visit = Visit(page, Outcome.UNREACHABLE, url=page.url, conditional=bool(headers))
         visit.requests, visit.conditional_requests = 1, int(visit.conditional)

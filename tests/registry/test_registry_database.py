@@ -317,7 +317,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
 
     registry = open_registry(file, sink)
     run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
-    writer = Writer(registry, run, configuration=1, judgement=Judgement())
+    writer = Writer(registry, run, judgement=Judgement())
     readers = [connect(file, readonly=True), report_connection(file)]
 
     for connection in (registry.connection, *met, *readers):
@@ -389,7 +389,7 @@ def test_a_batch_that_fails_in_its_last_step_leaves_nothing(desk: Desk):
 def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file: Path):
     registry = open_registry(file, EmbeddedIndex)
     run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
-    writer = Writer(registry, run, configuration=1, judgement=Judgement())
+    writer = Writer(registry, run, judgement=Judgement())
     registry.interrupt(run, ("interrupted",), NOW)
     batch = Batch()
     batch.reached[7] = 0

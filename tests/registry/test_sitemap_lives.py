@@ -23,7 +23,7 @@ from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Run
 from smartcrawl.sources import Source
-from tests.registry.build import NOW
+from tests.registry.build import NOW, at_once
 from tests.registry.test_convergence import CRAWLER, DATA, empty_registry, in_memory, put_back
 
 HOST = "http://a.example"
@@ -130,7 +130,7 @@ class Player:
             if page.verify:
                 run.ledger.probe(visit)
             else:
-                decide.process_item(extract.process_item(visit))
+                decide.process_item(at_once(extract.process_item(visit)))
                 run.ledger.record(visit)
         run.finish("finished", self.now)
         self.complete = run.result.complete

@@ -14,7 +14,7 @@ from smartcrawl.rules.forecast import (
     unconditional,
     ways,
 )
-from smartcrawl.rules.model import Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.model import Extraction, Outcome, Rule, Standing, Status, Word
 from smartcrawl.rules.reindex import DECISIONS, status_after
 
 NOW = 1_000_000
@@ -293,17 +293,22 @@ def test_a_record_that_was_not_visited_tells_no_outcome(word):
 
 
 @pytest.mark.parametrize(
-    ("standing", "validators", "same", "why"),
+    ("standing", "validators", "extraction", "ordered", "why"),
     [
-        (Standing.HELD, True, True, None),
-        (Standing.LINKS, True, True, None),
-        (Standing.BARE, True, True, "nothing is held of it"),
-        (Standing.HELD, False, True, "the server gave no validators"),
-        (Standing.HELD, True, False, "it was extracted with other settings"),
+        (Standing.HELD, True, Extraction.STANDS, False, None),
+        (Standing.HELD, True, Extraction.AGAIN, False, None),
+        (Standing.HELD, True, Extraction.REFUSED, False, None),
+        (Standing.LINKS, True, Extraction.STANDS, False, None),
+        (Standing.BARE, True, Extraction.STANDS, True, "nothing is held of it"),
+        (Standing.HELD, False, Extraction.STANDS, False, "the server gave no validators"),
+        (Standing.HELD, True, Extraction.WHOLE, False, "it was extracted with other settings"),
+        (Standing.HELD, True, Extraction.WHOLE, True, "somebody ordered it to be indexed anew"),
     ],
 )
-def test_why_a_page_is_asked_without_validators(standing, validators, same, why):
-    told = unconditional(standing=standing, validators=validators, same_configuration=same)
+def test_why_a_page_is_asked_without_validators(standing, validators, extraction, ordered, why):
+    told = unconditional(
+        standing=standing, validators=validators, extraction=extraction, ordered=ordered
+    )
 
     assert told == why
 

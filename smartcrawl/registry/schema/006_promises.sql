@@ -20,14 +20,23 @@ CREATE TABLE change (
 --;
 CREATE INDEX change_record ON change (record)
 --;
--- Bodies as they came, one copy each, in SNAPSHOT_STORE (M-48).
+-- Where bodies were stored: SNAPSHOT_STORE, as it was.
+CREATE TABLE store (
+    no  INTEGER PRIMARY KEY,
+    url TEXT NOT NULL UNIQUE
+)
+--;
+-- Bodies as they came, one copy each (M-48).
 CREATE TABLE snapshot (
     no           INTEGER PRIMARY KEY,
-    body_hash    BLOB NOT NULL UNIQUE,
-    path         TEXT NOT NULL UNIQUE,                   -- yyyy/mm/dd/url_hash.html.gz, below the store
+    store        INTEGER NOT NULL,                       -- store.no
+    body_hash    BLOB NOT NULL,
+    path         TEXT NOT NULL,                          -- yyyy/mm/dd/url_hash.html.gz, below the store
     content_type TEXT,                                   -- header as received
     at           INTEGER NOT NULL,                       -- when it was stored, Unix seconds
-    released     INTEGER                                 -- since when no page holds it; NULL: one does
+    released     INTEGER,                                -- since when no page holds it; NULL: one does
+    UNIQUE (store, body_hash),
+    UNIQUE (store, path)
 )
 --;
 CREATE INDEX snapshot_released ON snapshot (released) WHERE released IS NOT NULL
@@ -128,7 +137,7 @@ SELECT nullif(lower(hex(r.id)), '') AS url_hash,
        r.etag AS etag,
        m.last_modified AS last_modified,
        nullif(lower(hex(coalesce(c.content_hash, r.content_hash))), '') AS content_hash,
-       p.path AS storage_path,
+       t.url || '/' || p.path AS storage_path,
        strftime('%Y-%m-%dT%H:%M:%SZ', s.last_checked, 'unixepoch') AS crawled_at,
        c.title AS title,
        coalesce(l.count, 0) AS outlinks_count,
@@ -141,5 +150,6 @@ SELECT nullif(lower(hex(r.id)), '') AS url_hash,
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN links l ON l.no = r.no
   LEFT JOIN snapshot p ON p.no = r.snapshot
+  LEFT JOIN store t ON t.no = p.store
   LEFT JOIN record o ON o.no = r.duplicate_of
  WHERE s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308)

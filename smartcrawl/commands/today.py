@@ -1,0 +1,51 @@
+"""How pages would enter the index today, by what the registry holds of them."""
+
+from __future__ import annotations
+
+import apsw
+
+from smartcrawl.configuration import Configuration
+from smartcrawl.options import Options
+from smartcrawl.registry import story
+from smartcrawl.registry.story import Entry
+from smartcrawl.rules.forecast import unconditional
+from smartcrawl.rules.model import Extraction, Mode, Standing
+from smartcrawl.rules.reindex import extraction
+from smartcrawl.sources import Source
+
+
+class Today:
+    """Today's configuration of a source, compared with that of each of its pages."""
+
+    def __init__(
+        self, connection: apsw.Connection, source: Source | None, options: Options
+    ) -> None:
+        self._configuration = Configuration.of(source, options)
+        self._snapshots = options.snapshot_store is not None
+        self._numbers = {
+            mode: story.fingerprint_no(connection, self._configuration.fingerprint(mode))
+            for mode in Mode
+        }
+
+    def mode(self, entry: Entry) -> Mode:
+        """Return how a page is to enter the index."""
+        return Mode.LINKS_ONLY if entry.kind else self._configuration.mode_of(entry.url)
+
+    def extraction(self, entry: Entry) -> Extraction:
+        """Return how a page comes to the entry that it is to have."""
+        mode = self.mode(entry)
+        return extraction(
+            Standing(entry.standing),
+            mode,
+            same_configuration=entry.configuration == self._numbers[mode],
+            snapshot=self._snapshots and bool(entry.snapshot),
+        )
+
+    def unconditional(self, entry: Entry) -> str | None:
+        """Return why a page is asked without validators, None when it is asked with them."""
+        return unconditional(
+            standing=Standing(entry.standing),
+            validators=bool(entry.validators),
+            extraction=self.extraction(entry),
+            ordered=bool(entry.ordered),
+        )

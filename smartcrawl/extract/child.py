@@ -1,0 +1,86 @@
+"""The process that reads documents of strangers for the crawler: ``-m smartcrawl.extract.child``.
+
+Its arguments are the bytes of memory and the seconds of CPU that one document may take. It says
+what it could not give up, then answers requests until its input ends (``extract.wire``).
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import sys
+from contextlib import suppress
+from encodings.aliases import aliases
+from io import RawIOBase
+from typing import Final, cast
+
+from smartcrawl.extract import formats, sniff
+from smartcrawl.extract.charset import CODECS, decode
+from smartcrawl.extract.confine import confine, limit_time
+from smartcrawl.extract.formats import FormatError, FormatFault, read_document
+from smartcrawl.extract.wire import MAX_BODY, MAX_HEADER, failed, receive, said, send
+
+_URL: Final = "http://document.invalid/"
+_MEMORY: Final = FormatError(
+    FormatFault.MEMORY, "the document needs more memory than one document may have"
+)
+#: What makes every module that is loaded late be loaded now.
+_SAMPLES: Final = (
+    (sniff.MARKDOWN, b"# Title\n\nA text that is long enough to be told its language. " * 4),
+    (sniff.CSV, b"a,b\n1,2\n"),
+    (sniff.JSON, b'{"a": [1, "b"]}'),
+    (sniff.XML, b"<?xml version='1.0' encoding='iso-8859-2'?><a>\xe1</a>"),
+    (sniff.PDF, b"%PDF-1.7"),
+    (sniff.XLSX, b"PK"),
+)
+
+
+def main() -> None:
+    """Load everything, give up the rest, answer."""
+    memory, seconds = map(int, sys.argv[1:3])
+    source = cast(RawIOBase, open(0, "rb", buffering=0, closefd=False))  # noqa: SIM115
+    sink = cast(RawIOBase, open(1, "wb", buffering=0, closefd=False))  # noqa: SIM115
+    sys.stdout = sys.stderr  # what a library prints is no answer
+    with suppress(OSError, AttributeError):  # of Windows
+        os.set_blocking(2, False)  # nobody may be reading it
+    _load()
+    os.environ.clear()
+    send(sink, json.dumps(confine(memory)).encode())
+    while _answer(source, sink, seconds):
+        pass
+    os._exit(0)
+
+
+def _load() -> None:
+    formats.load()
+    for codec in CODECS.union(aliases.values()):  # the guess of a charset tries nearly all
+        with suppress(LookupError):  # of Windows
+            codecs.lookup(codec)
+    decode("Größe über alles, été, čeština".encode("cp1250"), "", markup=False)
+    for mime, body in _SAMPLES:
+        with suppress(FormatError):
+            read_document(body, media_type=mime, content_type="", url=_URL)
+
+
+def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
+    """Answer one request; return whether another may follow."""
+    try:
+        header = json.loads(receive(source, MAX_HEADER))
+        body = receive(source, MAX_BODY)
+        limit_time(seconds)
+        document = read_document(body, **header)
+        del body
+        answer = said(document)
+    except EOFError:
+        return False
+    except FormatError as error:
+        answer = failed(error)
+    except MemoryError:
+        answer = failed(_MEMORY)
+    send(sink, answer)
+    return True
+
+
+if __name__ == "__main__":
+    main()

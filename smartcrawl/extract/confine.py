@@ -1,0 +1,171 @@
+"""How a process gives up what reading a document does not need: files, network, other processes.
+
+Each layer is worth something alone, and where a platform lacks one, the others stay: limits of the
+kernel, a network of its own without any interface, a list of the system calls that remain, and a
+hook in Python that refuses the rest by name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+import sys
+from importlib.util import find_spec
+from typing import Any, Final
+
+HAS_LIMITS: Final = find_spec("resource") is not None  #: not on Windows
+if HAS_LIMITS:
+    import resource
+
+_FILES: Final = 3  #: descriptors: standard input, output and error, so that no other is opened
+_CLONE_NEWUSER: Final = 0x10000000
+_CLONE_NEWNET: Final = 0x40000000
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_SECCOMP: Final = 22
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+
+# Instructions of a filter (seccomp(2)) and offsets in what it sees of a call.
+_LOAD, _EQUALS, _RETURN = 0x20, 0x15, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
+_ALLOW: Final = 0x7FFF0000
+_REFUSE: Final = 0x00050001  #: the call fails with EPERM
+_KILL: Final = 0x80000000
+
+# fmt: off
+#: The calls that remain on x86-64 and arm64: memory, time, open descriptors, signals, the end.
+_CALLS: Final = {
+    "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "close": (3, 57),
+    "lseek": (8, 62), "fstat": (5, 80), "newfstatat": (262, 79),
+    "mmap": (9, 222), "munmap": (11, 215), "mremap": (25, 216), "mprotect": (10, 226),
+    "madvise": (28, 233), "brk": (12, 214), "membarrier": (324, 283),
+    "futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293),
+    "sched_yield": (24, 124), "sched_getaffinity": (204, 123),
+    "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139),
+    "sigaltstack": (131, 132), "restart_syscall": (219, 128),
+    "nanosleep": (35, 101), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115), "gettimeofday": (96, 169), "getrusage": (98, 165),
+    "times": (100, 153), "sysinfo": (99, 179), "uname": (63, 160), "getrandom": (318, 278),
+    "getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173), "getuid": (102, 174),
+    "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177),
+    "exit": (60, 93), "exit_group": (231, 94),
+}
+_PRLIMIT: Final = (302, 261)  #: for this process only
+_TGKILL: Final = (234, 131)  #: likewise: abort() sends itself a signal
+#: Column of the numbers above and the kernel's name of the machine.
+_MACHINES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+# fmt: on
+
+#: What Python is about to do when it raises one of these events (sys.audit).
+_REFUSED: Final = (
+    "socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system",
+    "os.startfile", "os.kill", "os.putenv", "os.remove", "os.rename", "os.mkdir", "os.rmdir",
+    "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown", "os.listdir", "os.scandir",
+    "pty.", "shutil.", "tempfile.", "ctypes.dlopen", "mmap.", "sqlite3.", "urllib.", "http.",
+    "ftplib.", "smtplib.", "webbrowser.",
+)  # fmt: skip
+
+
+def confine(memory: int) -> list[str]:
+    """Confine this process for good, and return what could not be: for a warning.
+
+    ``memory`` is its address space in bytes. Afterwards it reads and writes its three descriptors
+    and computes; nothing is opened, no process or thread started. It ends when its parent does.
+    Everything that will be imported must have been.
+    """
+    missing = [] if HAS_LIMITS else ["memory", "processor time"]
+    if HAS_LIMITS:
+        _limit(memory)
+    if not _isolate():
+        missing += ["network and system calls"]
+    sys.addaudithook(_refuse)
+    return missing
+
+
+def limit_time(seconds: int) -> None:
+    """Let the kernel end this process after so many more seconds of CPU (SIGXCPU)."""
+    if not HAS_LIMITS:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    until = int(used.ru_utime + used.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (until if most < 0 else min(until, most), most))
+
+
+def _limit(memory: int) -> None:
+    _lower(resource.RLIMIT_AS, memory)
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, 0)
+    _lower(resource.RLIMIT_NOFILE, _FILES)
+    _lower(resource.RLIMIT_NPROC, 0)  # threads count, too; root may exceed it
+
+
+def _lower(limit: int, value: int) -> None:
+    _, most = resource.getrlimit(limit)
+    value = value if most < 0 else min(value, most)
+    resource.setrlimit(limit, (value, value))
+
+
+def _isolate() -> bool:
+    """Return whether neither the network nor another process is in reach, as Linux can do it."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    # A user namespace gives the right to a network namespace; containers often forbid it.
+    alone: bool = libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a new namespace resets it
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return alone
+    return _filter(libc) or alone
+
+
+class _Instruction(ctypes.Structure):
+    _fields_ = (
+        ("code", ctypes.c_ushort),
+        ("jump_if", ctypes.c_ubyte),
+        ("jump_else", ctypes.c_ubyte),
+        ("value", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+def _filter(libc: ctypes.CDLL) -> bool:
+    """Refuse all system calls but those of the table; return whether the kernel does."""
+    if platform.machine() not in _MACHINES or sys.maxsize < 2**32:
+        return False
+    column, machine = _MACHINES[platform.machine()]
+    lines = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUALS, 1, 0, machine), (_RETURN, 0, 0, _KILL)]
+    lines.append((_LOAD, 0, 0, _NUMBER))
+    for numbers in _CALLS.values():
+        lines += [(_EQUALS, 0, 1, numbers[column]), (_RETURN, 0, 0, _ALLOW)]
+    for numbers, own in ((_PRLIMIT, 0), (_TGKILL, os.getpid())):
+        lines += [
+            (_EQUALS, 0, 3, numbers[column]),
+            (_LOAD, 0, 0, _ARGUMENT),
+            (_EQUALS, 0, 1, own),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    lines.append((_RETURN, 0, 0, _REFUSE))
+    instructions = (_Instruction * len(lines))(*(_Instruction(*line) for line in lines))
+    program = _Program(len(lines), instructions)
+    code: int = libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0)
+    return code == 0
+
+
+def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse what the system calls above would, by name and on every platform."""
+    if event == "open" and not _reads(arguments):
+        raise PermissionError(f"no file is written here: {arguments[0]!r}")
+    if event.startswith(_REFUSED):
+        raise PermissionError(f"not allowed while a document is read: {event}")
+
+
+def _reads(arguments: tuple[Any, ...]) -> bool:
+    _, mode, flags = arguments
+    writes = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
+    return not (set(mode or "") & set("wax+") or (flags or 0) & writes)

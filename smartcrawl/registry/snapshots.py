@@ -1,0 +1,183 @@
+"""Which bodies are stored, and where: one copy each, as long as a page holds it (M-48)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from smartcrawl.exceptions import SnapshotMissingError
+from smartcrawl.items import Batch, Visit
+from smartcrawl.rules.model import Action
+from smartcrawl.snapshots import SnapshotStore, path_of
+
+logger = logging.getLogger(__name__)
+
+_STORE = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
+_STORE_NO = "SELECT no FROM store WHERE url = ?"
+_KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
+_KNOWN = "SELECT body_hash FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
+_TAKEN = "SELECT 1 FROM snapshot WHERE store = ? AND path = ?"
+_PUT = """
+INSERT INTO snapshot (store, body_hash, path, content_type, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING RETURNING no
+"""
+_KEPT = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash = ? RETURNING no"
+_WHERE = """
+SELECT t.url, p.path, p.body_hash, p.content_type
+  FROM snapshot p JOIN store t ON t.no = p.store WHERE p.no = ?
+"""
+_RELEASE = """
+UPDATE snapshot SET released = :now
+ WHERE no = :no AND released IS NULL AND NOT EXISTS (SELECT 1 FROM record WHERE snapshot = :no)
+"""
+_EXPIRED = """
+SELECT no, path FROM snapshot WHERE store = ? AND released < ? ORDER BY no LIMIT 1000
+"""
+_DROP = "DELETE FROM snapshot WHERE no = ? AND released < ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a snapshot lies."""
+
+    path: str  #: below the store
+    body_hash: bytes
+    content_type: str  #: header as received
+
+
+def release(connection: apsw.Connection, snapshot: int | None, now: int) -> None:
+    """Note that a page does not hold a snapshot any more; it stays for a while."""
+    if snapshot is not None:
+        connection.execute(_RELEASE, {"no": snapshot, "now": now})
+
+
+class Snapshots:
+    """Stores bodies before the batch is written that refers to them, and reads them back.
+
+    Every method takes the connection of the thread that calls it.
+    """
+
+    def __init__(self, store: SnapshotStore, connection: apsw.Connection) -> None:
+        self._store = store
+        connection.execute(_STORE, (store.url,))
+        self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
+
+    def put(self, connection: apsw.Connection, batch: Batch, now: int) -> dict[bytes, str]:
+        """Store the bodies of a batch, and return the paths of those that are new by their hash.
+
+        What cannot be stored is noted on its visit. The caller opens no transaction yet: a file
+        without a row is written over by whoever takes its path next; a row never lacks its file.
+        """
+        wanted = [visit for visit in batch.visits if visit.body is not None]
+        if not wanted:
+            return {}
+        keys: dict[int, bytes] = {address.no: address.id for address in batch.addresses}
+        numbers = array("q", [visit.page.no for visit in wanted])
+        keys.update(connection.execute(_KEYS, (apsw.carray(numbers),)).fetchall())  # type: ignore[arg-type]
+        hashes = {visit.body_hash for visit in wanted if visit.body_hash is not None}
+        values: Any = (self._no, apsw.carray(tuple(hashes)))
+        known = {digest for (digest,) in connection.execute(_KNOWN, values)}
+        paths: dict[bytes, str] = {}
+        bodies: dict[bytes, bytes] = {}
+        for visit in wanted:
+            digest = visit.body_hash
+            if digest is not None and visit.body is not None and digest not in known | paths.keys():
+                paths[digest] = self._path(connection, keys[visit.page.no], visit, now, paths)
+                bodies[digest] = visit.body
+        errors = self._store.put_many([(paths[digest], body) for digest, body in bodies.items()])
+        failed = {d: str(e) for d, e in zip(bodies, errors, strict=True) if e is not None}
+        for visit in wanted:
+            visit.snapshot_error = failed.get(visit.body_hash or b"")
+        return {digest: path for digest, path in paths.items() if digest not in failed}
+
+    def note(
+        self, connection: apsw.Connection, batch: Batch, new: dict[bytes, str], now: int
+    ) -> None:
+        """Give each visit the number of its snapshot; the caller's transaction."""
+        noted: dict[bytes, int | None] = {}
+        for visit in batch.visits:
+            digest = visit.body_hash
+            if visit.body is None or digest is None or visit.snapshot_error is not None:
+                continue
+            if digest in noted:
+                visit.snapshot = noted[digest]
+            elif digest in new:
+                row = (self._no, digest, new[digest], visit.content_type or None, now)
+                visit.snapshot = noted[digest] = connection.execute(_PUT, row).get
+            else:  # unless another run removed it just now
+                visit.snapshot = connection.execute(_KEPT, (self._no, digest)).get
+                noted[digest] = visit.snapshot
+            if visit.snapshot is None:
+                visit.snapshot_error = "another run wrote to its snapshot at the same time"
+
+    def _path(
+        self,
+        connection: apsw.Connection,
+        key: bytes,
+        visit: Visit,
+        now: int,
+        taken: dict[bytes, str],
+    ) -> str:
+        kind = visit.document.content_type if visit.document is not None else visit.content_type
+        path = path_of(now, key, kind)
+        in_use = path in taken.values() or connection.execute(_TAKEN, (self._no, path)).get
+        return path_of(now, key, kind, body_hash=visit.body_hash) if in_use else path
+
+    def find(self, connection: apsw.Connection, snapshot: int) -> Place:
+        """Return where a snapshot lies.
+
+        Raises:
+            SnapshotMissingError: not in today's store.
+        """
+        row: Any = connection.execute(_WHERE, (snapshot,)).fetchone()
+        if row is None or row[0] != self._store.url:
+            where = f"in {row[0]}, not in SNAPSHOT_STORE" if row else "not there any more"
+            raise SnapshotMissingError(f"its snapshot is {where}: the page is fetched again")
+        return Place(row[1], row[2], row[3] or "")
+
+    async def read(self, place: Place) -> bytes:
+        """Return the body of a snapshot; what is not on this machine is waited for in a thread.
+
+        Raises:
+            SnapshotError: it cannot be read, or is damaged.
+        """
+        if self._store.url.startswith("file:"):
+            return self._store.get(place.path, place.body_hash)
+        return await asyncio.to_thread(self._store.get, place.path, place.body_hash)
+
+    def expire(self, connection: apsw.Connection, before: int) -> int:
+        """Remove what no page held since a time (Unix seconds); return how many files went.
+
+        The rows go first: what is left of a crash between is a file that nobody refers to.
+        """
+        count = 0
+        while True:
+            rows: list[Any] = connection.execute(_EXPIRED, (self._no, before)).fetchall()
+            if not rows:
+                return count
+            connection.executemany(_DROP, [(no, before) for no, _ in rows])
+            for error in self._store.remove_many([path for _, path in rows]):
+                if error is not None:
+                    logger.warning("%s", error)
+            count += len(rows)
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+
+def is_stored(visit: Visit) -> bool:
+    """Whether the body of a visit becomes what is held of its page."""
+    page = visit.page
+    if visit.body is None or visit.extracted_again or visit.kind:
+        return False
+    if visit.action in (Action.INDEX, Action.LIST):
+        return visit.body_hash != page.body_hash or page.snapshot is None
+    return visit.action is Action.TOUCH and (
+        visit.body_hash not in (None, page.body_hash) or page.snapshot is None
+    )

@@ -1,0 +1,320 @@
+"""Raw bodies as they came, gzip, in the folder or bucket that SNAPSHOT_STORE names (R0-75, M-48).
+
+Any URL of fsspec is taken: S3 is written by s3fs, Azure by adlfs, Google by gcsfs. Credentials come
+from the driver's environment and are in no URL. What a driver raises is translated here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import unquote
+
+from fsspec import get_filesystem_class
+from fsspec.config import apply_config
+from fsspec.core import url_to_fs
+from isal import igzip, isal_zlib
+
+from smartcrawl.exceptions import (
+    SettingError,
+    SnapshotDamagedError,
+    SnapshotError,
+    SnapshotMissingError,
+    SnapshotStoreError,
+)
+from smartcrawl.logs import redacted, shown
+from smartcrawl.stores import Bucket, Drive, Folder, Store, fault, is_absence, reason
+
+PATIENCE: Final = 60.0  #: seconds for one operation, the driver's own retries included
+MAX_SIZE: Final = 256 * 1024 * 1024  #: bytes of a body that is read back
+_MARKER: Final = ".smartcrawl"  #: the file by which a store is tried
+_MARKED: Final = b"Snapshots of smartcrawl: gzip, yyyy/mm/dd/{url_hash}.{ext}.gz\n"
+
+_EXTENSIONS: Final = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/epub+zip": "epub",
+    "text/markdown": "md",
+    "text/x-markdown": "md",
+    "text/plain": "txt",
+    "text/csv": "csv",
+    "application/json": "json",
+    "application/xml": "xml",
+    "text/xml": "xml",
+}
+_PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8})?\.[a-z]+\.gz")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+#: Packages that are not called like their module.
+_PACKAGES: Final = {"smbclient": "smbprotocol", "webdav4": "webdav4[fsspec]"}
+#: Options of drivers that are too patient by themselves, in seconds. s3fs is not: 5 and 15.
+_OPTIONS: Final = {"adlfs": {"connection_timeout": 5, "read_timeout": 15}}
+#: Where drivers look for credentials.
+_CREDENTIALS: Final = {
+    "s3fs": "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "adlfs": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME with"
+    " AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
+    "gcsfs": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+#: Loggers that tell of every request.
+_WORDY: Final = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
+
+
+def path_of(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
+    """Return where a body is stored, by the UTC day of ``at`` (Unix seconds).
+
+    ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
+    changed twice in a day needs a second path: it has the start of ``body_hash`` in it.
+
+    >>> path_of(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
+    '2026/11/21/8c1f.html.gz'
+    >>> path_of(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
+    '2026/11/21/8c1f-00000000.bin.gz'
+
+    Source: M-48.
+    """
+    day = datetime.fromtimestamp(at, UTC).strftime("%Y/%m/%d")
+    extension = _EXTENSIONS.get(media_type.partition(";")[0].strip().lower(), "bin")
+    second = "" if body_hash is None else f"-{body_hash[:4].hex()}"
+    return f"{day}/{key.hex()}{second}.{extension}.gz"
+
+
+class SnapshotStore:
+    """Writes, reads and removes snapshots; any thread may call any method.
+
+    An operation that takes longer than ``patience`` seconds, and a second for each MiB, is given
+    up, and what its batch has not begun with it. A folder knows no such limit.
+
+    A process that forks opens its store afterwards.
+
+    Source: R0-75, M-48.
+    """
+
+    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
+        """Find the driver of ``url``: a folder's absolute path, or any URL that fsspec takes.
+
+        Raises:
+            SettingError: ``url`` is neither, holds credentials, or its driver does not start.
+            SnapshotStoreError: the driver connects at once, and could not.
+        """
+        self._patience = patience
+        self._who = "this user"  #: is let in, or not
+        found = _URL.fullmatch(url)
+        protocol = found[1].lower() if found else "file"
+        place = found[2] if found else url
+        if found:
+            _refuse_secrets(protocol, place)
+        if protocol in {"file", "local"}:
+            if not place.startswith("/"):
+                raise SettingError(
+                    f"SNAPSHOT_STORE is {shown(url)!r}: it takes a folder's absolute path, or a URL"
+                    " like file:///data/snapshots, s3://bucket/prefix, abfs://container/prefix"
+                )
+            folder = Path(unquote(place) if found else place)
+            self.url = folder.as_uri()  #: without a slash at its end
+            self._store: Store = Folder(folder)
+        else:
+            self.url = f"{protocol}://{place.rstrip('/')}"
+            self._store = self._remote(_driver(protocol, self.url))
+
+    def _remote(self, driver: Any) -> Store:
+        package = driver.__module__.partition(".")[0]
+        self._who = f"the credentials in {_CREDENTIALS.get(package, 'what its driver reads')}"
+        for name in _WORDY:
+            if logging.getLogger(name).level == logging.NOTSET:
+                logging.getLogger(name).setLevel(logging.WARNING)
+        options = _OPTIONS.get(package, {}) | apply_config(driver, {"skip_instance_cache": True})
+        try:
+            system, root = url_to_fs(self.url, **options)
+        except OSError as error:
+            raise self._failure(error, "open") from error
+        except Exception as error:  # whatever its library raises of what it is configured with
+            raise SettingError(
+                f"the driver of SNAPSHOT_STORE {shown(self.url)!r} does not start"
+                f" ({shown(reason(error))}); check {self._who}"
+            ) from error
+        if not system.async_impl:
+            return Drive(system, root, self._patience)
+        if not root.strip("/"):
+            raise SettingError(f"SNAPSHOT_STORE is {shown(self.url)!r}: name a bucket in it")
+        return Bucket(system, root, self._patience)
+
+    @classmethod
+    def open(cls, url: str, *, patience: float = PATIENCE) -> Self:
+        """Return a store that can be written to: a small file, ``.smartcrawl``, was.
+
+        Raises:
+            SettingError: likewise.
+            SnapshotStoreError: the store cannot be written to.
+        """
+        store = cls(url, patience=patience)
+        error = store._write([(_MARKER, _MARKED)])[0]
+        if error is not None:
+            store.close()
+            raise error
+        return store
+
+    def uri(self, path: str) -> str:
+        """Return the whole address of a snapshot."""
+        return f"{self.url}/{path}"
+
+    def put(self, path: str, body: bytes) -> None:
+        """Store a body, in the place of what is at ``path``.
+
+        Raises:
+            SnapshotStoreError: it was not stored; what was there still is.
+        """
+        error = self.put_many([(path, body)])[0]
+        if error is not None:
+            raise error
+
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
+        """Store bodies under their paths; return for each what went wrong."""
+        for path, _ in files:
+            _check(path)
+        return self._write([(path, packed(body)) for path, body in files])
+
+    def _write(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
+        errors = self._store.write(files)
+        return [
+            None if error is None else self._failure(error, f"write {path} to")
+            for (path, _), error in zip(files, errors, strict=True)
+        ]
+
+    def get(self, path: str, body_hash: bytes, *, max_size: int = MAX_SIZE) -> bytes:
+        """Return the body at ``path``, of ``max_size`` bytes at most.
+
+        Raises:
+            SnapshotMissingError: the store is there, and has none.
+            SnapshotDamagedError: it does not unpack, or its SHA-256 is not ``body_hash``.
+            SnapshotStoreError: the store could not be read.
+        """
+        longest = max_size + max_size // 64 + 1024  # gzip makes random bytes longer, but less so
+        _check(path)
+        try:
+            data = self._store.read(path, longest)
+        except Exception as error:  # drivers raise what their libraries do
+            if not is_absence(error) or not self._store.exists():
+                raise self._failure(error, f"read {path} from") from error
+            raise SnapshotMissingError(
+                f"{shown(self.url)} holds no {path}: restore it, or have its page fetched again"
+            ) from error
+        try:
+            body = _unpacked(data, max_size)
+            if hashlib.sha256(body).digest() != body_hash:
+                raise ValueError("it is not the body that was stored")
+        except ValueError as error:
+            raise SnapshotDamagedError(
+                f"{path} in {shown(self.url)} is damaged ({error}): restore it, or have its page"
+                " fetched again"
+            ) from error
+        return body
+
+    def remove_many(self, paths: Sequence[str]) -> list[SnapshotError | None]:
+        """Remove snapshots; return for each what went wrong.
+
+        What is not there is removed, unless the store is not there either: it may come back.
+        """
+        for path in paths:
+            _check(path)
+        errors = self._store.remove(paths)
+        if any(map(is_absence, errors)) and self._store.exists():
+            errors = [None if is_absence(error) else error for error in errors]
+        return [
+            None if error is None else self._failure(error, f"remove {path} from")
+            for path, error in zip(paths, errors, strict=True)
+        ]
+
+    def close(self) -> None:
+        """End the connections; the store is not used again."""
+        self._store.close()
+
+    def _failure(self, error: Exception, doing: str) -> SnapshotStoreError:
+        """Return what is told of a driver's error: what failed, why, and the remedy."""
+        why = reason(error) or f"no answer in {self._patience:g} s"
+        remedy = fault(error).value.format(who=self._who)
+        failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
+        failure.__cause__ = error
+        return failure
+
+
+# Settings
+
+
+def _refuse_secrets(protocol: str, place: str) -> None:
+    """Refuse credentials in a URL: it is logged and stored. None of it is in the message."""
+    user = unquote(place).rpartition("@")[0]  # of all that follows: a password may hold a slash
+    if ":" in user or "?" in place or "#" in place or redacted(place) != place:
+        raise SettingError(
+            f"SNAPSHOT_STORE is a {protocol} URL with a password, a query or a fragment: it takes"
+            " none of them; credentials belong in the environment of the driver"
+        )
+
+
+def _driver(protocol: str, url: str) -> Any:
+    """Return the class of fsspec that implements a protocol.
+
+    Raises:
+        SettingError: there is none, or a package is missing.
+    """
+    try:
+        return get_filesystem_class(protocol)
+    except ValueError:
+        raise SettingError(
+            f"SNAPSHOT_STORE is {shown(url)!r}: no driver of fsspec is called {protocol}; use"
+            " file, s3, abfs or another that it knows"
+        ) from None
+    except ImportError as error:
+        module = getattr(error.__cause__, "name", None) or protocol
+        raise SettingError(
+            f"SNAPSHOT_STORE is {shown(url)!r}, whose driver is not installed ({error}): run"
+            f" pip install {_PACKAGES.get(module, module)}"
+        ) from error
+
+
+def _check(path: str) -> None:
+    """Let no damaged registry lead out of the store.
+
+    Raises:
+        ValueError: ``path`` is not one that ``path_of`` returns.
+    """
+    if not _PATH.fullmatch(path):
+        raise ValueError(f"not the path of a snapshot: {path!r}")
+
+
+# gzip
+
+
+def packed(body: bytes) -> bytes:
+    """Return a body as gzip: the same bytes whenever it is done."""
+    return igzip.compress(body, 1, mtime=0)
+
+
+def _unpacked(data: bytes | None, max_size: int) -> bytes:
+    """Return what gzip holds, without ever unpacking more than ``max_size`` bytes and one.
+
+    Raises:
+        ValueError: it is not gzip, cut off, altered, or too long; None is too long as it is.
+    """
+    if data is None:
+        raise ValueError(f"it is too long for {max_size} bytes")
+    stream = isal_zlib.decompressobj(wbits=31)
+    try:
+        body = stream.decompress(data, max_size + 1)
+    except isal_zlib.IsalError as error:  # type: ignore[misc]  # its stub names an instance
+        raise ValueError(str(error)) from error
+    if len(body) > max_size:
+        raise ValueError(f"it unpacks to more than {max_size} bytes")
+    if not stream.eof:
+        raise ValueError("it is cut off")
+    return body

@@ -1,0 +1,301 @@
+"""Files by path in a folder, in a bucket, or behind any other driver of fsspec.
+
+Folders are written here, everything else by a driver, within a time and with a limit to what is
+done at once. What a driver raises is returned or raised as it is; ``fault`` tells what it means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from secrets import token_hex
+from threading import Lock, Thread
+from typing import Any, Final, NamedTuple, Protocol
+
+from fsspec.asyn import sync
+
+from smartcrawl.logs import redacted
+
+PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
+_SLOWEST: Final = 1024 * 1024  #: bytes; each as many add a second to a transfer's time
+_CLOSING: Final = 5  #: seconds to end connections
+_LONGEST: Final = 200  #: characters of a driver's error that are told
+
+
+class Store(Protocol):
+    """Files by path below a root, in bytes as they are stored."""
+
+    def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+        """Write files by path, over what is there; return for each what went wrong."""
+
+    def read(self, path: str, longest: int) -> bytes | None:
+        """Return a file; None if it has more than ``longest`` bytes."""
+
+    def remove(self, paths: Sequence[str]) -> list[Exception | None]:
+        """Remove files; return for each what went wrong, be it that there is none."""
+
+    def exists(self) -> bool:
+        """Whether the store itself is there; asked where a file is not."""
+
+    def close(self) -> None:
+        """End what connections there are."""
+
+
+class Folder:
+    """A folder of this machine, or mounted on it; files are whole or absent."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+        return [self._write(self._root / path, data) for path, data in files]
+
+    def _write(self, target: Path, data: bytes) -> Exception | None:
+        part = target.with_name(f".{target.name}.{token_hex(4)}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            part.replace(target)
+        except OSError as error:
+            with suppress(OSError):
+                part.unlink()
+            return error
+        return None
+
+    def read(self, path: str, longest: int) -> bytes | None:
+        with (self._root / path).open("rb") as file:
+            data = file.read(longest + 1)
+        return data if len(data) <= longest else None
+
+    def remove(self, paths: Sequence[str]) -> list[Exception | None]:
+        return [self._remove(self._root / path) for path in paths]
+
+    def _remove(self, target: Path) -> Exception | None:
+        try:
+            target.unlink()
+        except OSError as error:
+            return error
+        return None
+
+    def exists(self) -> bool:
+        return self._root.is_dir()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Call(NamedTuple):
+    """One use of a driver, by the name that fsspec gives a method."""
+
+    method: str
+    seconds: float  #: after which it is given up
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any]
+
+
+class _Driver(ABC):
+    """A store behind a driver of fsspec; a call returns what its method does, or its error."""
+
+    def __init__(self, system: Any, root: str, patience: float) -> None:
+        self._system = system
+        self._root = root.rstrip("/")
+        self._patience = patience
+
+    @abstractmethod
+    def _each(self, calls: Sequence[_Call]) -> list[Any]:
+        """Return for each call what it returned or raised."""
+
+    @abstractmethod
+    def _top(self) -> str:
+        """Return the path of what is not made by writing."""
+
+    def _call(self, method: str, path: str, *more: Any, size: int = 0, **options: Any) -> _Call:
+        seconds = self._patience + size / _SLOWEST
+        return _Call(method, seconds, (f"{self._root}/{path}", *more), options)
+
+    def _answer(self, call: _Call) -> Any:
+        answer = self._each([call])[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+        calls = [self._call("pipe_file", path, data, size=len(data)) for path, data in files]
+        return _errors(self._each(calls))
+
+    def read(self, path: str, longest: int) -> bytes | None:
+        size: int = self._answer(self._call("info", path))["size"] or 0
+        if size > longest:
+            return None
+        if not size:
+            return b""  # a range of nothing is an error
+        data: bytes = self._answer(self._call("cat_file", path, size=size, start=0, end=size))
+        return data
+
+    def remove(self, paths: Sequence[str]) -> list[Exception | None]:
+        return _errors(self._each([self._call("rm_file", path) for path in paths]))
+
+    def exists(self) -> bool:
+        try:
+            self._answer(_Call("info", self._patience, (self._top(),), {}))
+        except Exception as error:  # noqa: BLE001  # who may not ask was not told that it is gone
+            return not is_absence(error)
+        return True
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connections."""
+
+
+class Bucket(_Driver):
+    """A store whose driver is asynchronous: transfers run side by side in fsspec's thread."""
+
+    def _each(self, calls: Sequence[_Call]) -> list[Any]:
+        try:
+            return list(sync(self._system.loop, self._together, calls))
+        except RuntimeError as error:  # in a process that was forked, or at its end
+            return [error] * len(calls)
+
+    async def _together(self, calls: Sequence[_Call]) -> list[Any]:
+        slots = asyncio.Semaphore(PARALLEL)
+        silence: TimeoutError | None = None
+
+        async def answer(call: _Call) -> Any:
+            nonlocal silence
+            async with slots:
+                if silence is not None:
+                    return silence
+                method = getattr(self._system, f"_{call.method}")
+                try:
+                    return await asyncio.wait_for(
+                        method(*call.arguments, **call.options), call.seconds
+                    )
+                except TimeoutError as error:
+                    silence = error
+                    return error
+                except Exception as error:  # noqa: BLE001  # told to who called
+                    return error
+
+        return await asyncio.gather(*map(answer, calls))
+
+    def _top(self) -> str:
+        return self._root.partition("/")[0]
+
+    def close(self) -> None:
+        # Of S3 and Azure; other drivers do so when the process ends.
+        loop = self._system.loop
+        with suppress(RuntimeError, TimeoutError, OSError):
+            if hasattr(self._system, "service_client"):
+                sync(loop, self._system.service_client.close, timeout=_CLOSING)
+            elif hasattr(self._system, "_s3creator"):
+                self._system.close_session(loop, self._system._s3creator)
+
+
+class Drive(_Driver):
+    """A store whose driver blocks, and may not be called by two threads at once."""
+
+    def __init__(self, system: Any, root: str, patience: float) -> None:
+        super().__init__(system, root, patience)
+        self._turn = Lock()
+
+    def _each(self, calls: Sequence[_Call]) -> list[Any]:
+        answers: list[Any] = []
+        for call in calls:
+            silent = answers and isinstance(answers[-1], TimeoutError)
+            answers.append(answers[-1] if silent else self._in_turn(call))
+        return answers
+
+    def _in_turn(self, call: _Call) -> Any:
+        """Call in a thread of its own, which can be left alone: no exit waits for it."""
+        if not self._turn.acquire(timeout=call.seconds):
+            return TimeoutError()
+        answer: Future[Any] = Future()
+        Thread(target=self._work, args=(call, answer), daemon=True).start()
+        try:
+            return answer.result(call.seconds)
+        except Exception as error:  # noqa: BLE001  # told to who called
+            return error
+
+    def _work(self, call: _Call, answer: Future[Any]) -> None:
+        try:
+            if call.method == "pipe_file":
+                folder = call.arguments[0].rpartition("/")[0]
+                self._system.makedirs(folder, exist_ok=True)
+            answer.set_result(getattr(self._system, call.method)(*call.arguments, **call.options))
+        except Exception as error:  # noqa: BLE001  # raised where it is waited for
+            answer.set_exception(error)
+        finally:
+            self._turn.release()
+
+    def _top(self) -> str:
+        return self._root
+
+    def close(self) -> None:
+        """Such drivers end their connections when the process ends."""
+
+
+def _errors(answers: Sequence[Any]) -> list[Exception | None]:
+    return [answer if isinstance(answer, Exception) else None for answer in answers]
+
+
+# What went wrong
+
+
+class Fault(Enum):
+    """Why a store did not do what it was asked; the value is what the reader should do."""
+
+    FULL = "free some room, shorten SNAPSHOT_RETENTION_DAYS, or name another SNAPSHOT_STORE"
+    REFUSED = "check what {who} may do there"
+    ABSENT = "it is not there: create or mount it, or name another SNAPSHOT_STORE"
+    OCCUPIED = "a file is where a folder should be: move it away, or name another SNAPSHOT_STORE"
+    SILENT = "check that it runs and can be reached from here"
+    OTHER = "check that it runs and can be reached from here, and that SNAPSHOT_STORE names it"
+
+
+def fault(error: Exception) -> Fault:
+    """Classify an error of the system, of a driver, or of the library below it."""
+    code, status, name = getattr(error, "errno", None), _status(error), type(error).__name__
+    if isinstance(error, TimeoutError):
+        return Fault.SILENT
+    if code in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} or status == 507:
+        return Fault.FULL
+    if isinstance(error, PermissionError) or code == errno.EROFS or status in {401, 403}:
+        return Fault.REFUSED
+    if "Credential" in name or name in {"ClientAuthenticationError", "AzureSigningError"}:
+        return Fault.REFUSED
+    if is_absence(error):
+        return Fault.ABSENT
+    if isinstance(error, NotADirectoryError | IsADirectoryError | FileExistsError):
+        return Fault.OCCUPIED
+    return Fault.OTHER
+
+
+def is_absence(error: Exception | None) -> bool:
+    return isinstance(error, FileNotFoundError) or (error is not None and _status(error) == 404)
+
+
+def _status(error: BaseException | None) -> int | None:
+    """Return the HTTP status that an error stands for, as botocore and azure.core say it."""
+    while error is not None:
+        status = getattr(error, "status_code", None)
+        response = getattr(error, "response", None)
+        if isinstance(response, Mapping):
+            status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        if isinstance(status, int):
+            return status
+        error = error.__cause__
+    return None
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of an error, without secrets; empty for a time-out of ours."""
+    text = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
+    if not text and isinstance(error, TimeoutError):
+        return ""
+    return f"{type(error).__name__}: {redacted(text)[:_LONGEST]}"

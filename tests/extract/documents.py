@@ -1,0 +1,255 @@
+"""Documents of every format that is read, made by other programs or by hand."""
+
+from __future__ import annotations
+
+import io
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import docx
+import openpyxl
+import pptx
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.oxml import OxmlElement
+from docx.oxml.ns import qn
+from pptx.util import Inches
+from reportlab.lib.pdfencrypt import StandardEncryption
+from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.pdfgen import canvas
+from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate
+
+from smartcrawl.extract import sniff
+
+ENGLISH = "A crawler visits every page that it knows and asks whether it has changed. "
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+
+
+def zipped(files: dict[str, str | bytes], method: int = ZIP_DEFLATED) -> bytes:
+    """Return a ZIP file; a first member ``mimetype`` is stored, as ODT and EPUB want it."""
+    stream = io.BytesIO()
+    with ZipFile(stream, "w", method) as archive:
+        for name, content in files.items():
+            kind = ZIP_STORED if name == "mimetype" else method
+            archive.writestr(ZipInfo(name), content, kind)
+    return stream.getvalue()
+
+
+def pdf(*pages: str, password: str | None = None, title: str = "Annual report") -> bytes:
+    """Return a PDF with a paragraph of markup (reportlab's) on each page."""
+    stream = io.BytesIO()
+    encrypt = StandardEncryption(password, canPrint=0) if password is not None else None
+    template = SimpleDocTemplate(stream, title=title, encrypt=encrypt, lang="en-GB")
+    style = getSampleStyleSheet()["Normal"]
+    flow: list[object] = []
+    for page in pages:
+        flow += [*(Paragraph(part, style) for part in page.split("\n")), PageBreak()]
+    template.build(flow[:-1])
+    return stream.getvalue()
+
+
+def drawn(*lines: str, **options: object) -> bytes:
+    """Return a PDF of one page with these lines, each where it is."""
+    stream = io.BytesIO()
+    page = canvas.Canvas(stream, **options)
+    for number, line in enumerate(lines):
+        page.drawString(72, 700 - 14 * number, line)
+    page.showPage()
+    page.save()
+    return stream.getvalue()
+
+
+def word() -> bytes:
+    """Return a DOCX by python-docx: title, headings, a table between paragraphs, a link."""
+    document = docx.Document()
+    document.core_properties.title = "Annual report"
+    document.core_properties.language = "en"
+    document.add_heading("Report", 0)
+    document.add_paragraph(f"R&D <b> {ENGLISH}")
+    document.add_heading("Figures", 1)
+    table = document.add_table(2, 2)
+    for row, column, text in ((0, 0, "year"), (0, 1, "pages"), (1, 0, "2026"), (1, 1, "12")):
+        table.cell(row, column).text = text
+    document.add_heading("Details", 2)
+    paragraph = document.add_paragraph("See ")
+    target = document.part.relate_to(
+        "https://other.example/x?a=1#b", RELATIONSHIP_TYPE.HYPERLINK, is_external=True
+    )
+    link, run, text = (OxmlElement(name) for name in ("w:hyperlink", "w:r", "w:t"))
+    link.set(qn("r:id"), target)
+    text.text = "the other site"
+    run.append(text)
+    link.append(run)
+    paragraph._p.append(link)
+    stream = io.BytesIO()
+    document.save(stream)
+    return stream.getvalue()
+
+
+def word_of(body: str, **parts: str) -> bytes:
+    """Return a DOCX with ``body`` in ``<w:body>``, and further parts by their names."""
+    names = 'xmlns:w="urn:w" xmlns:r="urn:r" xmlns:mc="urn:mc" xmlns:a="urn:a"'
+    relations = "".join(
+        f'<Relationship Id="{name}" Type="{OFFICE}/{name}" Target="{name}.xml"/>' for name in parts
+    )
+    relations += (
+        f'<Relationship Id="out" Type="{OFFICE}/hyperlink" Target="../b.html"'
+        ' TargetMode="External"/>'
+    )
+    files = {
+        "[Content_Types].xml": _content_types("wordprocessingml.document", "/word/document.xml"),
+        "_rels/.rels": _relations(
+            f'<Relationship Id="a" Type="{OFFICE}/officeDocument" Target="/word/document.xml"/>'
+        ),
+        "word/_rels/document.xml.rels": _relations(relations),
+        "word/document.xml": f"<w:document {names}><w:body>{body}</w:body></w:document>",
+    }
+    for name, content in parts.items():
+        files[f"word/{name}.xml"] = f"<w:part {names}>{content}</w:part>"
+    return zipped(files)
+
+
+def _relations(content: str) -> str:
+    return f'<Relationships xmlns="{_PACKAGE}/relationships">{content}</Relationships>'
+
+
+def _content_types(main: str, part: str) -> str:
+    mime = f"application/vnd.openxmlformats-officedocument.{main}.main+xml"
+    return (
+        f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="xml"'
+        f' ContentType="application/xml"/><Override PartName="{part}"'
+        f' ContentType="{mime}"/></Types>'
+    )
+
+
+def slides() -> bytes:
+    """Return a PPTX by python-pptx: two slides, a table, a link, notes, a hidden slide."""
+    deck = pptx.Presentation()
+    deck.core_properties.title = "PowerPoint Presentation"
+    one = deck.slides.add_slide(deck.slide_layouts[1])
+    one.placeholders[1].text = "First point\nSecond point"
+    run = one.placeholders[1].text_frame.add_paragraph().add_run()
+    run.text = "read more"
+    run.hyperlink.address = "https://other.example/more"
+    one.shapes.title.text = "Opening & aims"
+    table = one.shapes.add_table(1, 2, Inches(1), Inches(1), Inches(4), Inches(1)).table
+    table.cell(0, 0).text, table.cell(0, 1).text = "left", "right"
+    one.notes_slide.notes_text_frame.text = "Speak slowly"
+    two = deck.slides.add_slide(deck.slide_layouts[5])
+    two.shapes.title.text = "Closing"
+    hidden = deck.slides.add_slide(deck.slide_layouts[5])
+    hidden.shapes.title.text = "Not shown"
+    hidden._element.set("show", "0")
+    stream = io.BytesIO()
+    deck.save(stream)
+    return stream.getvalue()
+
+
+def workbook() -> bytes:
+    """Return an XLSX by openpyxl: two sheets with gaps, a hidden one, an empty one."""
+    book = openpyxl.Workbook()
+    book.properties.title = "Stock"
+    first = book.active
+    first.title = "Goods in store"
+    first.append(["name", "count", "price"])
+    first.append(["nuts & bolts", 12, 1.5])
+    first.append([])
+    first.append([None, "two\nlines", None, True])
+    book.create_sheet("Empty")
+    book.create_sheet("Other").append(["x", 10**9])
+    hidden = book.create_sheet("Hidden")
+    hidden.append(["secret"])
+    hidden.sheet_state = "hidden"
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
+def odt(body: str = "", **files: str) -> bytes:
+    """Return an ODT; ``body`` is what ``<office:text>`` holds."""
+    body = body or (
+        '<text:p text:style-name="P1">Report</text:p>'
+        f'<text:h text:outline-level="1">Fig<text:span>ures</text:span></text:h>'
+        f"<text:p>R&amp;D<text:s text:c='3'/>{ENGLISH}"
+        '<text:a xlink:href="../b.html"> b</text:a><text:a xlink:href="#top">.</text:a></text:p>'
+        "<table:table><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>"
+        "<table:table-cell><text:p>b</text:p></table:table-cell></table:table-row></table:table>"
+        '<text:h text:outline-level="2">Details</text:h><text:p>one<text:line-break/>two</text:p>'
+        "<text:p>note<text:note><text:note-citation>1</text:note-citation><text:note-body>"
+        "<text:p>below</text:p></text:note-body></text:note></text:p>"
+    )
+    names = " ".join(f'xmlns:{name}="urn:{name}"' for name in (
+        "office", "text", "table", "xlink", "style", "draw", "svg", "dc", "meta",
+    ))  # fmt: skip
+    return zipped({
+        "mimetype": sniff.ODT,
+        "content.xml": f"<office:document-content {names}><office:automatic-styles>"
+        '<style:style style:name="P1" style:parent-style-name="Title"/></office:automatic-styles>'
+        f"<office:body><office:text>{body}</office:text></office:body></office:document-content>",
+        "meta.xml": f"<office:document-meta {names}><office:meta><dc:language>en</dc:language>"
+        "</office:meta></office:document-meta>",
+        "META-INF/manifest.xml": "<manifest/>",
+        **files,
+    })  # fmt: skip
+
+
+def epub(**files: str) -> bytes:
+    """Return an EPUB with two chapters, which the manifest names in another order."""
+    page = "<html xmlns='http://www.w3.org/1999/xhtml'><body>{}</body></html>"
+    return zipped({
+        "mimetype": sniff.EPUB,
+        "META-INF/container.xml": "<container><rootfiles><rootfile full-path='OEBPS/book.opf'/>"
+        "</rootfiles></container>",
+        "OEBPS/book.opf": "<package xmlns:dc='urn:dc'><metadata><dc:title>A &amp; B</dc:title>"
+        "<dc:language>en-GB</dc:language><dc:description>&lt;p&gt;Short&lt;/p&gt;</dc:description>"
+        "</metadata><manifest>"
+        "<item id='two' href='text/two.xhtml' media-type='application/xhtml+xml'/>"
+        "<item id='one' href='text/chapter%201.xhtml' media-type='application/xhtml+xml'/>"
+        "<item id='picture' href='p.png' media-type='image/png'/></manifest>"
+        "<spine><itemref idref='one'/><itemref idref='two'/><itemref idref='picture'/></spine>"
+        "</package>",
+        "OEBPS/text/two.xhtml": page.format("<h2>Two</h2><p>the end</p>"),
+        "OEBPS/text/chapter 1.xhtml": page.format(
+            f"<h1>One</h1><p>{ENGLISH}<a href='two.xhtml'>next</a>"
+            " <a href='https://other.example/w'>web</a></p>"
+        ),
+        **files,
+    })  # fmt: skip
+
+
+MARKDOWN = f"""---
+title: "Notes: all"
+description: What was noted
+lang: en
+---
+
+# First & last
+
+{ENGLISH} See [the guide](../guide.md) and `x < y`.
+
+## Table
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```python
+def f():
+    return 1
+```
+""".encode()
+
+
+def every() -> dict[str, bytes]:
+    """Return one sound document of each type."""
+    return {
+        sniff.PDF: pdf(f"Report\n{ENGLISH * 6}", '<a href="http://other.example/w">web</a>'),
+        sniff.DOCX: word(),
+        sniff.PPTX: slides(),
+        sniff.XLSX: workbook(),
+        sniff.ODT: odt(),
+        sniff.EPUB: epub(),
+        sniff.MARKDOWN: MARKDOWN,
+        sniff.CSV: b"name;count\nnuts;12\nbolts;13\n",
+        sniff.JSON: b'{"title": "T", "items": [1, {"a": "b"}], "none": null}',
+        sniff.XML: b"<?xml version='1.0'?><doc><title>T</title><p>a <b>b</b> c</p></doc>",
+    }

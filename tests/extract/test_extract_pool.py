@@ -1,0 +1,595 @@
+"""Whatever a document does to the process that reads it, the crawler and other documents go on."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import openpyxl
+import pytest
+
+from smartcrawl.extract import pool as pools
+from smartcrawl.extract import wire
+from smartcrawl.extract.formats import FormatError, FormatFault, read_document
+from smartcrawl.extract.pool import MIB, FormatPool
+from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
+from smartcrawl.items import Document, Image, Link, Section
+from tests.extract import documents
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's own means")
+
+URL = "http://site.example/dir/document"
+TABLE = b"a,b\n1,2\n"
+
+
+def reading(pool: FormatPool, body: bytes, mime: str = CSV) -> Coroutine[Any, Any, Document]:
+    return pool.read(body, media_type=mime, content_type="", url=URL)
+
+
+def read(pool: FormatPool, body: bytes = TABLE, mime: str = CSV) -> Document:
+    return asyncio.run(reading(pool, body, mime))
+
+
+def fault(pool: FormatPool, body: bytes, mime: str, words: str) -> FormatFault:
+    with pytest.raises(FormatError, match=words) as caught:
+        read(pool, body, mime)
+    return caught.value.kind
+
+
+@pytest.fixture
+def pool() -> Iterator[FormatPool]:
+    """One process at a time, with the usual limits."""
+    with pool_of(workers=1) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def pool_of(**limits: Any) -> Iterator[FormatPool]:
+    opened = FormatPool(**limits)
+    try:
+        yield opened
+    finally:
+        asyncio.run(opened.close())
+
+
+def idle(pool: FormatPool) -> list[int]:
+    """Return the numbers of the processes that wait for a document."""
+    return [process.pid for process in pool._idle]
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process is there and no zombie."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return found.stdout.strip()[:1] not in ("", "Z")
+
+
+def wait_for_end(*pids: int) -> None:
+    deadline = time.monotonic() + 30
+    while any(map(runs, pids)):
+        assert time.monotonic() < deadline, f"one of {pids} goes on"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def stopped(pool: FormatPool) -> Iterator[int]:
+    """Stop the process that will read next, so that it stays in the middle of its document."""
+    read(pool)
+    (pid,) = idle(pool)
+    os.kill(pid, signal.SIGSTOP)
+    yield pid
+
+
+# What is read
+
+
+@pytest.mark.covers("R0-60")
+def test_pool_reads_every_format_as_without_it(pool):
+    for mime, body in documents.every().items():
+        assert read(pool, body, mime) == read_document(
+            body, media_type=mime, content_type="", url=URL
+        )
+    assert len(idle(pool)) == 1
+
+
+def test_document_that_cannot_be_read_does_not_end_its_reader(pool):
+    read(pool)
+    before = idle(pool)
+
+    assert fault(pool, b"nonsense", PDF, "cannot be opened") is FormatFault.CORRUPT
+    assert fault(pool, b"[" * 100_000, JSON, "too deep") is FormatFault.TOO_LARGE
+    assert read(pool).text == "a\tb\n1\t2"
+    assert idle(pool) == before
+
+
+def test_processes_start_when_they_are_needed_and_no_more_than_allowed(pool):
+    assert idle(pool) == []
+
+    async def at_once() -> list[Document]:
+        with_two = FormatPool(workers=2)
+        try:
+            found = await asyncio.gather(*(reading(with_two, TABLE) for _ in range(6)))
+            assert 1 <= len(idle(with_two)) <= 2
+            return found
+        finally:
+            await with_two.close()
+
+    assert [document.text for document in asyncio.run(at_once())] == ["a\tb\n1\t2"] * 6
+
+
+def test_process_is_replaced_after_some_documents(pool, monkeypatch):
+    monkeypatch.setattr(pools, "MAX_DOCUMENTS", 2)
+    read(pool)
+    (first,) = idle(pool)
+    read(pool)
+
+    assert idle(pool) == []
+    wait_for_end(first)
+    assert read(pool).text
+
+
+def test_what_a_reader_refuses_is_refused_at_once(pool, monkeypatch):
+    monkeypatch.setattr(pools, "MAX_BODY", 5)
+
+    assert fault(pool, b"123456", CSV, "more than 5 bytes") is FormatFault.TOO_LARGE
+    with pytest.raises(ValueError, match="not a format"):
+        read(pool, b"", "text/html")
+    with pytest.raises(ValueError, match="parsed"):
+        asyncio.run(pool.read(b"", media_type=CSV, content_type="", url="/x"))
+    assert idle(pool) == []
+
+
+# What goes wrong
+
+
+@pytest.mark.covers("R0-60")
+def test_process_killed_in_the_middle_of_a_document_loses_only_that(pool):
+    async def killed() -> list[Document | BaseException]:
+        with stopped_now(pool) as pid:
+            lost = asyncio.ensure_future(reading(pool, TABLE))
+            await asyncio.sleep(0.1)
+            following = asyncio.ensure_future(reading(pool, b"x,y\n"))
+            os.kill(pid, signal.SIGKILL)
+            return await asyncio.gather(lost, following, return_exceptions=True)
+
+    read(pool)
+    error, document = asyncio.run(killed())
+
+    assert isinstance(error, FormatError)
+    assert error.kind is FormatFault.CRASHED
+    assert "SIGKILL" in str(error)
+    assert isinstance(document, Document)
+    assert document.text == "x\ty"
+
+
+@contextlib.contextmanager
+def stopped_now(pool: FormatPool) -> Iterator[int]:
+    (pid,) = idle(pool)
+    os.kill(pid, signal.SIGSTOP)
+    yield pid
+
+
+def test_process_killed_while_idle_loses_nothing(pool):
+    read(pool)
+    (pid,) = idle(pool)
+    os.kill(pid, signal.SIGKILL)
+    wait_for_end(pid)
+
+    assert read(pool).text == "a\tb\n1\t2"
+
+
+def test_document_that_takes_too_long_is_a_time_out():
+    with pool_of(workers=1, wall_seconds=0.3) as pool, stopped(pool) as pid:
+        assert fault(pool, TABLE, CSV, "more than 0.3 seconds") is FormatFault.TIME_OUT
+        wait_for_end(pid)
+        pool._wall_seconds = 60
+        assert read(pool).text == "a\tb\n1\t2"
+
+
+@pytest.mark.covers("R0-60")
+def test_document_that_takes_too_much_processor_time_is_a_time_out():
+    with pool_of(workers=1, cpu_seconds=1) as pool:
+        body = b"![[" * 100_000 + b"](" * 100_000
+        assert fault(pool, body, MARKDOWN, "processor time") is FormatFault.TIME_OUT
+        assert read(pool).text == "a\tb\n1\t2"
+
+
+def test_processor_time_is_counted_for_each_document():
+    with pool_of(workers=1, cpu_seconds=1) as pool:
+        body = b"![[" * 8_000 + b"](" * 8_000  # a good third of a second
+        for _ in range(8):
+            assert read(pool, body, MARKDOWN).text
+        assert len(idle(pool)) == 1
+
+
+def corners() -> bytes:
+    """Return a workbook with two cells that are as far apart as can be."""
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "a", "z"
+    stream = BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
+@pytest.mark.covers("R0-60")
+@pytest.mark.parametrize(
+    ("mime", "body"),
+    [(XLSX, corners()), (JSON, b"[" + b"[]," * 3_000_000 + b"1]")],
+    ids=["workbook", "json"],
+)
+def test_document_that_takes_too_much_memory_is_an_error_of_its_own(mime, body):
+    with pool_of(workers=1, memory=250 * MIB) as pool:
+        assert fault(pool, body, mime, "more memory") is FormatFault.MEMORY
+        assert read(pool).text == "a\tb\n1\t2"
+
+
+def test_crash_of_a_parser_is_an_error_of_its_document(pool, monkeypatch):
+    crashing = (
+        "import ctypes, sys; sys.argv = ['-', *sys.argv[1:]]\n"
+        "from smartcrawl.extract import child\n"
+        "def crash(*_, **__): ctypes.string_at(0)\n"
+        "child._load(); child._load = lambda: None; child.read_document = crash; child.main()"
+    )
+    monkeypatch.setattr(pools, "_CHILD", ("-c", crashing))
+
+    for _ in range(2):
+        assert fault(pool, TABLE, CSV, "SIGSEGV") is FormatFault.CRASHED
+    monkeypatch.undo()
+    assert read(pool).text == "a\tb\n1\t2"
+
+
+def test_process_that_does_not_start_is_an_error_of_the_document(pool, monkeypatch):
+    monkeypatch.setattr(pools, "_CHILD", ("-c", "raise SystemExit('no such module')"))
+    assert fault(pool, TABLE, CSV, "does not start: no such module") is FormatFault.CRASHED
+
+    def failing(*_: object, **__: object) -> None:
+        raise BlockingIOError("too many processes")
+
+    monkeypatch.setattr(subprocess, "Popen", failing)
+    assert fault(pool, TABLE, CSV, "too many processes") is FormatFault.CRASHED
+    monkeypatch.undo()
+    assert read(pool).text == "a\tb\n1\t2"
+
+
+# Giving up
+
+
+def test_document_given_up_ends_its_reader_and_nothing_else(pool):
+    async def given_up() -> Document:
+        with stopped_now(pool) as pid:
+            unwanted = asyncio.ensure_future(reading(pool, TABLE))
+            waiting = asyncio.ensure_future(reading(pool, TABLE))
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            unwanted.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await unwanted
+            wait_for_end(pid)
+        return await reading(pool, b"x,y\n")
+
+    read(pool)
+    assert asyncio.run(given_up()).text == "x\ty"
+
+
+def test_document_given_up_while_its_reader_starts_leaves_no_process(pool):
+    async def given_up() -> None:
+        unwanted = asyncio.ensure_future(reading(pool, TABLE))
+        await asyncio.sleep(0.02)
+        unwanted.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await unwanted
+
+    asyncio.run(given_up())
+    asyncio.run(pool.close())
+
+    assert idle(pool) == []
+    assert children() == []
+
+
+def children() -> list[str]:
+    """Return the processes of this one that read documents."""
+    found = subprocess.run(
+        ["ps", "-o", "args=", "--ppid", str(os.getpid())], capture_output=True, text=True
+    )
+    return [line for line in found.stdout.splitlines() if "smartcrawl.extract.child" in line]
+
+
+def test_closing_ends_all_processes_and_what_is_being_read():
+    async def closed() -> BaseException | None:
+        unfinished = asyncio.ensure_future(reading(pool, TABLE))
+        await asyncio.sleep(0.1)
+        await pool.close()
+        return (await asyncio.gather(unfinished, return_exceptions=True))[0]
+
+    with pool_of(workers=1) as pool, stopped(pool) as pid:
+        error = asyncio.run(closed())
+        wait_for_end(pid)
+        assert isinstance(error, FormatError)
+        with pytest.raises(RuntimeError, match="closed"):
+            read(pool)
+    assert children() == []
+
+
+SCRIPT = """
+import asyncio, os, signal, sys
+from smartcrawl.extract.pool import FormatPool
+async def main():
+    pool = FormatPool(workers=1)
+    await pool.read(b"a,b", media_type="text/csv", content_type="", url="http://a.example/")
+    print(pool._idle[0].pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def test_processes_end_with_a_crawler_that_is_killed():
+    ended = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+
+    assert ended.returncode == -signal.SIGKILL
+    wait_for_end(int(ended.stdout))
+
+
+UNDER_TWISTED = """
+import asyncio
+from scrapy.utils.reactor import install_reactor
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+from twisted.internet import task
+from twisted.internet.defer import Deferred
+from smartcrawl.extract.pool import FormatPool
+
+async def main():
+    pool = FormatPool(workers=2)
+    for _ in range(2):
+        found = await asyncio.gather(*(
+            pool.read(b"a,b", media_type="text/csv", content_type="", url="http://a.example/")
+            for _ in range(3)
+        ))
+        print([document.text for document in found])
+    await pool.close()
+
+task.react(lambda _: Deferred.fromFuture(asyncio.ensure_future(main())))
+"""
+
+
+def test_pool_works_on_the_reactor_of_scrapy():
+    ended = subprocess.run([sys.executable, "-c", UNDER_TWISTED], capture_output=True, text=True)
+
+    assert ended.stderr == ""
+    assert ended.stdout == "['a\\tb', 'a\\tb', 'a\\tb']\n" * 2
+
+
+# What a process may do
+
+
+CONFINED = """
+import ctypes, errno, json, os, socket, subprocess, sys, threading
+from smartcrawl.extract.confine import confine
+libc = ctypes.CDLL(None, use_errno=True)
+found = {"missing": confine(300 * 1024 * 1024)}
+def attempt(name, action):
+    try:
+        action()
+        found[name] = "done"
+    except BaseException as error:
+        found[name] = type(error).__name__
+attempt("socket", socket.socket)
+attempt("connect", lambda: socket.create_connection(("127.0.0.1", 9)))
+attempt("resolve", lambda: socket.getaddrinfo("a.example", 80))
+attempt("subprocess", lambda: subprocess.run(["true"]))
+attempt("system", lambda: os.system("true"))
+attempt("fork", os.fork)
+attempt("exec", lambda: os.execv("/bin/true", ["true"]))
+attempt("spawn", lambda: os.posix_spawn("/bin/true", ["true"], {}))
+attempt("thread", threading.Thread(target=print).start)
+attempt("write", lambda: open(sys.argv[1], "w"))
+attempt("low write", lambda: os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY))
+attempt("read", lambda: open(sys.argv[0]))
+attempt("remove", lambda: os.remove(sys.argv[1]))
+attempt("kill", lambda: os.kill(os.getppid(), 0))
+attempt("memory", lambda: bytearray(400 * 1024 * 1024))
+attempt("enough memory", lambda: bytearray(40 * 1024 * 1024))
+for name, *arguments in (
+    ("socket", 2, 1, 0), ("fork",), ("open", sys.argv[1].encode(), 0o101, 0o600),
+    ("open", b"/etc/passwd", 0), ("execve", b"/bin/true", None, None), ("kill", os.getppid(), 0),
+    ("unlink", sys.argv[1].encode()), ("dup", 1),
+):
+    code = getattr(libc, name)(*arguments)
+    found[f"libc {name} {arguments[-1] if arguments else ''}"] = code
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.covers("R0-60")
+@on_linux
+def test_confined_process_reaches_neither_network_nor_files_nor_processes(tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("x")
+    ended = subprocess.run(
+        [sys.executable, "-c", CONFINED, str(kept)], capture_output=True, text=True, timeout=60
+    )
+    found = json.loads(ended.stdout)
+
+    assert found.pop("missing") == []
+    assert found.pop("memory") == "MemoryError"
+    assert found.pop("enough memory") == "done"
+    assert set(map(str, found.values())) <= {"PermissionError", "OSError", "RuntimeError", "-1"}
+    assert len(found) == 22
+    assert kept.read_text() == "x"
+
+
+def test_audit_hook_alone_refuses_what_python_does(tmp_path):
+    """On a platform without limits and filters this is what is left."""
+    script = "import smartcrawl.extract.confine as c\nc.HAS_LIMITS = False\nc._isolate = bool\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", script + CONFINED.split("for name,")[0] + "print(json.dumps(found))",
+         str(tmp_path / "x")],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    found = json.loads(ended.stdout)
+
+    assert found.pop("missing") == ["memory", "processor time", "network and system calls"]
+    allowed = {name for name, result in found.items() if result == "done"}
+    assert allowed <= {"thread", "read", "memory", "enough memory"}
+    assert not list(tmp_path.iterdir())
+
+
+@on_linux
+def test_process_has_no_environment_and_no_open_files(pool, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_THE_CRAWLER", "x")
+    read(pool)
+    (pid,) = idle(pool)
+    with open(f"/proc/{pid}/environ", "rb") as stream:
+        environment = stream.read()
+    with open(f"/proc/{pid}/limits") as stream:
+        limits = stream.read()
+
+    assert [line.partition(b"=")[0] for line in environment.split(b"\0") if line] == [b"PYTHONPATH"]
+    assert sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2"]
+    for words in ("Max open files 3 3", "Max file size 0 0", "Max core file size 0 0"):
+        assert words in " ".join(limits.split())
+
+
+def test_limits_that_the_platform_lacks_are_told_once(pool, monkeypatch, caplog):
+    unlimited = (
+        "import sys\nfrom smartcrawl.extract import child\n"
+        "child.confine = lambda memory: ['memory']\nchild.main()"
+    )
+    monkeypatch.setattr(pools, "_CHILD", ("-c", unlimited))
+    monkeypatch.setattr(pools, "MAX_DOCUMENTS", 1)
+    with caplog.at_level(logging.WARNING, "smartcrawl.extract.pool"):
+        for _ in range(2):
+            assert read(pool).text == "a\tb\n1\t2"
+
+    assert len(caplog.messages) == 1
+    assert "without limits of memory" in caplog.messages[0]
+
+
+# What comes back
+
+
+SOUND = Document(
+    title="T",
+    language="en",
+    sections=(Section(1, "h", "t"),),
+    images=(Image("a.png", "x"),),
+    links=(Link("http://a.example/", "a", "hyperlink", nofollow=False),),
+    canonical="http://a.example/c",
+    overlong=("http://a.example/x",),
+    charset="utf-8",
+    content_type=CSV,
+)
+
+
+def test_answer_is_the_document():
+    assert wire.understood(wire.said(SOUND), CSV) == SOUND
+    assert wire.understood(wire.said(Document(content_type=XML)), XML) == Document(content_type=XML)
+
+
+def test_answer_is_the_error():
+    answer = wire.failed(FormatError(FormatFault.ENCRYPTED, "wants a password"))
+    with pytest.raises(FormatError, match="wants a password") as caught:
+        wire.understood(answer, CSV)
+    assert caught.value.kind is FormatFault.ENCRYPTED
+
+
+@pytest.mark.parametrize(
+    "unsound",
+    [
+        replace(SOUND, content_type=XML),
+        replace(SOUND, title="x" * 10_001),
+        replace(SOUND, description="a\0b"),
+        replace(SOUND, sections=(Section(7, "", "x"),)),
+        replace(SOUND, sections=(Section(-1, "", "x"),)),
+        replace(SOUND, sections=(Section(0, "", "a\0"),)),
+        replace(SOUND, sections=(Section(0, "", "x" * 20_000_001),)),
+        replace(SOUND, links=(Link("javascript:x", "", "hyperlink", nofollow=False),)),
+        replace(SOUND, links=(Link("http://A.example/#x", "", "hyperlink", nofollow=False),)),
+        replace(SOUND, links=(Link("http://a.example/", "", "x" * 33, nofollow=False),)),
+        replace(SOUND, links=SOUND.links * 50_001),
+        replace(SOUND, overlong=("x",) * 1_001),
+        replace(SOUND, canonical="file:///etc/passwd"),
+        replace(SOUND, charset="rot13"),
+        replace(SOUND, language="english"),
+    ],
+    ids=range(15),
+)
+def test_document_that_no_reader_gives_is_refused(unsound):
+    with pytest.raises(wire.AnswerError):
+        wire.understood(wire.said(unsound), CSV)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"D",
+        b"D{",
+        b"D[]",
+        b"D" + pickle.dumps(SOUND),
+        b'D{"title": 1}',
+        b'D{"title": "\\ud800"}',
+        b'D{"sections": [[1, "a"]]}',
+        b'D{"sections": [["1", "a", "b"]]}',
+        b'D{"links": [["http://a.example/", "", "hyperlink", "no"]]}',
+        b"X" + wire.said(SOUND)[1:],
+        b"E",
+        b"E{}",
+        b"E[]",
+        b'E{"kind": "other", "message": "x"}',
+        b'E{"kind": "corrupt"}',
+    ],
+)
+def test_answer_that_is_none_is_refused(answer):
+    with pytest.raises(wire.AnswerError):
+        wire.understood(answer, CSV)
+
+
+FORGED = """
+import sys
+def frame(data): sys.stdout.buffer.write(len(data).to_bytes(4, "big") + data)
+frame(b"[]")
+sys.stdout.buffer.flush()
+sys.stdin.buffer.read(4)
+{}
+sys.stdout.buffer.flush()
+sys.stdin.buffer.read()
+"""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "frame(b'nonsense')",
+        "sys.stdout.buffer.write(b'\\xff' * 10)",
+        "frame(b'D' + b'[' * 100_000)",
+        "sys.stdout.buffer.write(b'\\0\\0\\0\\x09short'); sys.exit()",
+    ],
+)
+def test_process_that_was_taken_over_takes_over_nothing(pool, monkeypatch, answer):
+    monkeypatch.setattr(pools, "_CHILD", ("-c", FORGED.format(answer)))
+    assert fault(pool, TABLE, CSV, "reader") is FormatFault.CRASHED
+    assert idle(pool) == []
+    monkeypatch.undo()
+    assert read(pool).text == "a\tb\n1\t2"
+
+
+def test_frames_are_bounded_and_whole():
+    stream = BytesIO()
+    wire.send(stream, b"one", b"")
+    stream.seek(0)
+    assert [wire.receive(stream, 3), wire.receive(stream, 3)] == [b"one", b""]
+    with pytest.raises(EOFError):
+        wire.receive(stream, 3)
+    stream.seek(0)
+    with pytest.raises(wire.AnswerError, match="3 bytes"):
+        wire.receive(stream, 2)

@@ -1,0 +1,240 @@
+"""Which type a body is of, whatever its name and its header say."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.extract import sniff
+from smartcrawl.extract.formats import FORMATS
+from smartcrawl.extract.html import HTML_TYPES, TEXT_TYPES
+from smartcrawl.extract.html import media_type as former_name
+from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
+from smartcrawl.extract.sniff import media_type as sniffed
+from tests.extract.documents import epub, every, odt, slides, word, word_of, workbook, zipped
+
+URL = "http://site.example/dir/file"
+PAGE = b"<!DOCTYPE html><html><title>404</title><p>not found</html>"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 100
+UNKNOWN = ["", "application/octet-stream", "binary/octet-stream", "nonsense"]
+
+DOCUMENTS = every()
+FILES = {mime: DOCUMENTS[mime] for mime in (PDF, DOCX, PPTX, XLSX, ODT, EPUB)}
+
+
+def test_former_name_still_works():
+    assert former_name is sniffed
+    assert {"text/html", "application/xhtml+xml"} == HTML_TYPES
+    assert {"text/plain"} == TEXT_TYPES
+
+
+@pytest.mark.covers("R0-60")
+@pytest.mark.parametrize("mime", FILES)
+@pytest.mark.parametrize(
+    "header",
+    [
+        *UNKNOWN,
+        "text/html; charset=utf-8",
+        "text/plain",
+        "application/pdf",
+        "application/zip",
+        "application/x-zip-compressed",
+        "application/msword",
+        "application/json",
+        "text/csv",
+        "text/xml",
+        "image/png",
+        *FILES,
+    ],
+)
+def test_file_is_what_it_begins_like_and_holds_under_any_header_and_name(mime, header):
+    for name in ("", ".html", ".txt", ".pdf", ".docx", ".json", ".csv"):
+        assert sniffed(header, FILES[mime], URL + name) == mime
+
+
+@pytest.mark.parametrize(
+    "header",
+    [*FILES, "application/msword", "application/vnd.ms-excel", "application/zip", JSON, CSV, XML],
+)
+def test_error_page_under_the_header_of_a_file_is_a_page(header):
+    assert sniffed(header, PAGE, URL) == "text/html"
+    assert sniffed(header, b"\xef\xbb\xbf \n<!-- x --><HTML lang=en>", URL) == "text/html"
+
+
+@pytest.mark.parametrize("header", [*FILES, JSON, CSV, XML, MARKDOWN, "image/png", "audio/x"])
+@pytest.mark.parametrize("body", [b"", b"\0\1", b"text", b"{}"])
+def test_header_is_believed_when_nothing_speaks_against_it(header, body):
+    assert sniffed(header, body, URL + ".html") == header
+
+
+@pytest.mark.parametrize(
+    ("header", "mime"),
+    [
+        ("application/x-pdf", PDF),
+        ("application/vnd.ms-word.document.macroEnabled.12", DOCX),
+        ("application/vnd.openxmlformats-officedocument.wordprocessingml.template", DOCX),
+        ("application/vnd.ms-powerpoint.slideshow.macroEnabled.12", PPTX),
+        ("application/vnd.ms-excel.sheet.macroEnabled.12", XLSX),
+        ("application/vnd.oasis.opendocument.text-template", ODT),
+        ("Text/X-Markdown; charset=utf-8", MARKDOWN),
+        ("text/tab-separated-values", CSV),
+        ("application/csv", CSV),
+        ("text/json", JSON),
+        ("application/ld+json", JSON),
+        ("application/geo+json; x=y", JSON),
+        ("text/xml", XML),
+        ("application/rss+xml", XML),
+        ("application/atom+xml", XML),
+        ("application/xhtml+xml", "application/xhtml+xml"),
+        ("image/svg+xml", "image/svg+xml"),
+    ],
+)
+def test_several_names_of_a_type_are_one(header, mime):
+    assert sniffed(header, b"x", URL) == mime
+
+
+@pytest.mark.parametrize("header", ["", "text/plain; charset=utf-8", "application/octet-stream"])
+@pytest.mark.parametrize(
+    ("name", "body", "mime"),
+    [
+        ("a.csv", b"a,b\n1,2\n", CSV),
+        ("A.TSV", b"a\tb\n", CSV),
+        ("a.csv", b"{a},b", CSV),
+        ("README.md", b"# Title", MARKDOWN),
+        ("x.markdown", b"<h1 align=center>x</h1>", MARKDOWN),
+        ("a.json", b' {"a": 1}', JSON),
+        ("a.json", b"\xef\xbb\xbf[1]", JSON),
+        ("a.json", '{"ä": 1}'.encode("utf-16"), JSON),
+        ("a.json?b=c.md#d.csv", b"[]", JSON),
+        ("a.json", b"[" + b"1," * 50_000 + b"1]", JSON),
+        ("a.json", b"{not json", "text/plain"),
+        ("a.json", b"text", "text/plain"),
+        ("a.json", b"[" * 60_000, "text/plain"),
+        ("a.json", b"[" + b"9" * 10_000 + b"]", JSON),
+        ("a.txt", b"a,b\n1,2\n", "text/plain"),
+        ("csv", b"a,b", "text/plain"),
+        ("a.csv/", b"a,b", "text/plain"),
+        ("a.csv", b"\0\1\2", "application/octet-stream"),
+        ("a.md", b"\0\1\2", "application/octet-stream"),
+    ],
+)
+def test_text_is_what_its_name_says_unless_its_first_bytes_deny_it(header, name, body, mime):
+    assert sniffed(header, body, f"http://site.example/{name}") == mime
+
+
+def test_empty_body_is_nothing_by_its_name():
+    assert sniffed("", b" \n", "http://site.example/a.csv") == "application/octet-stream"
+    assert sniffed("text/plain", b"", "http://site.example/a.md") == "text/plain"
+
+
+def test_json_without_header_and_name_is_told_by_parsing_it():
+    assert sniffed("", b'{"a": [1]}', URL) == JSON
+    assert sniffed("", b"{a: 1}", URL) == "text/plain"
+    assert sniffed("text/plain", b'{"a": [1]}', URL) == "text/plain"
+    assert sniffed("", b"[" + b"1," * 50_000 + b"1]", URL) == "text/plain"
+
+
+def test_page_without_header_is_one_whatever_its_name():
+    for name in (".csv", ".md", ".json"):
+        assert sniffed("", PAGE, URL + name) == "text/html"
+        assert sniffed("text/plain", PAGE, URL + name) != "text/html"
+
+
+def test_xml_that_is_a_page_is_read_as_one_and_one_that_mentions_pages_is_not():
+    page = b'<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml">'
+    sitemap = b'<?xml version="1.0"?><urlset xmlns:xhtml="http://www.w3.org/1999/xhtml">'
+    assert sniffed("text/xml", page, URL) == "text/html"
+    assert sniffed("text/xml", b"<x:html xmlns:x='y'>", URL) == "text/html"
+    assert sniffed("text/xml", sitemap, URL) == XML
+    assert sniffed("application/atom+xml", b"<feed><html>", URL) == XML
+
+
+def test_zip_that_is_no_document_stays_one():
+    body = zipped({"a.txt": "a", "word/readme.txt": "b"})
+    assert sniffed("", body, URL) == "application/zip"
+    assert sniffed("application/msword", body, URL) == "application/zip"
+    assert sniffed("application/java-archive", body, URL) == "application/java-archive"
+    assert sniffed("", zipped({"inner.docx": word()}), URL) == "application/zip"
+    assert sniffed(DOCX, body, URL) == DOCX  # whose reader will say what is wrong
+
+
+def test_office_file_is_told_by_its_content_types_before_its_parts():
+    document = word_of("<w:p/>")
+    assert sniffed("", document, URL) == DOCX
+    types = '<Types><Override ContentType="application/vnd.ms-excel.sheet.macroEnabled.main+xml"/>'
+    assert sniffed("", zipped({"[Content_Types].xml": types, "word/document.xml": ""}), URL) == XLSX
+    assert sniffed("", zipped({"[Content_Types].xml": "", "ppt/presentation.xml": ""}), URL) == PPTX
+    assert sniffed("", zipped({"xl/workbook.xml": ""}), URL) == XLSX
+
+
+def test_workbook_within_a_document_does_not_count():
+    office = "application/vnd.openxmlformats-officedocument"
+    types = (
+        f'<Types><Default Extension="xlsx" ContentType="{office}.spreadsheetml.sheet"/>'
+        f'<Override ContentType="{office}.wordprocessingml.document.main+xml"/></Types>'
+    )
+    files = {"[Content_Types].xml": types, "word/embeddings/a.xlsx": workbook()}
+    assert sniffed("", zipped(files), URL) == DOCX
+
+
+def test_first_member_tells_the_type_of_opendocument_and_epub():
+    assert sniffed("", odt(), URL) == ODT
+    assert sniffed("", epub(), URL) == EPUB
+    sheet = zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"})
+    assert sniffed("", sheet, URL) == "application/vnd.oasis.opendocument.spreadsheet"
+    assert sniffed("", zipped({"META-INF/container.xml": "", "mimetype": "x"}), URL) == EPUB
+
+
+def test_truncated_office_file_keeps_its_type_so_that_its_error_is_told():
+    for mime, body in ((DOCX, word()), (PPTX, slides()), (ODT, odt())):
+        assert sniffed("", body[: len(body) * 3 // 4], URL) in (mime, "application/zip")
+    assert sniffed("", word_of("<w:p/>")[:-60], URL) == DOCX
+    assert sniffed(PPTX, slides()[:1000], URL) == PPTX
+
+
+def test_old_office_is_not_read_and_an_encrypted_new_one_is_known():
+    assert sniffed("application/msword", OLE, URL) == "application/msword"
+    assert sniffed("", OLE, URL) == "application/x-ole-storage"
+    assert sniffed(DOCX, OLE, URL) == "application/x-ole-storage"
+    assert sniffed(DOCX, OLE + sniff.ENCRYPTED_MARK, URL) == DOCX
+    assert not FORMATS & {"application/msword", "application/x-ole-storage"}
+
+
+def test_pictures_and_archives_under_the_header_of_a_text_are_what_they_are():
+    for header in ("text/html", "text/plain", JSON, CSV, MARKDOWN, PDF, DOCX):
+        assert sniffed(header, b"\x89PNG\r\n\x1a\n", URL) == "image/png"
+    assert sniffed("", b"{\\rtf1 text}", URL) == "application/rtf"
+    assert sniffed("application/msword", b"{\\rtf1 text}", URL) == "application/rtf"
+
+
+def test_formats_are_neither_pages_nor_plain_text():
+    assert set(DOCUMENTS) == FORMATS
+    assert not FORMATS & (HTML_TYPES | TEXT_TYPES)
+
+
+MARKS = [
+    b"PK\x03\x04",
+    b"PK\x01\x02",
+    b"PK\x05\x06",
+    b"mimetype",
+    b"[Content_Types].xml",
+    b"\0\0\0\0",
+]
+
+
+@given(
+    st.sampled_from(["", "text/plain", *FORMATS]),
+    st.binary(max_size=40)
+    | st.lists(st.sampled_from(MARKS) | st.binary(max_size=30)).map(b"".join),
+    st.sampled_from(["", URL + ".json", "no url"]),
+)
+def test_no_body_makes_it_fail(header, body, url):
+    for start in (b"", b"PK\x03\x04", b"{"):
+        assert "/" in sniffed(header, start + body, url)
+
+
+@given(st.data())
+def test_no_broken_archive_makes_it_fail(data):
+    body = bytearray(FILES[data.draw(st.sampled_from([DOCX, ODT]))])
+    for _ in range(data.draw(st.integers(1, 20))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    assert "/" in sniffed("", bytes(body), URL)

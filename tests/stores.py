@@ -1,0 +1,168 @@
+"""Real object stores for tests: S3 of moto's server, Azure Blob Storage of Azurite.
+
+moto comes with the test tools. Azurite is fetched by npm at first use, below the cache folder of
+tests/servers.py, whole or not at all. Both keep everything in memory.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.servers import UnavailableError, absent, cache_folder, release, stop
+
+AZURITE = "3.37.0"
+_START_SECONDS = 60
+_NPM_SECONDS = 600
+_LISTENING = re.compile(r"http://127\.0\.0\.1:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """A running server, and the variables by which a client finds it and may use it."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    environment: Mapping[str, str]
+
+    def stop(self) -> None:
+        """End the server before its time; what it kept is gone."""
+        stop(self.process)
+
+
+@contextmanager
+def moto_server(*, port: int = 0) -> Iterator[ObjectStore]:
+    """Serve S3 on loopback, without buckets. Without `port`, a free one is taken."""
+    program = shutil.which("moto_server", path=str(Path(sys.executable).parent))
+    if program is None:
+        absent("moto_server is not installed beside this Python")
+    environment = {
+        "AWS_ACCESS_KEY_ID": f"AKIA{secrets.token_hex(8).upper()}",
+        "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "NO_PROXY": "127.0.0.1",
+    }
+    with _running([program, "-H", "127.0.0.1", "-p", str(port)], {}) as (process, taken):
+        environment["AWS_ENDPOINT_URL_S3"] = f"http://127.0.0.1:{taken}"
+        yield ObjectStore(taken, process, environment)
+
+
+@contextmanager
+def azurite(*, port: int = 0) -> Iterator[ObjectStore]:
+    """Serve Azure's blobs on loopback, without containers. Without `port`, a free one is taken."""
+    found = azurite_lookup()
+    if isinstance(found, UnavailableError):
+        absent(f"Azurite is not available: {found}")
+    node, program = found
+    account, key = "smartcrawl", b64encode(secrets.token_bytes(64)).decode()
+    arguments = [
+        *(node, program, "--blobHost", "127.0.0.1", "--blobPort", str(port)),
+        *("--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"),
+    ]
+    with _running(arguments, {"AZURITE_ACCOUNTS": f"{account}:{key}"}) as (process, taken):
+        connection = (
+            f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={key};"
+            f"BlobEndpoint=http://127.0.0.1:{taken}/{account};"
+        )
+        environment = {"AZURE_STORAGE_CONNECTION_STRING": connection, "NO_PROXY": "127.0.0.1"}
+        yield ObjectStore(taken, process, environment)
+
+
+@contextmanager
+def _running(
+    arguments: Sequence[str | Path], environment: Mapping[str, str]
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start a server and read from what it says on which port it listens."""
+    with tempfile.TemporaryDirectory(prefix="smartcrawl-store-") as name:
+        said = Path(name, "output")
+        with said.open("wb") as output:
+            process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=os.environ | environment,
+                cwd=name,
+            )
+        try:
+            yield process, _port(process, said)
+        finally:
+            stop(process)
+
+
+def _port(process: subprocess.Popen[bytes], said: Path) -> int:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        listening = _LISTENING.search(said.read_text(errors="replace"))
+        if listening:
+            return int(listening[1])
+        time.sleep(0.02)
+    raise RuntimeError(f"{process.args!r} does not listen: {said.read_text(errors='replace')}")
+
+
+# What is not installed is fetched
+
+
+@cache
+def azurite_lookup() -> tuple[str, Path] | UnavailableError:
+    """node and the program; asked once per process: without a network, asking costs seconds."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return UnavailableError("there is no node, or no npm to fetch it with")
+    try:
+        tree = _installed(npm)
+    except UnavailableError as error:
+        return error
+    except (OSError, subprocess.SubprocessError) as error:
+        return UnavailableError(str(error))
+    return node, tree / "node_modules/azurite/dist/src/blob/main.js"
+
+
+def _installed(npm: str) -> Path:
+    """The folder into which npm put Azurite, at first use by one process and complete or absent."""
+    base = cache_folder().absolute() / release()
+    base.mkdir(parents=True, exist_ok=True)
+    tree = base / f"azurite-{AZURITE}"
+    with (base / "azurite.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if tree.exists():
+            return tree
+        part = base / f"{tree.name}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        done = subprocess.run(
+            [
+                *(
+                    npm,
+                    "install",
+                    "--loglevel=error",
+                    "--no-fund",
+                    "--no-audit",
+                    "--ignore-scripts",
+                ),
+                *("--prefix", str(part), f"azurite@{AZURITE}"),
+            ],
+            cwd=part,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_NPM_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise UnavailableError(f"npm install azurite@{AZURITE}: {done.stderr.strip()}")
+        return part.rename(tree)
