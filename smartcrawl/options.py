@@ -60,6 +60,9 @@ class Options:
     depth_limit: int = 0
     due_only: bool = False  #: ask only what is due
     content_hash_basis: str = "auto"
+    extract_processes: int = 2
+    extract_memory: int = 512  #: MiB
+    extract_cpu_seconds: int = 30
     force_on_canonical: bool = True  #: index anew when only the canonical URL changed
     allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
     allow_ports: tuple[int, ...] = ()  #: beside 80 and 443
@@ -103,6 +106,9 @@ class Options:
             partition=_one_of(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             depth_limit=_whole(settings, "DEPTH_LIMIT"),
             due_only=_one_of(settings, "RECRAWL_POLICY", "always", "due") == "due",
+            extract_processes=_whole(settings, "EXTRACT_PROCESSES", least=1),
+            extract_memory=_whole(settings, "EXTRACT_MEMORY_MB", least=256),
+            extract_cpu_seconds=_whole(settings, "EXTRACT_CPU_SECONDS", least=1),
             content_hash_basis=_one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
             force_on_canonical=_switch(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=_networks(settings, "ALLOW_NETWORKS"),

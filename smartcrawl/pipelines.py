@@ -9,9 +9,11 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
+from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.exceptions import RegistryError, SmartcrawlError, SnapshotError
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.extract.sitemaps import (
     MAX_ENTRIES,
@@ -74,6 +76,10 @@ class ExtractPipeline(VisitPipeline):
     Every Visit crosses here, those of failed requests too, so this is the one place where
     links are offered (R4-35; design.md 3).
     """
+
+    def __init__(self, crawler: Crawler, run: Run | None) -> None:
+        super().__init__(crawler, run)
+        self._documents = Documents(run.configuration, run.options) if run is not None else None
 
     async def process_item(self, item: Any) -> Any:
         """Fill in document, hashes, chunks and links; our own failure is an outcome, too."""
@@ -157,7 +163,12 @@ class ExtractPipeline(VisitPipeline):
         ):
             visit.outcome = Outcome.SAME
             return
-        document, readable = self._document(run, visit, body)
+        assert self._documents is not None, "the spider has a run"
+        try:
+            document, readable = await self._documents.read(visit, body)
+        except FormatError as error:
+            visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
+            return
         visit.document = document
         self._hash(run, visit, document)
         links = document.links
@@ -170,7 +181,13 @@ class ExtractPipeline(VisitPipeline):
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
             visit.body = None  # nor would another that reads it again
-        elif page.mode is not Mode.INDEX:
+        else:
+            self._judge(run, visit, document, noindex=noindex)
+
+    def _judge(self, run: Run, visit: Visit, document: Document, *, noindex: bool) -> None:
+        """Say whether what was read is to be indexed, and whether it is news."""
+        page = visit.page
+        if page.mode is not Mode.INDEX:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
         elif noindex or document.noindex:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
@@ -228,16 +245,10 @@ class ExtractPipeline(VisitPipeline):
             run.turns.notice(links.values(), before)
         return True
 
-    def _document(self, run: Run, visit: Visit, body: bytes) -> tuple[Document, bool]:
-        """Return the document of a body, and whether its type can be read at all."""
-        media_type = html.media_type(visit.content_type, body)
-        told = {"content_type": visit.content_type, "url": visit.url}
-        if media_type in html.HTML_TYPES:
-            selectors = run.configuration.selectors
-            return html.parse(body, **told, keep=selectors.keep, drop=selectors.drop), True
-        if media_type in html.TEXT_TYPES:
-            return html.parse_text(body, **told), True
-        return Document(content_type=media_type), False
+    async def close_spider(self) -> None:
+        """End the processes that read documents."""
+        if self._documents is not None:
+            await self._documents.close()
 
     def _hash(self, run: Run, visit: Visit, document: Document) -> None:
         if run.options.content_hash_basis == "bytes":

@@ -33,6 +33,9 @@ SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declare
 
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
+EXTRACT_PROCESSES = _env("EXTRACT_PROCESSES", 2)  # that read PDF, Office and the like, at most
+EXTRACT_MEMORY_MB = _env("EXTRACT_MEMORY_MB", 512)  # MiB of memory of each of them
+EXTRACT_CPU_SECONDS = _env("EXTRACT_CPU_SECONDS", 30)  # of one document; twice that by the clock
 CONTENT_HASH_BASIS = _env(
     "CONTENT_HASH_BASIS", "auto"
 )  # auto, text or bytes: what "modified" means

@@ -54,9 +54,9 @@ SKIPPED_EXTENSIONS: Final = frozenset(
         # style sheets and scripts
         "css", "js", "less", "mjs", "sass", "scss",
         # office and print formats
-        "djvu", "doc", "docb", "docm", "docx", "dotm", "dotx", "epub", "mobi", "odg", "odp", "ods",
-        "odt", "pdf", "potm", "potx", "pps", "ppsm", "ppsx", "ppt", "pptm", "pptx", "ps", "rtf",
-        "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx", "xltm", "xltx", "xps",
+        "djvu", "doc", "docb", "docm", "dotm", "dotx", "mobi", "odg", "odp", "ods", "potm", "potx",
+        "pps", "ppsm", "ppsx", "ppt", "pptm", "ps", "rtf", "vsd", "vsdx", "xls", "xlsb", "xlsm",
+        "xltm", "xltx", "xps",
     }
 )
 # fmt: on

@@ -220,7 +220,7 @@ def _error(http_status: int) -> Outcome:
 
 
 def unconditional(
-    *, standing: Standing, validators: bool, extraction: Extraction, ordered: bool = False
+    *, standing: Standing, validators: bool, extraction: Extraction, ordered: bool
 ) -> str | None:
     """Return why the next request for a page carries no validators; None when it does.
 

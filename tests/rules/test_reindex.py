@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.model import Action, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.model import Action, Mode, Outcome, Rule, Standing, Status, Word
 from smartcrawl.rules.reindex import (
     DECISIONS,
     REMOVALS,
@@ -16,6 +16,7 @@ from smartcrawl.rules.reindex import (
     decide,
     effective_after,
     effective_status,
+    extraction,
     removal,
     status_after,
 )
@@ -199,3 +200,20 @@ def test_every_rule_of_removal_leaves_no_content():
 @pytest.mark.parametrize(("said", "kept"), [(404, 404), (410, 410), (200, 404), (403, 403)])
 def test_a_tombstone_keeps_what_the_server_said_and_never_a_200(said, kept):
     assert effective_after(Rule.GONE, said) == kept
+
+
+@pytest.mark.covers("M-15", "R4-20")
+@pytest.mark.parametrize("standing", list(Standing))
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_how_a_page_comes_to_another_configuration_is_the_manuals(standing, mode, same, snapshot):
+    words = (standing.name.lower(), mode.word, *("yes" if t else "no" for t in (same, snapshot)))
+    told = [
+        row
+        for row in table("Another configuration")
+        if all(cell in (word, "any") for cell, word in zip(row, words, strict=False))
+    ]
+
+    assert len(told) == 1
+    assert extraction(standing, mode, same_configuration=same, snapshot=snapshot) == told[0][4]

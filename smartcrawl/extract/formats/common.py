@@ -1,0 +1,189 @@
+"""What all readers share: their error, their limits, and how a document is put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum, auto
+from typing import Final
+
+import can_ada
+
+from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.extract.language import SAMPLE, language
+from smartcrawl.extract.links import Reference, base_url, resolve
+from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line, sections
+from smartcrawl.items import Document, Section
+
+MAX_TEXT: Final = 20_000_000  #: characters of one document
+MAX_TITLE: Final = 200  #: characters
+MAX_ANCHOR: Final = 200  #: characters
+MAX_DESCRIPTION: Final = 1_000  #: characters
+MAX_HEADINGS: Final = 50_000  #: further ones are text
+MAX_REFERENCES: Final = 100_000  #: links as written; further ones are not read
+
+#: What programs write when nobody gave a title.
+_NO_TITLE: Final = re.compile(
+    r"(?:untitled|unbenannt|title|powerpoint presentation|microsoft (?:word|excel|powerpoint) - .*"
+    r"|(?:document|presentation|book|slide) ?\d*)?",
+    re.IGNORECASE,
+)
+_NO_TEXT: Final = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")  #: form feed ends a line
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class FormatFault(StrEnum):
+    """Why a document could not be read."""
+
+    CORRUPT = auto()  #: it is not what it should be, or broken
+    ENCRYPTED = auto()  #: it wants a password or is under rights management
+    TOO_LARGE = auto()  #: it exceeds a limit of ours; a bomb does
+    CRASHED = auto()  #: its reader failed, or the process that ran it
+    TIME_OUT = auto()  #: it took more CPU or wall time than one document may
+    MEMORY = auto()  #: it took more memory than one document may
+
+
+class FormatError(SmartcrawlError):
+    """A document cannot be read; nothing of it counts. The message is for people."""
+
+    def __init__(self, kind: FormatFault, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def corrupt(what: str) -> FormatError:
+    """Return the error for a document that is broken."""
+    return FormatError(FormatFault.CORRUPT, what)
+
+
+def too_large(what: str) -> FormatError:
+    """Return the error for a document beyond a limit."""
+    return FormatError(FormatFault.TOO_LARGE, what)
+
+
+def check_text(size: int) -> None:
+    """Raise FormatError when a document has more than ``MAX_TEXT`` characters."""
+    if size > MAX_TEXT:
+        raise too_large(f"the document has more than {MAX_TEXT:,} characters of text")
+
+
+class Tokens:
+    """Texts and marks of a document in reading order, with its headings (``sections``)."""
+
+    def __init__(self) -> None:
+        self._tokens: list[str] = []
+        self._headings: list[Heading] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def text(self, text: str) -> None:
+        """Add a text without marks in it."""
+        self._size += len(text)
+        check_text(self._size)
+        self._tokens.append(text)
+
+    def end_line(self) -> None:
+        """End a line; a second end adds nothing."""
+        if not self._tokens or self._tokens[-1] != BREAK:
+            self._mark(BREAK)
+
+    def end_cell(self) -> None:
+        """End a cell of a table."""
+        self._mark(CELL)
+
+    def end_row(self) -> None:
+        """End a row of a table."""
+        self._mark(ROW)
+
+    def _mark(self, mark: str) -> None:
+        self._size += 1
+        check_text(self._size)
+        self._tokens.append(mark)
+
+    def heading(self, start: int, level: int) -> None:
+        """Let what was added since ``start`` be a heading; ``level`` counts from 1."""
+        if len(self._headings) < MAX_HEADINGS:
+            self._headings.append(Heading(start, len(self._tokens), max(1, min(level, 6))))
+
+    def since(self, start: int) -> str:
+        """Return what was added since ``start``, as one line."""
+        return line("".join(self._tokens[start:]))
+
+    def sections(self) -> tuple[Section, ...]:
+        """Return the sections; a heading within another is part of it."""
+        kept: list[Heading] = []
+        for heading in sorted(self._headings, key=lambda found: (found.start, -found.end)):
+            if not kept or heading.start >= kept[-1].end:
+                kept.append(heading)
+        return sections(self._tokens, kept, ())
+
+
+def clean(text: str) -> str:
+    r"""Return ``text`` without what no text holds: controls, lone surrogates; CR ends a line.
+
+    >>> clean("a\0b\r\nc\ud800\x0cd")
+    'ab\nc\ufffd\nd'
+    """
+    if "\r" in text or "\f" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n")
+    if _NO_TEXT.search(text):
+        text = _NO_TEXT.sub("", text)
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def given_title(text: str) -> str:
+    """Return the title in a document's properties, or nothing if a program made it up.
+
+    >>> given_title(" Annual\\n report "), given_title("Microsoft Word - draft.doc")
+    ('Annual report', '')
+    """
+    title = line(clean(text))
+    return "" if _NO_TITLE.fullmatch(title) else title[:MAX_TITLE].rstrip()
+
+
+def document(
+    *,
+    url: str,
+    text: Iterable[Section],
+    title: str = "",
+    description: str = "",
+    declared: str = "",
+    charset: str = "",
+    references: Iterable[Reference] = (),
+    base: can_ada.URL | None = None,
+) -> Document:
+    """Return a document of these parts, with its language and absolute links.
+
+    Without ``title``, the first heading or line is one. ``declared`` is the language that the
+    document names; ``base`` is what its links are joined with, if not ``url``.
+    """
+    kept = tuple(Section(level, clean(heading), clean(content)) for level, heading, content in text)
+    check_text(sum(len(heading) + len(content) for _, heading, content in kept))
+    page = base_url(url)
+    found = resolve(references, base=base or page, page=page)
+    first = next((s.heading or s.text for s in kept if s.heading or s.text), "")
+    return Document(
+        title=given_title(title)
+        or line(first[: 4 * MAX_TITLE].partition("\n")[0])[:MAX_TITLE].rstrip(),
+        description=line(clean(description))[:MAX_DESCRIPTION],
+        language=language(_sample(kept), declared),
+        sections=kept,
+        links=found.links,
+        links_cut=found.more,
+        overlong=found.overlong,
+        charset=charset,
+    )
+
+
+def _sample(text: tuple[Section, ...]) -> str:
+    """Return enough of the text to tell its language."""
+    parts: list[str] = []
+    size = 0
+    for _, heading, content in text:
+        parts += (heading, content[:SAMPLE])
+        size += len(heading) + len(content)
+        if size >= SAMPLE:
+            break
+    return "\n".join(parts)

@@ -1,0 +1,153 @@
+"""EPUB: its chapters in reading order, each read like a page."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from smartcrawl.extract.formats.archive import Archive, part_name
+from smartcrawl.extract.formats.common import (
+    MAX_REFERENCES,
+    FormatError,
+    FormatFault,
+    check_text,
+    corrupt,
+    document,
+)
+from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+from smartcrawl.extract.html import HTML_TYPES, parse
+from smartcrawl.extract.links import Reference
+from smartcrawl.items import Document, Section
+
+_CONTAINER: Final = "META-INF/container.xml"
+_ENCRYPTION: Final = "META-INF/encryption.xml"
+_INSIDE: Final = "http://epub.invalid/"  #: where chapters lie; links there stay within the book
+_TAG: Final = re.compile(r"<[^<>]{0,1000}>")
+_TOLD: Final = frozenset({"title", "language", "description"})
+_MAX_TOLD: Final = 2_000  #: characters
+
+
+def read(body: bytes, *, content_type: str, url: str) -> Document:
+    """Return what a book says: title and language of its package, chapters by its spine.
+
+    Pictures and links within the book are left out.
+
+    Raises:
+        FormatError: ENCRYPTED also if a chapter is under rights management.
+
+    Source: EPUB 3.3, sections 4 and 5.
+    """
+    archive = Archive(body)
+    container = _Container()
+    walk(container, archive.portions(_CONTAINER), part=_CONTAINER, doctype=True)
+    if container.root not in archive:
+        raise corrupt("the book has no package document")
+    book = _Package(container.root)
+    walk(book, archive.portions(container.root), part=container.root, doctype=True)
+    _check_rights(archive, frozenset(book.chapters))
+    text: list[Section] = []
+    references: list[Reference] = []
+    size = 0
+    for part in book.chapters:
+        chapter = parse(
+            archive.read(part), content_type="application/xhtml+xml", url=_INSIDE + "book"
+        )
+        text += chapter.sections
+        size += len(chapter.text)
+        check_text(size)
+        if len(references) < MAX_REFERENCES:
+            references += [
+                Reference(link.url, link.type, nofollow=link.nofollow, anchor=link.anchor)
+                for link in chapter.links
+                if not link.url.startswith(_INSIDE)
+            ]
+    return document(
+        url=url,
+        text=text,
+        title=book.told.get("title", ""),
+        description=_TAG.sub(" ", book.told.get("description", "")),
+        declared=book.told.get("language", ""),
+        references=references,
+    )
+
+
+def _check_rights(archive: Archive, chapters: frozenset[str]) -> None:
+    if _ENCRYPTION not in archive:
+        return
+    seen = _Encryption()
+    walk(seen, archive.portions(_ENCRYPTION), part=_ENCRYPTION)
+    if not chapters.isdisjoint(seen.found):
+        what = "the book is encrypted: it is under digital rights management"
+        raise FormatError(FormatFault.ENCRYPTED, what)
+
+
+class _Container:
+    """Where the package document is."""
+
+    def __init__(self) -> None:
+        self.root = ""
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name == "rootfile" and not self.root:
+            self.root = part_name("", attribute(attributes, "full-path"))
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, text: str) -> None:
+        pass
+
+
+class _Encryption:
+    """Which parts are encrypted; fonts often are, to no harm."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name == "CipherReference":
+            self.found.add(part_name("", attribute(attributes, "URI")))
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, text: str) -> None:
+        pass
+
+
+class _Item(NamedTuple):
+    part: str
+    mime: str
+
+
+class _Package:
+    """What a package document says of the book."""
+
+    def __init__(self, part: str) -> None:
+        self.told: dict[str, str] = {}
+        self._part = part
+        self._items: dict[str, _Item] = {}
+        self._spine: dict[str, None] = {}
+        self._open = ""
+
+    @property
+    def chapters(self) -> list[str]:
+        """The parts that are read, in reading order, each once."""
+        items = (self._items.get(key) for key in self._spine)
+        return list(dict.fromkeys(item.part for item in items if item and item.mime in HTML_TYPES))
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name == "item":
+            part = part_name(self._part, attribute(attributes, "href"))
+            mime = attribute(attributes, "media-type").lower()
+            self._items[attribute(attributes, "id")] = _Item(part, mime)
+        elif name == "itemref":
+            self._spine[attribute(attributes, "idref")] = None
+        self._open = name if name in _TOLD and name not in self.told else ""
+
+    def end(self, name: str) -> None:
+        self._open = ""
+
+    def text(self, text: str) -> None:
+        if self._open:
+            self.told[self._open] = (self.told.get(self._open, "") + text)[:_MAX_TOLD]

@@ -1,0 +1,97 @@
+"""What DOCX, PPTX and XLSX share: parts, relations between them, properties."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final, NamedTuple
+
+from smartcrawl.extract.formats.archive import Archive, part_name
+from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+
+#: Elements whose content is not seen, or is seen elsewhere.
+FALLBACK: Final = "Fallback"
+_PROPERTIES: Final = frozenset({"title", "language"})
+_MAX_PROPERTY: Final = 1_000  #: characters
+
+
+class Relation(NamedTuple):
+    """What a part leads to: the name of another part, or an address outside."""
+
+    kind: str  #: last segment of its type: ``slide``, ``hyperlink``
+    target: str
+    external: bool
+
+
+class _Relations:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.found: dict[str, Relation] = {}
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name != "Relationship":
+            return
+        kind = attributes.get("Type", "").rpartition("/")[2]
+        target = attributes.get("Target", "")
+        external = attributes.get("TargetMode", "").lower() == "external"
+        if not external:
+            target = part_name(self._source, target)
+        self.found[attributes.get("Id", "")] = Relation(kind, target, external)
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, text: str) -> None:
+        pass
+
+
+def relations(archive: Archive, part: str) -> dict[str, Relation]:
+    """Return the relations of ``part`` by their id; those of the package itself for ``""``."""
+    folder, name = posixpath.split(part)
+    path = posixpath.join(folder, "_rels", f"{name}.rels")
+    seen = _Relations(part)
+    if path in archive:
+        walk(seen, archive.portions(path), part=path)
+    return seen.found
+
+
+def main_part(archive: Archive, usual: str) -> str:
+    """Return the part where the document begins; ``usual`` if the package does not say."""
+    kinds = {found.kind: found.target for found in relations(archive, "").values()}
+    return kinds.get("officeDocument", usual)
+
+
+class Properties:
+    """Title and language, as entered or as a program left them."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self._open = ""
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        """Begin to read a property."""
+        self._open = name if name in _PROPERTIES and name not in self.found else ""
+
+    def end(self, name: str) -> None:
+        """End it."""
+        self._open = ""
+
+    def text(self, text: str) -> None:
+        """Add to the open property."""
+        if self._open:
+            self.found[self._open] = (self.found.get(self._open, "") + text)[:_MAX_PROPERTY]
+
+
+def properties(archive: Archive, part: str = "") -> dict[str, str]:
+    """Return ``title`` and ``language`` of a package, of its part ``part`` if that is named."""
+    if not part:
+        kinds = {found.kind: found.target for found in relations(archive, "").values()}
+        part = kinds.get("core-properties", "docProps/core.xml")
+    seen = Properties()
+    if part in archive:
+        walk(seen, archive.portions(part), part=part)
+    return seen.found
+
+
+def is_on(attributes: Attributes) -> bool:
+    """Return whether a switch of OOXML is on, which it is without a value."""
+    return attribute(attributes, "val").lower() not in ("0", "false", "off")

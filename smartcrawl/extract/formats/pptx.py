@@ -1,0 +1,177 @@
+"""PPTX: a section for each slide, with its notes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartcrawl.extract.formats import opc
+from smartcrawl.extract.formats.archive import Archive
+from smartcrawl.extract.formats.common import (
+    MAX_ANCHOR,
+    MAX_REFERENCES,
+    Tokens,
+    check_text,
+    document,
+)
+from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+from smartcrawl.extract.links import Reference
+from smartcrawl.items import Document, Section
+
+_TITLES: Final = frozenset({"title", "ctrTitle"})
+_FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})  #: placeholders
+_SHAPES: Final = frozenset({"sp", "graphicFrame", "cxnSp", "pic"})
+
+
+def read(body: bytes, *, content_type: str, url: str) -> Document:
+    """Return what a presentation says: slides in their order, a heading where one has a title.
+
+    Text of tables and of notes is part of a slide. Hidden slides, slide numbers, dates, page
+    headers and footers are left out, and so is what only a master or a diagram holds.
+
+    Source: ECMA-376, part 1, section 19.
+    """
+    archive = Archive(body)
+    main = opc.main_part(archive, "ppt/presentation.xml")
+    relations = opc.relations(archive, main)
+    order = _Order()
+    walk(order, archive.portions(main), part=main)
+    slides = [relations[key].target for key in order.found if key in relations]
+    references: list[Reference] = []
+    text: list[Section] = []
+    size = 0
+    for part in dict.fromkeys(slides):
+        section = _slide(archive, part, references)
+        if section is not None:
+            text.append(section)
+            size += len(section.heading) + len(section.text)
+            check_text(size)
+    told = opc.properties(archive)
+    return document(
+        url=url,
+        text=text,
+        title=told.get("title", ""),
+        declared=told.get("language", ""),
+        references=references,
+    )
+
+
+def _slide(archive: Archive, part: str, references: list[Reference]) -> Section | None:
+    relations = opc.relations(archive, part)
+    slide = _Shapes(relations, references)
+    walk(slide, archive.portions(part), part=part)
+    if slide.hidden:
+        return None
+    texts = [section.text for section in slide.tokens.sections()]
+    notes = [r.target for r in relations.values() if r.kind == "notesSlide" and not r.external]
+    for name in notes[:1]:
+        below = _Shapes(opc.relations(archive, name), references)
+        walk(below, archive.portions(name), part=name)
+        texts += [section.text for section in below.tokens.sections()]
+    content = "\n".join(filter(None, texts))
+    if not slide.title and not content:
+        return None
+    return Section(1 if slide.title else 0, slide.title, content)
+
+
+class _Order:
+    """The slides of a presentation, by the ids of their relations."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if name == "sldId":
+            ids = [value for key, value in attributes.items() if key.endswith(":id")]
+            self.found += ids[:1]
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, text: str) -> None:
+        pass
+
+
+class _Shapes:
+    """The shapes of one slide, in document order; its title apart."""
+
+    def __init__(self, relations: dict[str, opc.Relation], references: list[Reference]) -> None:
+        self.title = ""
+        self.hidden = False
+        self.tokens = Tokens()
+        self._relations = relations
+        self._references = references
+        self._placeholder = ""
+        self._title = Tokens()
+        self._unseen = 0
+        self._reads = False
+        self._in_field = False
+        self._href = ""
+        self._run = 0  # where the open run begins
+
+    @property
+    def _into(self) -> Tokens:
+        return self._title if self._placeholder in _TITLES else self.tokens
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        if self._unseen or name == opc.FALLBACK or (name == "fld" and _changes(attributes)):
+            self._unseen += 1
+        elif name == "sld":
+            self.hidden = attributes.get("show", "").lower() in ("0", "false")
+        elif name in _SHAPES:
+            self._placeholder, self._title = "", Tokens()
+        elif name == "ph":
+            self._placeholder = attributes.get("type", "obj")
+        elif name == "t":
+            self._reads = self._placeholder not in _FURNITURE
+        elif name in ("r", "fld"):
+            self._href, self._run = "", len(self._into)
+        elif name == "hlinkClick":
+            relation = self._relations.get(attribute(attributes, "id"))
+            if relation is not None and relation.external:
+                self._href = relation.target
+        elif name == "br":
+            self._into.end_line()
+
+    def end(self, name: str) -> None:
+        if self._unseen:
+            self._unseen -= 1
+        elif name == "t":
+            self._reads = False
+        elif name in ("p", "txBody"):
+            self._into.end_line()
+        elif name == "tc":
+            self.tokens.end_cell()
+        elif name == "tr":
+            self.tokens.end_row()
+        elif name in ("r", "fld"):
+            self._refer(self._into.since(self._run) if self._href else "")
+        elif name in _SHAPES:
+            self._end_shape()
+
+    def _refer(self, anchor: str) -> None:
+        if self._href and len(self._references) < MAX_REFERENCES:
+            anchor = anchor[:MAX_ANCHOR]
+            self._references.append(
+                Reference(self._href, "hyperlink", nofollow=False, anchor=anchor)
+            )
+        self._href = ""
+
+    def _end_shape(self) -> None:
+        if self._placeholder in _TITLES:
+            title = self._title.since(0)
+            if self.title and title:
+                self.tokens.text(title)
+                self.tokens.end_line()
+            self.title = self.title or title
+        elif self._href:
+            self._refer("")  # a link of the shape itself
+        self._placeholder = ""
+
+    def text(self, text: str) -> None:
+        if self._reads and not self._unseen:
+            self._into.text(text)
+
+
+def _changes(attributes: Attributes) -> bool:
+    """Return whether a field shows a number or the date of the day."""
+    return attributes.get("type", "").startswith(("slidenum", "datetime"))

@@ -1,0 +1,71 @@
+"""XML of any kind: the text of its elements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartcrawl.extract.charset import decode
+from smartcrawl.extract.formats.common import MAX_TEXT, Tokens, document, too_large
+from smartcrawl.extract.formats.markup import Attributes, attribute, portions, walk
+from smartcrawl.items import Document
+
+_TITLE: Final = "title"
+_MAX_XML: Final = 2 * MAX_TEXT  #: characters, with all that is no text
+
+
+def read(body: bytes, *, content_type: str, url: str) -> Document:
+    """Return what XML says: a line for each element, but for those within a running text.
+
+    An element belongs to the running text when text, and not a line's end, stands beside its tag.
+    Attributes and comments are no text, entities of a DTD stay unexpanded. The title is the first
+    element of that name.
+
+    Source: XML 1.0, fifth edition.
+    """
+    charset, text = decode(body, content_type, markup=True)
+    if len(text) > _MAX_XML:
+        raise too_large(f"the XML has more than {_MAX_XML:,} characters")
+    elements = _Elements()
+    xml = text.lstrip().encode()
+    walk(elements, portions(xml), part="the XML", charset="utf-8", doctype=True)
+    return document(
+        url=url,
+        text=elements.tokens.sections(),
+        title=elements.title,
+        declared=elements.language,
+        charset=charset,
+    )
+
+
+class _Elements:
+    """The texts between tags."""
+
+    def __init__(self) -> None:
+        self.tokens = Tokens()
+        self.title = ""
+        self.language = ""
+        self._pending: list[str] = []
+        self._title: int | None = None  # where an open title begins
+
+    def start(self, name: str, attributes: Attributes) -> None:
+        self._flush()
+        self.language = self.language or attribute(attributes, "lang")
+        if name == _TITLE and not self.title:
+            self._title = len(self.tokens)
+
+    def end(self, name: str) -> None:
+        self._flush()
+        if name == _TITLE and self._title is not None:
+            self.title, self._title = self.tokens.since(self._title), None
+
+    def text(self, text: str) -> None:
+        self._pending.append(text)
+
+    def _flush(self) -> None:
+        """Take the text before a tag; none, or one that ends a line, separates two elements."""
+        text = "".join(self._pending)
+        self._pending.clear()
+        if text and (text.strip() or "\n" not in text):
+            self.tokens.text(text)
+        else:
+            self.tokens.end_line()
