@@ -132,6 +132,7 @@ class Page:
     last_checked: int | None = None
     generation: int = 0  #: reindexGeneration, as read when its turn came
     ordered: bool = False  #: whether somebody ordered it to be indexed anew
+    signed: str | None = None  #: ``url`` with what gives access to it, for this run only
 
 
 @dataclass(slots=True)

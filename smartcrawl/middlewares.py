@@ -61,7 +61,7 @@ class RevalidationMiddleware:
             trusted=page.standing > 0
             and not (self._run.forces(page) or page.named)
             and (page.extraction is not Extraction.WHOLE or page.waits)
-            and request.url == page.url,
+            and request.url in (page.url, page.signed),
         )
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)

@@ -20,14 +20,16 @@ from smartcrawl.registry.sqlite import SqliteRegistry
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.traps import Budget, Trap
+from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source
-from smartcrawl.urls import Scope, endpoint, has_port, host_key
+from smartcrawl.urls import Scope, endpoint, has_port, host_key, normalize
 
 MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address
 SITEMAP: Final = "sitemap"  #: type of a link to another sitemap; any other leads to a page
 REDIRECT: Final = "redirect"  #: type of the one link that a redirect is
 CUT: Final = "cut"  #: type of a link to the page itself: there are more links than are kept
+MAX_SIGNED: Final = 100_000  #: addresses with a signature that one run remembers
 _UNFILTERED: Final = 0  #: stands for a scope where stored numbers do not tell all
 
 
@@ -72,16 +74,18 @@ class Reach:
         self._moved = False  #: whether the scope did, since depths were handed on
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
         self._limited = False  #: whether a budget refused something of the page in hand
+        self._signed: dict[str, str] = {}  #: by normalized source: what gives access, never stored
 
     # How it begins
 
     def begin(self) -> None:
         """Offer the seeds and sitemaps that were given, and what was registered by hand."""
         source = self._source
-        seeds = self._book.numbers(source.seeds, self.scope, self._register(None, 0))
+        given = [self._bare(url) for url in source.seeds]
+        seeds = self._book.numbers(given, self.scope, self._register(None, 0))
         self.offer(seeds, 0)
         self.seeds = set(seeds)
-        sitemaps = source.sitemaps
+        sitemaps = [self._bare(url) for url in source.sitemaps]
         hosts = map(host_key, sitemaps)
         self.given = set(self._sitemaps(sitemaps, hosts, kind=1, depth=0, given=True))
 
@@ -105,6 +109,8 @@ class Reach:
         raw = self._reader.raw_links(refiltered) if refiltered else {}
         for page in pages:
             page.raw = raw.get(page.no)
+            if self._signed:
+                page.signed = self._signed.get(normalize(page.url, self._options.trackers))
             named = self._kinds.get(page.no, 0)
             if page.kind or page.standing is Standing.BARE:
                 page.kind = named or page.kind
@@ -128,7 +134,12 @@ class Reach:
         ``canonical``, absolute, is what the page names as its better address (M-20). ``cut``:
         whether there are more links than are kept, which every later run has to know.
         """
-        listed, page = list(links), visit.page
+        page, signed = visit.page, len(self._signed)
+        listed = [
+            link._replace(url=self._bare(link.url)) if "?" in link.url else link for link in links
+        ]
+        if len(self._signed) > signed:  # a 304 would not bring what is new in them
+            visit.etag = visit.last_modified = None
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
         visit.links, visit.links_count = pack_links(listed), len(listed)
@@ -144,6 +155,7 @@ class Reach:
         """Return the number of what a page names as canonical, if that is another in scope."""
         if url is None:
             return None
+        url = self._bare(url)
         found = self._book.numbers([url], self.scope, self._register(origin, depth), self._refuse)
         return next((number for number in found if number != origin), None)
 
@@ -206,7 +218,7 @@ class Reach:
         hops = self._hops.get(number, 0) + 1
         if hops > MAX_HOPS:
             return False
-        visit.location = target
+        visit.location = target = self._bare(target)
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
         targets = unpack_numbers(visit.targets)
@@ -251,6 +263,13 @@ class Reach:
                 numbers += self._sitemaps(listed, hosts, origin=page.no, kind=nesting, depth=depth)
         return list(dict.fromkeys(numbers)), whole and not self._limited
 
+    def _bare(self, url: str) -> str:
+        """Return an address as it may be stored, and remember for this run what gives access."""
+        bare = unsigned(url)
+        if bare != url and len(self._signed) < MAX_SIGNED:
+            self._signed[normalize(bare, self._options.trackers)] = url
+        return bare
+
     def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
         def register(found: Found) -> None:
             address = Address(*found, depth, origin, kind)
@@ -293,6 +312,7 @@ class Reach:
         if not (self._options.sitemaps_from_robots and urls):
             return
         if self.scope.holds(origin):
+            urls = [self._bare(url) for url in urls]
             self._sitemaps(urls, map(host_key, urls), kind=1, depth=0)
         else:
             self._elsewhere.append((origin, urls))

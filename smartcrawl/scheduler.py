@@ -156,7 +156,7 @@ class NumberScheduler(BaseScheduler):
         if page.kind:
             meta["download_maxsize"] = self._max_sitemap
         return Request(
-            page.url,
+            page.signed or page.url,
             callback=spider.parse,  # type: ignore[union-attr]  # open() was called
             errback=spider.errback,  # type: ignore[union-attr]  # a spider with a run has it
             meta=meta,

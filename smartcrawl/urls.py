@@ -21,6 +21,7 @@ import can_ada
 import re2
 
 from smartcrawl.rules.traps import MAX_LENGTH
+from smartcrawl.signatures import unsigned
 
 MAX_URL_LENGTH: Final = MAX_LENGTH  #: characters of a request URL
 SHORT_HASH_LENGTH: Final = 26  #: characters of a row key, 130 bits (M-17, G-20)
@@ -76,19 +77,6 @@ _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 _WINDOWS_PATH: Final = re.compile(r"[A-Za-z]:[\\/]")
 _DRIVE: Final = re.compile(r"/[A-Za-z]:(?:/|\Z)")
-
-_STORAGE_DOMAIN: Final = ".core.windows.net"
-_SIGNATURE: Final = "sig"
-# fmt: off
-#: Parameters of a shared access signature (service, account and user delegation).
-_SIGNED: Final = frozenset(
-    {
-        "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "sig", "si", "sdd", "ses", "saoid",
-        "suoid", "scid", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid", "srh",
-        "srq", "rscc", "rscd", "rsce", "rscl", "rsct", "tn", "spk", "srk", "epk", "erk",
-    }
-)
-# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +165,7 @@ def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     try:
         text = str(can_ada.parse(url))
         if text.startswith(_WEB):
-            return _normal_web(text, trackers)
+            return _normal_web(unsigned(text), trackers)
         if _WINDOWS_PATH.match(url):
             # In a Windows path "%", "?" and "#" are characters of a name.
             text = str(can_ada.parse("file:///" + quote(url.replace("\\", "/"), safe="/:")))
@@ -201,7 +189,7 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         origin, path, query = parts.groups()
     if path.endswith("/"):
         path = path.rstrip("/")
-    return origin + path + _normal_query(query, trackers, origin) if query else origin + path
+    return origin + path + _normal_query(query, trackers) if query else origin + path
 
 
 def _normal_file(url: str) -> str:
@@ -241,7 +229,7 @@ def _respelled(match: re.Match[str]) -> str:
     return char if char in _UNRESERVED else found.upper()
 
 
-def _normal_query(query: str, trackers: Trackers, origin: str) -> str:
+def _normal_query(query: str, trackers: Trackers) -> str:
     """Return the query with its question mark, or nothing when no parameter is left."""
     prefixes, names = trackers.prefixes, trackers.names
     parts = []
@@ -250,19 +238,9 @@ def _normal_query(query: str, trackers: Trackers, origin: str) -> str:
         lower = name.lower()
         if part and not lower.startswith(prefixes) and lower not in names:
             parts.append((name, value))
-    if _STORAGE_DOMAIN in origin:
-        parts = _unsigned(parts, origin)
     if len(parts) > 1:
         parts.sort()
     return "?" + "&".join([f"{name}={value}" for name, value in parts]) if parts else ""
-
-
-def _unsigned(parts: list[tuple[str, str]], origin: str) -> list[tuple[str, str]]:
-    """Drop a shared access signature: it is a secret, and not part of the address (R0-22)."""
-    stored = host_key(origin).partition(":")[0].rstrip(".").endswith(_STORAGE_DOMAIN)
-    if not stored or all(name.lower() != _SIGNATURE for name, _ in parts):
-        return parts
-    return [part for part in parts if part[0].lower() not in _SIGNED]
 
 
 def digest(normalized: str) -> bytes:

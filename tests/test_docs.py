@@ -14,9 +14,10 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl import commands, handlers, reach, robots, urls
-from smartcrawl.commands import crawl, search
+from smartcrawl.commands import config, crawl, search
 from smartcrawl.extract import links, sitemaps
 from smartcrawl.registry.reports import RECORD_KEYS, RUN_KEYS
+from smartcrawl.registry.status import STATUS_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.sinks.sqlite import Hit
@@ -199,6 +200,8 @@ def test_every_key_is_documented_in_its_order_and_no_other():
     assert keys("search") == list(search._as_json(hit))
     assert keys("registry") == list(RECORD_KEYS)
     assert keys("runs") == list(RUN_KEYS)
+    assert keys("status") == list(STATUS_KEYS)
+    assert keys("config") == list(config.KEYS)
 
 
 def keys(name):

@@ -18,6 +18,7 @@ from smartcrawl.exceptions import RegistryError, StaleItemError
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import draw
 from smartcrawl.rules.model import Status
+from smartcrawl.signatures import unsigned
 from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize
 
 _ITEM = """
@@ -179,6 +180,7 @@ def register(
     Raises:
         RegistryError: the source was never crawled.
     """
+    url = unsigned(url)
     row: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
     if row is None or row[1] is None:
         raise RegistryError(f"{source} was never crawled: crawl it once, then register its pages")

@@ -13,6 +13,7 @@ from smartcrawl.faults import told
 from smartcrawl.items import Attempt, Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run import Run
+from smartcrawl.signatures import unsigned
 
 
 class VisitSpider(Spider):
@@ -31,7 +32,7 @@ class VisitSpider(Spider):
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         attempt: Attempt = request.meta["attempt"]
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
-        visit = attempt.visit(request.url)
+        visit = attempt.visit(unsigned(request.url))
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:

@@ -18,6 +18,7 @@ from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Run
+from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize
@@ -51,7 +52,7 @@ class SiteSpider(VisitSpider):
         """Turn an answer into the page's one Visit, or ask on where its address moved."""
         assert response.request is not None
         attempt: Attempt = response.meta["attempt"]
-        visit = attempt.visit(response.url)
+        visit = attempt.visit(unsigned(response.url))
         visit.http_status = response.status
         visit.outcome = outcome_of(response.status, conditional=attempt.conditional)
         visit.response_ms = int(1000 * response.meta.get("download_latency", 0))

@@ -40,8 +40,9 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     """Return title, text and links of a PDF: all pages in one section, paragraphs as lines.
 
     A word divided at the end of a line is one again. Lines are joined where one plainly goes on in
-    the next. A page that PDFium cannot load is left out, unless it is so with all. The text does
-    not depend on the fonts of this machine where none can be opened (``extract.confine``). Images are not read: a scan has no text.
+    the next. A page that PDFium cannot load is left out, unless it is so with all. Images are not
+    read: a scan has no text. Fonts of this machine play no part where none can be opened
+    (``extract.confine``).
     """
     pdf = _opened(body)
     try:
