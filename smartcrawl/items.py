@@ -169,6 +169,7 @@ class Visit:
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     chunks: list[Chunk] = field(default_factory=list)
     kind: int = 0  #: what it turned out to be (Page.kind)
+    recanonical: bool = False  #: whether it names another canonical page, and that counts
     again: bool = False  #: extracted out of a snapshot, without a visit
     extracted_again: bool = False  #: out of a snapshot, because the configuration changed
     snapshot: int | None = None  #: snapshot.no of ``body``, once it is stored

@@ -197,6 +197,7 @@ class ExtractPipeline(VisitPipeline):
             held = page.standing is Standing.HELD
             if held and (visit.extracted_again or visit.content_hash == run.stored_hash(page)):
                 visit.outcome = Outcome.SAME
+                visit.recanonical = run.canonical_changed(page, document.canonical)
             elif run.reach.stands_aside(visit):
                 visit.outcome = Outcome.ALIAS
             visit.chunks = chunks(document)
@@ -299,7 +300,7 @@ class DecidePipeline(VisitPipeline):
         run = self.run
         if isinstance(item, Visit) and run is not None and not item.page.verify:
             page = item.page
-            force = run.forces(page) or page.configuration != page.wanted
+            force = run.forces(page) or page.configuration != page.wanted or item.recanonical
             alias = page.canonical_no is not None
             item.verdict = decide(page.standing, item.outcome, force=force, alias=alias)
             if item.verdict.action is not Action.INDEX:

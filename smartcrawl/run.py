@@ -111,6 +111,7 @@ class Run:
             RegistryError: the registry cannot be opened or written.
         """
         registry = open_registry(options.registry, EmbeddedIndex)
+        registry.choose(partition=options.partition, table=options.registry_table)
         if options.snapshot_store is not None:
             registry.keep_snapshots(SnapshotStore(options.snapshot_store))
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
@@ -338,6 +339,10 @@ class Run:
     def stored_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""
         return self._reader.content_hash(page.no) if page.standing is not Standing.BARE else None
+
+    def canonical_changed(self, page: Page, canonical: str | None) -> bool:
+        """Whether a page names another canonical address than it did, and that counts (R0-86)."""
+        return self.options.force_on_canonical and canonical != self._reader.canonical_url(page.no)
 
     def stored_links(self, page: Page) -> list[Link]:
         """Return the links that are held of a page."""

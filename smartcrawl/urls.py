@@ -63,6 +63,8 @@ SKIPPED_EXTENSIONS: Final = frozenset(
 # fmt: on
 
 _WEB: Final = ("http://", "https://")
+#: Azure's services that hold files, and what they are called as schemes.
+_STORES: Final = {"blob.core.windows.net": "blob", "file.core.windows.net": "share"}
 
 # Characters that RFC 3986 lets stand in a path, and escapes that are already as they should be:
 # upper case, and not of an unreserved character.
@@ -300,6 +302,44 @@ def digests_of(word: str) -> tuple[bytes, bytes] | None:
     rest = 256 - 5 * SHORT_HASH_LENGTH
     least = number << rest
     return least.to_bytes(32, "big"), (least + (1 << rest) - 1).to_bytes(32, "big")
+
+
+def content_group(url: str) -> str:
+    """Return the short hash of host and path: http and https and query variants are one group.
+
+    ``url`` is the canonical one where the page names one. For information only: what is equal is
+    told by content (M-23).
+
+    >>> content_group("http://a.example/x/?page=2") == content_group("https://A.example/x")
+    True
+
+    Source: R0-74.
+    """
+    path = normalize(url).partition("?")[0].partition("://")[2]
+    return row_key(digest(path))
+
+
+def partition_key(normalized: str, strategy: str = "host") -> str:
+    """Return the partition key of a normalized source, by host (or container) or by scheme.
+
+    >>> partition_key("https://contoso.com/a"), partition_key("https://contoso.com/a", "scheme")
+    ('contoso.com', 'https')
+    >>> blob = "https://acc.blob.core.windows.net/docs/a.pdf"
+    >>> partition_key("file:///c:/a"), partition_key(blob), partition_key(blob, "scheme")
+    ('file', 'acc/docs', 'blob')
+
+    Source: R0-08, R0-09, R0-81.
+    """
+    scheme, _, rest = normalized.partition("://")
+    if scheme not in ("http", "https"):
+        return scheme
+    account, dot, service = host_key(normalized).partition(".")
+    stored = _STORES.get(service) if dot else None
+    if strategy == "scheme":
+        return stored or scheme
+    if stored is None:
+        return host_key(normalized)
+    return f"{account}/{rest.partition('/')[2].partition('/')[0]}"
 
 
 def host_key(url: str) -> str:

@@ -32,6 +32,7 @@ _CONTENT_HASH = """
 SELECT coalesce(c.content_hash, r.content_hash)
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
+_CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
 SELECT l.scope, l.targets, r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL)
@@ -174,6 +175,11 @@ class PageReader:
     def content_hash(self, no: int) -> bytes | None:
         """Return the hash of what is held of a page."""
         value: bytes | None = self._connection.execute(_CONTENT_HASH, (no,)).get
+        return value
+
+    def canonical_url(self, no: int) -> str | None:
+        """Return what a page named as canonical when it was read last."""
+        value: str | None = self._connection.execute(_CANONICAL_URL, (no,)).get
         return value
 
     def snapshot(self, snapshots: Snapshots, no: int) -> Place:

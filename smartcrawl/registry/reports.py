@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 
 from smartcrawl.rules.model import RunState, Status, Word
-from smartcrawl.urls import item_id
+from smartcrawl.urls import content_group, item_id
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 _COMPLETE = "SELECT source, no FROM run WHERE complete = 1 ORDER BY source, no"
@@ -54,7 +54,7 @@ RECORD_KEYS = (
     "httpLastModified", "contentHash", "textHash", "bodyHash", "lostCount", "goneCount",
     "orphanAge", "depth", "duplicateOf", "canonicalUrl", "lastOutcome", "reachedRun",
     "visitedRun", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt",
-    "errorMessage",
+    "errorMessage", "contentGroupId",
 )  # fmt: skip
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
@@ -141,6 +141,7 @@ def records(
                     row[19] or None,
                     *(iso(value) for value in row[20:25]),
                     row[25],
+                    content_group(row[16] or row[1]),
                 ),
                 strict=True,
             )

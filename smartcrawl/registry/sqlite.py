@@ -12,7 +12,7 @@ import apsw
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch
 from smartcrawl.ports import Sink
-from smartcrawl.registry import runs
+from smartcrawl.registry import choices, runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.database import connect, migrate, transaction, translated
@@ -59,6 +59,15 @@ class SqliteRegistry:
         self.snapshots: Snapshots | None = None  #: None: bodies are not kept
         self.connection = connection  #: control: opening, sealing, settling, reports
         self._next = self._end = 0
+
+    def choose(self, *, partition: str, table: str) -> None:
+        """Let "IngestItems" have this kind of PartitionKey, and this name, too (R0-80, R0-81).
+
+        Raises:
+            RegistryError: something else has that name.
+        """
+        with translated(self.path, "write"), transaction(self.connection):
+            choices.choose(self.connection, partition=partition, table=table)
 
     def keep_snapshots(self, store: SnapshotStore) -> None:
         """Store the bodies of pages from here on."""

@@ -19,7 +19,16 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
 from smartcrawl.sources import Source
-from smartcrawl.urls import Scope, Trackers, digest, host_key, item_id, normalize, request_url
+from smartcrawl.urls import (
+    Scope,
+    Trackers,
+    content_group,
+    digest,
+    host_key,
+    item_id,
+    normalize,
+    request_url,
+)
 
 SHOWN: Final = 20  #: links and clones that are listed
 
@@ -209,6 +218,7 @@ def record_of(connection: apsw.Connection, number: int, age: int) -> dict[str, A
         item_id("url", row[0]), row[1], row[2], Status(row[3]).word, *row[4:8], *hashes, row[11],
         row[12], age, *row[13:16], Word.CLONE.word if clone else word and word.word,
         row[17] or None, row[18] or None, *(iso(value) for value in row[19:24]), row[24],
+        content_group(row[15] or row[1]),
     )  # fmt: skip
     return dict(zip(RECORD_KEYS, values, strict=True)) | {"discoveredFrom": row[26]}
 

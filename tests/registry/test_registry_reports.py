@@ -30,7 +30,7 @@ def test_records_have_these_keys_in_this_order(desk: Desk):
         "id url source status httpStatusCode effectiveStatus httpEtag httpLastModified contentHash"
         " textHash bodyHash lostCount goneCount orphanAge depth duplicateOf canonicalUrl"
         " lastOutcome reachedRun visitedRun firstSeen lastChecked lastChanged lastIndexed"
-        " nextCrawlAt errorMessage"
+        " nextCrawlAt errorMessage contentGroupId"
     )
 
     (row,) = records(desk.connection)
@@ -87,6 +87,7 @@ def test_an_indexed_page_is_told_whole(desk: Desk):
         "lastIndexed": FIRST,
         "nextCrawlAt": "2025-06-16T15:06:40Z",
         "errorMessage": None,
+        "contentGroupId": content_group(row["url"]),
     }
 
 

@@ -1,0 +1,43 @@
+"""What the operator chose and views depend on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import apsw
+
+from smartcrawl.exceptions import RegistryError
+
+ITEMS: Final = "IngestItems"
+_CHOSEN = "SELECT name, value FROM choice"
+_CHOOSE = """
+INSERT INTO choice (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+_TAKEN = "SELECT type FROM sqlite_schema WHERE lower(name) = lower(?)"
+
+
+def choose(connection: apsw.Connection, *, partition: str, table: str) -> None:
+    """Keep the kind of PartitionKey and the name of the registry's view; nothing where it is so.
+
+    The view "IngestItems" is always there, ``table`` is another name of it.
+
+    Raises:
+        RegistryError: something else has that name.
+    """
+    stored: dict[Any, Any] = dict(connection.execute(_CHOSEN).fetchall())  # type: ignore[arg-type]
+    if stored.get("partition", "host") != partition:
+        connection.execute(_CHOOSE, ("partition", partition))
+    before = stored.get("table", ITEMS)
+    if before == table:
+        return
+    if table != ITEMS and connection.execute(_TAKEN, (table,)).get:
+        raise RegistryError(
+            f"REGISTRY_TABLE_NAME is {table!r}, which the registry needs for itself:"
+            " choose another name"
+        )
+    if before != ITEMS:
+        connection.execute(f'DROP VIEW "{before}"')
+    if table != ITEMS:
+        connection.execute(f'CREATE VIEW "{table}" AS SELECT * FROM "{ITEMS}"')
+    connection.execute(_CHOOSE, ("table", table))
