@@ -33,9 +33,6 @@ SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declare
 
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
-EXTRACT_PROCESSES = _env("EXTRACT_PROCESSES", 2)  # that read PDF, Office and the like, at most
-EXTRACT_MEMORY_MB = _env("EXTRACT_MEMORY_MB", 512)  # MiB of memory of each of them
-EXTRACT_CPU_SECONDS = _env("EXTRACT_CPU_SECONDS", 30)  # of one document; twice that by the clock
 CONTENT_HASH_BASIS = _env(
     "CONTENT_HASH_BASIS", "auto"
 )  # auto, text or bytes: what "modified" means
@@ -66,6 +63,9 @@ SWEEP_MAX_RATIO = _env("SWEEP_MAX_RATIO", 0.1)  # share of a source one sweep ma
 SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages; fewer are removed whatever their share
 UNDO_TTL_SECONDS = _env("UNDO_TTL_SECONDS", 2_592_000)  # how long a removal can be undone
 GONE_TTL_SECONDS = _env("GONE_TTL_SECONDS", 7_776_000)  # record of a removed page; 0: for ever
+TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0)  # share of known pages asked without validators
+
+# Snapshots, and pages that are read again
 SNAPSHOT_STORE = _env("SNAPSHOT_STORE", "")  # URL of fsspec; empty: in DATA_DIR; off: none are kept
 SNAPSHOT_RETENTION_DAYS = _env(
     "SNAPSHOT_RETENTION_DAYS", 30
@@ -73,7 +73,9 @@ SNAPSHOT_RETENTION_DAYS = _env(
 RE_EXTRACT_PER_RUN = _env(
     "RE_EXTRACT_PER_RUN", 10_000
 )  # pages fetched whole because the configuration changed; 0: all
-TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0)  # share of known pages asked without validators
+EXTRACT_PROCESSES = _env("EXTRACT_PROCESSES", 2)  # that read PDF, Office and the like, at most
+EXTRACT_MEMORY_MB = _env("EXTRACT_MEMORY_MB", 512)  # MiB of memory of each of them
+EXTRACT_CPU_SECONDS = _env("EXTRACT_CPU_SECONDS", 30)  # of one document; twice that by the clock
 
 # When pages are due again
 CRAWL_BASE_INTERVAL_SECONDS = _env("CRAWL_BASE_INTERVAL_SECONDS", 86_400)  # interval after a change

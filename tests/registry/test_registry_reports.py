@@ -13,6 +13,7 @@ from smartcrawl.registry.reports import (
     sources_named,
 )
 from smartcrawl.rules.model import Outcome, Status
+from smartcrawl.urls import content_group
 from tests.registry.build import LATER, LONG, NOW, Desk
 
 BASE = "https://contoso.com/"

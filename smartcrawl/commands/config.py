@@ -1,0 +1,295 @@
+"""``scrapy config``: every setting with its value, where that comes from, and what it means."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import tokenize
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from importlib.resources import files
+from itertools import groupby
+from math import isfinite
+from typing import Any, ClassVar, Final, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from scrapy.commands import ScrapyCommand
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
+
+from smartcrawl.cli import FAILED, print_json
+from smartcrawl.exceptions import SettingError, SmartcrawlError
+from smartcrawl.logs import HIDDEN, escaped, redacted, shown_lines
+from smartcrawl.options import Options
+from smartcrawl.settings import defaults
+
+MASK: Final = "***"  #: what stands for a secret
+KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
+_SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
+_SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
+
+
+class Described(NamedTuple):
+    """What settings.py says of a setting."""
+
+    name: str
+    group: str
+    meaning: str
+
+
+class Override(NamedTuple):
+    """An argument of the spider, and what it counts before."""
+
+    argument: str
+    overrides: tuple[str, ...]  #: settings, or limits of a source
+    meaning: str
+
+
+OVERRIDES: Final = (
+    Override("lost_threshold", ("LOST_THRESHOLD",), "N: runs that must find 404 or 410"),
+    Override(
+        "force",
+        ("RECRAWL_POLICY", "TRUST_SAMPLE_RATIO"),
+        "1: every page is asked, and without validators",
+    ),
+    Override("max_pages", ("max_pages",), "N: pages of a run; else what sources.toml says"),
+)
+
+
+class Command(ScrapyCommand):
+    """Print the settings; it needs no registry."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings: ClassVar = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options] [NAME …]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Show the settings, and where each comes from"
+
+    def long_desc(self) -> str:
+        """Return what its help says."""
+        return (
+            "Show every setting, or those that are named, with its value, where that comes from,"
+            " its default and its meaning; then the arguments of the spider that count before"
+            " settings. Secrets are masked."
+            " Exit status: 0 done, 1 a value is wrong, or there is no such setting."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--changed", action="store_true", help="only what is not left at its default"
+        )
+        parser.add_argument(
+            "--format", choices=("table", "json"), default="table", help="default: table"
+        )
+
+    def run(self, args: list[str], opts: Namespace) -> None:
+        """Print the settings, then what is wrong with the first that is."""
+        settings = self.settings
+        assert settings is not None
+        try:
+            rows = told(settings, named(args, settings), by_level=bool(opts.loglevel))
+        except SettingError as error:
+            self._fail(shown_lines(str(error)))
+            return
+        if opts.changed:
+            rows = [row for row in rows if row["source"] != "default"]
+        names = {row["name"] for row in rows}
+        everything = not (args or opts.changed)
+        arguments = [one for one in OVERRIDES if everything or names.intersection(one.overrides)]
+        wrong = error_of(settings)
+        try:
+            if opts.format == "json":
+                print_json({
+                    "settings": rows,
+                    "arguments": [one._asdict() for one in arguments],
+                    "error": wrong,
+                })  # fmt: skip
+            else:
+                _print(rows, arguments)
+        except BrokenPipeError:
+            sys.stderr.close()  # the reader has seen enough, as in "… | head"
+            return
+        if wrong is not None:
+            self._fail(wrong)
+
+    def _fail(self, message: str) -> None:
+        print(f"config: {message}", file=sys.stderr)
+        self.exitcode = FAILED
+
+
+def described() -> list[Described]:
+    """Return what the comments of settings.py say, in its order.
+
+    A line that begins with # opens a group; what follows a setting is its meaning.
+    """
+    source = files("smartcrawl").joinpath("settings.py").read_text("utf-8")
+    found = []
+    group = name = meaning = ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        first = token.start[1] == 0
+        if token.type == tokenize.COMMENT:
+            text = token.string.lstrip("#: ")
+            group, meaning = (text, meaning) if first else (group, text)
+        elif token.type == tokenize.NAME and first:
+            name, meaning = token.string, ""
+        elif token.type == tokenize.NEWLINE and name in defaults:
+            found.append(Described(name, group, meaning))
+            name = ""
+    return found
+
+
+def named(names: Sequence[str], settings: BaseSettings) -> list[Described]:
+    """Return the settings of these names, whatever their case; all where none is named.
+
+    Raises:
+        SettingError: there is no such setting.
+    """
+    known = {one.name: one for one in described()}
+    for name in names:
+        if name.upper() in known:
+            continue
+        if name.upper() in settings:
+            raise SettingError(
+                f"{name.upper()} is not among the settings of smartcrawl:"
+                f" scrapy settings --get {name.upper()} prints it"
+            )
+        near = get_close_matches(name.upper(), known, n=3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ": scrapy config prints them all"
+        raise SettingError(f"there is no setting {name!r}{hint}")
+    wanted = {name.upper() for name in names}
+    return [one for one in known.values() if not wanted or one.name in wanted]
+
+
+def told(
+    settings: BaseSettings, wanted: Iterable[Described], *, by_level: bool = False
+) -> list[dict[str, Any]]:
+    """Return what is told of settings, under KEYS; ``by_level``: whether -L was given."""
+    rows = []
+    for one in wanted:
+        value, default = settings[one.name], defaults[one.name]
+        source = "-L" if by_level and one.name == "LOG_LEVEL" else source_of(settings, one.name)
+        values = (_typed(value, default), default)
+        told_values = [masked(one.name, each) for each in values]
+        row = (one.name, one.group, told_values[0], source, told_values[1], one.meaning)
+        rows.append(dict(zip(KEYS, row, strict=True)))
+    return rows
+
+
+def source_of(settings: BaseSettings, name: str) -> str:
+    """Return where the value of a setting comes from.
+
+    ``-s`` also stands for what scrapyd passes on to a job: it calls the crawl with -s. A *settings
+    module* is one that changes what it took over from ours.
+    """
+    if (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]:
+        return "-s"
+    value = str(settings[name])
+    if name in os.environ and value == os.environ[name]:
+        return "environment"
+    return "default" if value == str(defaults[name]) else "settings module"
+
+
+def masked(name: str, value: object) -> object:
+    """Return the value of a setting without what is secret in it.
+
+    >>> masked("API_KEYS", "8c1f"), masked("API_KEYS", "")
+    ('***', '')
+    >>> masked("SNAPSHOT_STORE", "ftp://me:pw@a.example/x?sig=8c1f")
+    'ftp://***@a.example/x?sig=***'
+    >>> masked("DEPTH_LIMIT", 3)
+    3
+    """
+    if value in (None, ""):
+        return value
+    if _SECRET.search(name):
+        return MASK
+    if isinstance(value, bool | int | float):
+        return value
+    plain = [str(one) for one in value] if isinstance(value, list | tuple) else str(value)
+    text = redacted(str(plain))
+    return plain if text == str(plain) else text.replace(HIDDEN, MASK)
+
+
+def error_of(settings: BaseSettings) -> str | None:
+    """Return what is wrong with the first setting that has a value which it does not take."""
+    try:
+        Options.of(settings)
+    except SmartcrawlError as error:
+        message = str(error)
+        name = message.partition(" ")[0]
+        if _SECRET.search(name) and name in defaults:
+            value = settings[name]
+            for text in (repr(value), str(value)):
+                message = message.replace(text, MASK) if text else message
+        return shown_lines(message)
+    return None
+
+
+def _typed(value: object, default: object) -> object:
+    """Return a text as the kind of value that its default is, where it writes one.
+
+    >>> [_typed("7", 0), _typed("0.5", 0), _typed("1", True), _typed("inf", 0), _typed("7", "")]
+    [7, 0.5, True, 'inf', '7']
+    """
+    if not isinstance(value, str) or isinstance(default, str):
+        return value
+    if isinstance(default, bool):
+        return _SWITCH.get(value.lower(), value)
+    with suppress(ValueError):
+        return int(value)
+    with suppress(ValueError):
+        return float(value) if isfinite(float(value)) else value
+    return value
+
+
+def _print(rows: Sequence[dict[str, Any]], arguments: Sequence[Override]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200
+    if rows:
+        console.print(_table(("setting", "value", "from", "default", "meaning"), _lines(rows)))
+    else:
+        console.print("Every setting has its default.")
+    if arguments:
+        cells = [
+            (f"-a {one.argument}=", ", ".join(one.overrides), one.meaning) for one in arguments
+        ]
+        console.print()
+        console.print(_table(("argument", "counts before", "meaning"), cells))
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Sequence[str | Text]]:
+    """Yield the cells of each row, groups with their heading."""
+    for group, found in groupby(rows, lambda row: row["group"]):
+        yield [Text(group, style="bold")]
+        for row in found:
+            default = "" if row["source"] == "default" else _cell(row["default"])
+            yield [row["name"], _cell(row["value"]), row["source"], default, row["meaning"]]
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    return "empty" if value in (None, "") else str(value)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(one if isinstance(one, Text) else Text(escaped(one)) for one in row))
+    return table

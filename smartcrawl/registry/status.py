@@ -1,0 +1,313 @@
+"""How sources are doing: counts, rates, freshness, bytes and runs, read in a few scans (R0-78)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from smartcrawl.registry.reports import iso
+from smartcrawl.rules.model import RunState
+
+RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
+_DAY: Final = 86_400  #: seconds
+
+_SOURCES = """
+SELECT no, name FROM source
+ WHERE :sources = '[]' OR name IN (SELECT value FROM json_each(:sources)) ORDER BY name
+"""
+#: One scan of the narrow table. Its rows have no source: that of the run that reached them is it.
+#: Alike ones are counted together first, so that few have to be sorted out.
+_PAGES = """
+WITH last (source, looked) AS (
+    SELECT source, coalesce(max(no) FILTER (WHERE complete), 0) FROM run
+     WHERE source IN (SELECT value FROM json_each(:wanted)) GROUP BY source),
+alike AS MATERIALIZED (
+    SELECT reached_run, seen_run, visited_run >= reached_run AS visited, status, standing,
+           lost_count > 0 AS lost, next_visit IS NULL OR next_visit <= :now AS due,
+           no IN (SELECT no FROM record WHERE kind > 0) AS sitemap,
+           no IN (SELECT no FROM pin) AS pinned, count(*) AS n
+      FROM state
+     WHERE reached_run IN (SELECT no FROM run
+                            WHERE source IN (SELECT value FROM json_each(:wanted)))
+     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9)
+SELECT source,
+       sum(n) FILTER (WHERE NOT sitemap),
+       sum(n) FILTER (WHERE NOT sitemap AND status = 0),
+       sum(n) FILTER (WHERE NOT sitemap AND status = 1),
+       sum(n) FILTER (WHERE NOT sitemap AND status = 2),
+       sum(n) FILTER (WHERE NOT sitemap AND status = 3),
+       sum(n) FILTER (WHERE NOT sitemap AND status = 4),
+       sum(n) FILTER (WHERE NOT sitemap AND status = 5),
+       sum(n) FILTER (WHERE sitemap),
+       sum(n) FILTER (WHERE standing = 2),
+       sum(n) FILTER (WHERE standing = 2 AND lost),
+       sum(n) FILTER (WHERE standing > 0 AND NOT pinned AND seen_run < looked
+                        AND (reached_run < looked OR (status = 4 AND visited))),
+       sum(n) FILTER (WHERE due AND status <> 5 AND reached_run >= looked)
+  FROM alike JOIN (SELECT no, source FROM run) u ON u.no = reached_run JOIN last l USING (source)
+ GROUP BY source
+"""
+#: How long ago pages that are held were visited; source 0 is all of them.
+_AGES = """
+WITH visited AS MATERIALIZED (
+    SELECT u.source, s.last_checked AS at, count(*) AS n
+      FROM state s JOIN run u ON u.no = s.reached_run
+     WHERE s.standing = 2 AND s.last_checked IS NOT NULL
+       AND u.source IN (SELECT value FROM json_each(:wanted))
+     GROUP BY 1, 2),
+each (source, at, n) AS (
+    SELECT * FROM visited UNION ALL SELECT 0, at, sum(n) FROM visited GROUP BY at),
+summed AS (
+    SELECT source, at, n, sum(n) OVER (PARTITION BY source ORDER BY at DESC) AS upto,
+           sum(n) OVER (PARTITION BY source) AS every
+      FROM each)
+SELECT source, max(0, :now - max(at) FILTER (WHERE 2 * upto >= every)),
+       max(0, :now - max(at) FILTER (WHERE 20 * upto >= 19 * every)),
+       coalesce(1.0 * sum(n) FILTER (WHERE at > :day) / sum(n), 0),
+       coalesce(1.0 * sum(n) FILTER (WHERE at > :week) / sum(n), 0)
+  FROM summed GROUP BY source
+"""
+#: Of what was held already and answered with content again. Runs that did not end have no counts.
+_CHANGES = """
+WITH counted AS (
+    SELECT source, no, coalesce(counts ->> 'modified', 0) AS modified,
+           coalesce(counts ->> 'unchanged', 0) AS unchanged, coalesce(counts ->> 'new', 0) AS new
+      FROM run),
+recent AS (
+    SELECT *, row_number() OVER (PARTITION BY source ORDER BY no DESC) AS place
+      FROM counted WHERE modified + unchanged > 0)
+SELECT source, count(*), sum(modified + unchanged), sum(modified), sum(new)
+  FROM recent WHERE place <= :most GROUP BY source
+"""
+_BYTES = "SELECT source, sum(bytes_downloaded), sum(bytes_saved) FROM run GROUP BY source"
+_LAST = """
+SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved
+  FROM run WHERE no IN (SELECT max(no) FROM run GROUP BY source)
+"""
+_COMPLETE = """
+SELECT source, no, finished_at FROM run
+ WHERE no IN (SELECT max(no) FROM run WHERE complete = 1 GROUP BY source)
+"""
+#: From here on what there is little of, by the number of its source.
+_CLONES = """
+SELECT u.source, count(*)
+  FROM (SELECT no FROM record WHERE duplicate_of IS NOT NULL)
+  JOIN state s USING (no) JOIN run u ON u.no = s.reached_run GROUP BY 1
+"""
+_WITHOUT_TEXT = """
+SELECT c.source, count(*) FROM content c JOIN record r ON r.content = c.no
+ WHERE c.text_length = 0 GROUP BY 1
+"""
+_WITHHELD = "SELECT source, count(*) FROM candidate WHERE withheld = 1 GROUP BY 1"
+_PINNED = "SELECT source, count(*) FROM pin GROUP BY 1"
+_ORDERED = """
+SELECT u.source, count(*)
+  FROM item i JOIN state s USING (no) JOIN run u ON u.no = s.reached_run
+ WHERE i.requested OR i.generation > i.processed GROUP BY 1
+"""
+
+
+class Counts(NamedTuple):
+    """How many records there are of each kind; sitemaps and feeds count apart."""
+
+    pages: int = 0
+    pending: int = 0
+    crawled: int = 0
+    indexed: int = 0
+    error: int = 0
+    out_of_scope: int = 0
+    gone: int = 0
+    sitemaps: int = 0
+    held: int = 0  #: content is held
+    lost: int = 0  #: of them: their last visits found an error that speaks of the page
+    orphans: int = 0  #: something is held, and the last complete run did not reach or ask it
+    due: int = 0  #: a due crawl would ask it; tombstones aside, sitemaps included
+    clones: int = 0  #: of those that are held
+    without_text: int = 0  #: likewise
+    withheld: int = 0  #: removals that wait for approval
+    pinned: int = 0
+    ordered: int = 0  #: the next visit fetches it whole
+
+    @property
+    def error_rate(self) -> float | None:
+        """Share of the pages that are asked and known, whose last visit failed."""
+        return _share(self.error, self.crawled + self.indexed + self.error)
+
+
+class Ages(NamedTuple):
+    """How fresh the pages are that are held."""
+
+    median: int | None = None  #: seconds since the last visit that half of them do not exceed
+    most: int | None = None  #: likewise for 95 %
+    within_day: float | None = None  #: share that was visited in the last 24 hours
+    within_week: float | None = None
+
+
+class Changes(NamedTuple):
+    """What the last finished runs found that asked pages again."""
+
+    runs: int = 0  #: of each source, at most RECENT_RUNS
+    compared: int = 0  #: visits to pages that were held, and answered with content or 304
+    modified: int = 0  #: of them, those whose content had changed
+    new: int = 0  #: pages that were held for the first time
+
+    @property
+    def rate(self) -> float | None:
+        """Share of visits that found a change; new pages, clones and errors are in neither part."""
+        return _share(self.modified, self.compared)
+
+
+class Bytes(NamedTuple):
+    """Bodies as they came, and those that a 304 made unnecessary to send."""
+
+    downloaded: int = 0
+    saved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The run of a source that was opened last."""
+
+    no: int
+    state: RunState
+    complete: bool
+    reasons: tuple[str, ...]  #: why it is incomplete
+    started_at: int
+    finished_at: int | None
+    bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How a source is doing, or all of them together."""
+
+    source: str | None  #: None: all of them
+    counts: Counts
+    ages: Ages
+    changes: Changes
+    bytes: Bytes
+    last_run: LastRun | None = None  #: of one source
+    complete_run: int | None = None  #: the last that was; of one source
+    completed_at: int | None = None
+
+
+def status_of(
+    connection: apsw.Connection, now: int, *, sources: Sequence[str] = ()
+) -> list[SourceStatus]:
+    """Return the status of each source (of all where none is named), and last that of all of these.
+
+    A source is listed from its first run on.
+    """
+    with connection:  # all of it as of one moment
+        rows = _rows(connection, _SOURCES, {"sources": json.dumps(list(sources))})
+        names: dict[int, str] = dict(rows)
+        wanted = {"wanted": json.dumps(list(names)), "now": now}
+        bounds = {"day": now - _DAY, "week": now - 7 * _DAY}
+        counts = _counts(connection, wanted)
+        ages = {no: Ages(*row) for no, *row in _rows(connection, _AGES, wanted | bounds)}
+        most = {"most": RECENT_RUNS}
+        changes = {no: Changes(*row) for no, *row in _rows(connection, _CHANGES, most)}
+        amounts = {no: Bytes(*row) for no, *row in _rows(connection, _BYTES)}
+        last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
+        complete = {no: row for no, *row in _rows(connection, _COMPLETE)}
+    found = [
+        SourceStatus(
+            name,
+            counts.get(no, Counts()),
+            ages.get(no, Ages()),
+            changes.get(no, Changes()),
+            amounts.get(no, Bytes()),
+            last.get(no),
+            *complete.get(no, ()),
+        )
+        for no, name in names.items()
+    ]
+    total = SourceStatus(
+        None,
+        Counts(*map(sum, zip(Counts(), *(one.counts for one in found), strict=True))),
+        ages.get(0, Ages()),
+        Changes(*map(sum, zip(Changes(), *(one.changes for one in found), strict=True))),
+        Bytes(*map(sum, zip(Bytes(), *(one.bytes for one in found), strict=True))),
+    )
+    return [*found, total]
+
+
+def _counts(connection: apsw.Connection, values: dict[str, Any]) -> dict[int, Counts]:
+    """Return the counts of each source by its number."""
+    few = [
+        dict(_rows(connection, statement))
+        for statement in (_CLONES, _WITHOUT_TEXT, _WITHHELD, _PINNED, _ORDERED)
+    ]
+    return {
+        no: Counts(*(number or 0 for number in row), *(found.get(no, 0) for found in few))
+        for no, *row in _rows(connection, _PAGES, values)
+    }
+
+
+def _last_run(row: Sequence[Any]) -> LastRun:
+    no, state, complete, reasons, started_at, finished_at, downloaded, saved = row
+    told = (RunState(state), bool(complete), tuple(json.loads(reasons)), started_at, finished_at)
+    return LastRun(no, *told, Bytes(downloaded, saved))
+
+
+def _rows(
+    connection: apsw.Connection, statement: str, values: dict[str, Any] | None = None
+) -> list[Any]:
+    rows: list[Any] = connection.execute(statement, values or {}).fetchall()
+    return rows
+
+
+def _share(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+# For machines
+
+STATUS_KEYS: Final = (
+    "source", "pages", "pending", "crawled", "indexed", "error", "outOfScope", "gone", "sitemaps",
+    "held", "lost", "orphans", "due", "clones", "withoutText", "withheld", "pinned", "ordered",
+    "errorRate", "changeRate", "changeRuns", "pagesCompared", "pagesModified", "pagesNew",
+    "medianAgeSeconds", "age95Seconds", "checkedWithinDay", "checkedWithinWeek",
+    "bytesDownloaded", "bytesSaved", "lastRun", "lastCompleteRun", "lastCompleteAt",
+)  # fmt: skip
+RUN_KEYS: Final = (
+    "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
+    "bytesSaved",
+)  # fmt: skip
+
+
+def told(status: SourceStatus) -> dict[str, Any]:
+    """Return a status under STATUS_KEYS."""
+    changes, (median, most, day, week) = status.changes, status.ages
+    values = (
+        status.source,
+        *status.counts,
+        status.counts.error_rate,
+        changes.rate,
+        *changes,
+        median,
+        most,
+        _rounded(day),
+        _rounded(week),
+        *status.bytes,
+        _told_run(status.last_run),
+        status.complete_run,
+        iso(status.completed_at),
+    )
+    return dict(zip(STATUS_KEYS, values, strict=True))
+
+
+def _told_run(run: LastRun | None) -> dict[str, Any] | None:
+    if run is None:
+        return None
+    times = (iso(run.started_at), iso(run.finished_at))
+    values = (run.no, run.state.word, run.complete, list(run.reasons), *times, *run.bytes)
+    return dict(zip(RUN_KEYS, values, strict=True))
+
+
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)
