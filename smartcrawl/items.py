@@ -17,6 +17,7 @@ from smartcrawl.rules.model import (
     Status,
 )
 from smartcrawl.rules.reindex import Verdict
+from smartcrawl.rules.trust import Trust
 
 
 class Link(NamedTuple):
@@ -132,6 +133,9 @@ class Page:
     last_checked: int | None = None
     generation: int = 0  #: reindexGeneration, as read when its turn came
     ordered: bool = False  #: whether somebody ordered it to be indexed anew
+    attempts: int = 0  #: visits so far
+    verified_at: int | None = None  #: when a whole body came last, Unix seconds
+    doubted: bool = False  #: to be downloaded whole this time
     signed: str | None = None  #: ``url`` with what gives access to it, for this run only
 
 
@@ -264,6 +268,7 @@ class HostTally:
     robots_error: str | None = None  #: why its robots.txt could not be had
     retry_after: int | None = None  #: seconds, as it asked last
     now: HostNow | None = None  #: how it is being asked
+    trust: Trust | None = None  #: what its validators have shown to be worth, when that is news
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class Ledger:
             visit.error = redacted(visit.error)
         if (
             visit.outcome is Outcome.NOT_MODIFIED
+            and visit.http_status == 304
             and visit.action is Action.TOUCH
             and page.standing is Standing.HELD
             and page.status is Status.INDEXED

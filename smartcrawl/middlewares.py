@@ -55,11 +55,12 @@ class RevalidationMiddleware:
         if attempt is None or self._run is None:
             return
         page = attempt.page
+        trust = self._run.trust.of(page.host)
         headers = conditional_headers(
-            page.etag,
-            page.last_modified,
+            page.etag if trust.believes_etags else None,
+            page.last_modified if trust.believes_dates else None,
             trusted=page.standing > 0
-            and not (self._run.forces(page) or page.named)
+            and not (self._run.forces(page) or page.named or page.doubted)
             and (page.extraction is not Extraction.WHOLE or page.waits)
             and request.url in (page.url, page.signed),
         )
@@ -67,7 +68,7 @@ class RevalidationMiddleware:
             request.headers.pop(name, None)
         for name, value in headers.items():
             request.headers[name] = value.encode("latin-1")
-        attempt.conditional = bool(headers)
+        attempt.conditional = bool(headers) and request.method == "GET"
         attempt.requests += 1
         attempt.conditional_requests += attempt.conditional
         if not attempt.trail or attempt.trail[-1] != request.url:

@@ -42,6 +42,7 @@ SWITCHES = (
     "HTTPPROXY_ENABLED",
     "SITEMAPS_FROM_ROBOTS",
     "FORCE_REINDEX_ON_CANONICAL_CHANGE",
+    "SOFT_404_DETECTION",
 )
 SWITCH = ("1", "0", "True", "False", "true", "false")  #: what Scrapy reads as a switch
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -71,6 +72,10 @@ class Options:
     sweep_max_ratio: float = 0.1
     sweep_min_count: int = 10
     trust_sample_ratio: float = 0.0
+    max_unverified_days: int = 0  #: 0: a 304 counts for ever
+    soft_404: bool = True  #: ask each host for an address that cannot exist
+    head_policy: str = "auto"
+    head_min_bytes: int = 1_048_576
     robots_ttl: int = 86_400  #: seconds
     robots_max_stale: int = 2_592_000  #: seconds
     retry_after_max_wait: int = 60  #: seconds
@@ -136,6 +141,10 @@ class Options:
             sweep_max_ratio=_number(settings, "SWEEP_MAX_RATIO", least=0, most=1),
             sweep_min_count=_whole(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=_number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
+            max_unverified_days=_whole(settings, "MAX_UNVERIFIED_DAYS"),
+            soft_404=_switch(settings, "SOFT_404_DETECTION"),
+            head_policy=_one_of(settings, "HEAD_POLICY", "never", "auto", "always"),
+            head_min_bytes=_whole(settings, "HEAD_MIN_BYTES"),
             robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
             robots_max_stale=_whole(settings, "ROBOTS_MAX_STALE_SECONDS"),
             retry_after_max_wait=_whole(settings, "RETRY_AFTER_MAX_WAIT"),

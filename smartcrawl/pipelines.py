@@ -98,6 +98,7 @@ class ExtractPipeline(VisitPipeline):
             told = f"processing failed: {type(error).__name__}: {error}"
             item.fail(Fault.PROCESSING, told)
             item.document, item.links, item.targets = None, None, b""
+        run.trust.learn(item)
         if _vouches(item) and not item.again:
             run.reach.replay(item.page)
         return item
@@ -223,6 +224,7 @@ class ExtractPipeline(VisitPipeline):
             )
             if is_page:
                 visit.kind = 0
+                run.configure(page, kind=0)
                 return False
             visit.fail(_SITEMAP_FAULTS[error.kind], str(error))
             return True

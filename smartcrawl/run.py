@@ -33,6 +33,7 @@ from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
+from smartcrawl.trusting import HostTrust
 from smartcrawl.turns import Turns
 from smartcrawl.urls import Scope, host_key
 
@@ -49,6 +50,7 @@ class Run:
         registry: SqliteRegistry,
         opened: OpenRun,
         lease: Lease,
+        now: int,
     ) -> None:
         self.source = source
         self.options = options
@@ -83,6 +85,8 @@ class Run:
             cuts=self.cuts,
             keeps_bodies=registry.snapshots is not None,
         )
+        forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
+        self.trust = HostTrust(self._reader.trust(forgotten), options, self.ledger, now)
         self.reach = Reach(
             source=source,
             options=options,
@@ -134,6 +138,7 @@ class Run:
                 registry=registry,
                 opened=opened,
                 lease=lease,
+                now=now,
             )
             run._begin(now)
         except BaseException:
@@ -200,7 +205,7 @@ class Run:
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.reach.pages(numbers)
         for page in pages:
-            self._configure(page)
+            self.configure(page)
             offered = self.frontier.depth(page.no)
             if self.forced or page.depth >= offered:
                 page.depth = offered
@@ -208,9 +213,13 @@ class Run:
                 self.frontier.mark(page.no, page.depth)
         return pages if self.turns is None else self.turns.due(pages)
 
-    def _configure(self, page: Page) -> None:
-        """Find how a page is to enter the index today, and how it comes to that."""
-        mode = Mode.LINKS_ONLY if page.kind else self.configuration.mode_of(page.url)
+    def configure(self, page: Page, *, kind: int | None = None) -> None:
+        """Find how a page is to enter the index today, and how it comes to that.
+
+        ``kind``: what it turned out to be, where that is known.
+        """
+        listed = page.kind if kind is None else kind
+        mode = Mode.LINKS_ONLY if listed else self.configuration.mode_of(page.url)
         page.mode, page.wanted = mode, self._fingerprints[mode]
         page.extraction = extraction(
             page.standing,
@@ -218,6 +227,7 @@ class Run:
             same_configuration=page.configuration == page.wanted,
             snapshot=page.snapshot is not None and self.registry.snapshots is not None,
         )
+        page.doubted = self.trust.doubts(page)
         if page.extraction is Extraction.WHOLE:
             page.waits = self._whole_left == 0
             self._whole_left -= self._whole_left > 0
@@ -233,7 +243,7 @@ class Run:
             return []
         pages = self.reach.pages(self.turns.again.take(most))
         for page in pages:
-            self._configure(page)
+            self.configure(page)
             page.depth = self.frontier.depth(page.no)
         return pages
 

@@ -63,7 +63,13 @@ SWEEP_MAX_RATIO = _env("SWEEP_MAX_RATIO", 0.1)  # share of a source one sweep ma
 SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages; fewer are removed whatever their share
 UNDO_TTL_SECONDS = _env("UNDO_TTL_SECONDS", 2_592_000)  # how long a removal can be undone
 GONE_TTL_SECONDS = _env("GONE_TTL_SECONDS", 7_776_000)  # record of a removed page; 0: for ever
-TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0)  # share of known pages asked without validators
+
+# What servers are believed
+TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0.005)  # share of pages downloaded whole; 0: none
+MAX_UNVERIFIED_DAYS = _env("MAX_UNVERIFIED_DAYS", 90)  # until no 304 counts any more; 0: for ever
+HEAD_POLICY = _env("HEAD_POLICY", "auto")  # never, auto or always: a HEAD before a download
+HEAD_MIN_BYTES = _env("HEAD_MIN_BYTES", 1_048_576)  # of pages that auto asks with HEAD, at least
+SOFT_404_DETECTION = _env("SOFT_404_DETECTION", True)  # ask each host for what cannot exist
 
 # Snapshots, and pages that are read again
 SNAPSHOT_STORE = _env("SNAPSHOT_STORE", "")  # URL of fsspec; empty: in DATA_DIR; off: none are kept

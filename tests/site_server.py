@@ -80,6 +80,8 @@ class Site:
         self.pages: dict[str, Page | str | bytes] = {}
         self.log: list[Request] = []
         self.stopping = threading.Event()
+        self.ignores_conditions = False  #: sends the body whatever is asked
+        self.refuses_head = False
         self._port = port
         self._refused: dict[str, tuple[Page, int]] = {}
         self._lock = threading.Lock()
@@ -125,9 +127,13 @@ class Site:
         self.log.clear()
 
     def answer(self, method: str, path: str, headers: dict[str, str]) -> "_Answer":
+        if self.ignores_conditions:
+            headers = {name: value for name, value in headers.items() if name[:3] != "if-"}
         with self._lock:
             page = self._page(path)
-            if page is None:
+            if method == "HEAD" and self.refuses_head:
+                answer = _Answer(405, {"Content-Type": "text/plain"}, b"")
+            elif page is None:
                 answer = _Answer(404, {"Content-Type": "text/plain"}, b"not found\n")
             elif self._refuses(path, page):
                 answer = _Answer(503, {"Content-Type": "text/plain"}, b"try again\n")

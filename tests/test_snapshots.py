@@ -296,6 +296,7 @@ def test_same_body_makes_the_same_file(store, place):
     first = place.read(PATH)
     store.put(PATH, BODY)
     assert place.read(PATH) == first == packed(BODY)
+    assert first[4:8] == bytes(4)  # no time
 
 
 def test_body_replaces_what_is_at_its_path(store, place):
@@ -478,9 +479,16 @@ def test_bomb_is_not_unpacked(place, layers):
 
 
 def test_file_that_is_too_long_is_not_read(store, place):
-    place.write(PATH, secrets.token_bytes(3_000_000))
-    with pytest.raises(SnapshotDamagedError, match="too long for 1000000 bytes"):
-        store.get(PATH, HASH, max_size=1_000_000)
+    place.write(PATH, secrets.token_bytes(30_000_000))
+    store.put("2026/11/21/0000.txt.gz", BODY)  # what a driver does once is done
+    tracemalloc.start()
+    try:
+        with pytest.raises(SnapshotDamagedError, match="too long for 1000000 bytes"):
+            store.get(PATH, HASH, max_size=1_000_000)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20_000_000
 
 
 @pytest.mark.parametrize("size", [0, 1, 70_000, 2_000_000])
@@ -776,6 +784,7 @@ def hides_secrets(error: BaseException, server: ObjectStore) -> None:
         "sftp://me:h3mlig@host/prefix",
         "file://me:h3mlig@/prefix",
         "abfs://container/prefix?sv=2026&sig=h3mlig",
+        "abfs://container/prefix?h3mlig",
         "abfs://container/prefix#h3mlig",
         "abfs://container/AccountKey=h3mlig",
         "nonsense://me:h3mlig@host",
@@ -998,6 +1007,48 @@ def test_driver_that_blocks_is_used_in_turn(memory):
             store.get(PATH, HASH)
         assert store.remove_many([files[0][0], PATH]) == [None, None]
         assert len(MemoryFileSystem.store) == 19
+
+
+class Silent(MemoryFileSystem):
+    """A driver that has a time limit of its own."""
+
+    protocol = "silent"
+    cachable = False
+    asked: list[str] = []
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        self.asked.append(path)
+        raise TimeoutError("no answer")
+
+
+def test_after_one_time_out_the_rest_of_a_batch_is_not_tried():
+    fsspec.register_implementation("silent", Silent, clobber=True)
+    with opened("silent://here") as store:
+        errors = store.put_many(numbered(5))
+    assert len(Silent.asked) == 1
+    assert all("TimeoutError: no answer" in str(error) for error in errors)
+
+
+STUCK = """\
+import threading
+import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
+from smartcrawl.snapshots import SnapshotStore
+
+class Stuck(MemoryFileSystem):
+    protocol = "stuck"
+
+    def pipe_file(self, path, value, mode="overwrite", **kwargs):
+        threading.Event().wait()
+
+fsspec.register_implementation("stuck", Stuck)
+store = SnapshotStore("stuck://here", patience=0.3)
+print(store.put_many([("2026/11/21/8c1f.html.gz", b"body")])[0])
+"""
+
+
+def test_driver_that_blocks_for_ever_does_not_keep_the_process():
+    assert "no answer in 0.3 s" in child(STUCK).stdout
 
 
 class Stuck(MemoryFileSystem):

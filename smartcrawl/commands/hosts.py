@@ -101,6 +101,8 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
     robots = row["robots"] or "not asked"
     if row["robotsError"]:
         robots += f": {row['robotsError']}"
+    if row["distrusted"]:
+        robots += f"; not believed: {'; '.join(row['distrusted'])}"
     return {
         "host": row["host"],
         "pages": row["pages"],

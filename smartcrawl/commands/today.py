@@ -7,11 +7,16 @@ import apsw
 from smartcrawl.configuration import Configuration
 from smartcrawl.options import Options
 from smartcrawl.registry import story
+from smartcrawl.registry.hosts import distrusted
 from smartcrawl.registry.story import Entry
 from smartcrawl.rules.forecast import unconditional
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
+from smartcrawl.rules.trust import Trust
 from smartcrawl.sources import Source
+from smartcrawl.urls import host_key
+
+_BELIEVED = Trust()
 
 
 class Today:
@@ -21,6 +26,7 @@ class Today:
         self, connection: apsw.Connection, source: Source | None, options: Options
     ) -> None:
         self._configuration = Configuration.of(source, options)
+        self._trust = distrusted(connection)
         self._snapshots = options.snapshot_store is not None
         self._numbers = {
             mode: story.fingerprint_no(connection, self._configuration.fingerprint(mode))
@@ -48,4 +54,14 @@ class Today:
             validators=bool(entry.validators),
             extraction=self.extraction(entry),
             ordered=bool(entry.ordered),
+            believed=not entry.validators or bool(self.believed(entry)),
         )
+
+    def trust(self, entry: Entry) -> Trust:
+        """Return what the validators of a page's host have shown to be worth."""
+        return self._trust.get(host_key(entry.url), _BELIEVED) if self._trust else _BELIEVED
+
+    def believed(self, entry: Entry) -> int:
+        """Return which validators of a page are believed: 1 the ETag, 2 the date, 3 both."""
+        trust = self.trust(entry)
+        return entry.validators & (trust.believes_etags + 2 * trust.believes_dates)

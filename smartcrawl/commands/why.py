@@ -181,10 +181,18 @@ class _Teller:
     def _request(
         self, entry: Entry, record: dict[str, Any], source: Source | None
     ) -> dict[str, Any]:
-        why = Today(self._connection, source, self._options).unconditional(entry)
-        etag, modified = record["httpEtag"], record["httpLastModified"]
+        today = Today(self._connection, source, self._options)
+        why, believed = today.unconditional(entry), today.believed(entry)
+        etag = record["httpEtag"] if believed & 1 else None
+        modified = record["httpLastModified"] if believed & 2 else None
         headers = conditional_headers(etag, modified, trusted=why is None)
-        return {"url": entry.url, "conditional": why is None, "why": why, "headers": dict(headers)}
+        return {
+            "url": entry.url,
+            "conditional": why is None,
+            "why": why,
+            "headers": dict(headers),
+            "distrusted": today.trust(entry).told(),
+        }
 
     def _canonical(
         self, page: Known, entry: Entry, record: dict[str, Any]
@@ -340,6 +348,8 @@ def _print_story(console: Console, one: dict[str, Any]) -> None:
     _line(console, "message", record["errorMessage"])
     _line(console, "counts", _counts(record))
     _line(console, "request", _request_text(one["request"]))
+    for place, text in enumerate(one["request"]["distrusted"]):
+        _line(console, "" if place else "distrusted", text)
     _line(console, "robots", _robots_text(one["robots"]))
     if one["scope"]["allowed"] is not True:
         _line(console, "scope", one["scope"]["why"])

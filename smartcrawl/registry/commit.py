@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from dataclasses import astuple
 from operator import itemgetter
 
 import apsw
@@ -41,6 +42,18 @@ ON CONFLICT (host) DO UPDATE
    SET run = excluded.run, at = excluded.at, delay_ms = excluded.delay_ms,
        in_flight = excluded.in_flight, parked_until = excluded.parked_until,
        paused_until = excluded.paused_until, is_down = excluded.is_down
+"""
+_TRUST = """
+INSERT INTO trust (host, etags, frozen, dates, false_dates, repeated, rotated, ignored, honoured,
+                   distrusted_at)
+SELECT no, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM host WHERE name = ?
+ON CONFLICT (host) DO UPDATE
+   SET etags = excluded.etags, frozen = excluded.frozen, dates = excluded.dates,
+       false_dates = excluded.false_dates, repeated = excluded.repeated,
+       rotated = excluded.rotated, ignored = excluded.ignored, honoured = excluded.honoured,
+       distrusted_at = CASE WHEN excluded.distrusted_at IS NULL THEN NULL
+                            WHEN excluded.etags < etags THEN excluded.distrusted_at
+                            ELSE coalesce(distrusted_at, excluded.distrusted_at) END
 """
 _ROBOTS = """
 INSERT INTO robots (origin, fetched_at, status, etag, last_modified, body)
@@ -225,6 +238,9 @@ class Commit:
                 "retry_after": tally.retry_after,
             }
             self._connection.execute(_HOST_TALLY, values)
+            if (trust := tally.trust) is not None:
+                since = now if trust.told() else None
+                self._connection.execute(_TRUST, (*astuple(trust), since, name))
             if (seen := tally.now) is not None:
                 how = (seen.delay_ms, seen.in_flight, seen.parked_until, seen.paused_until)
                 row = (self._run, now, *how, seen.is_down, name)

@@ -11,6 +11,7 @@ import apsw
 
 from smartcrawl.registry.database import connect, transaction, translated
 from smartcrawl.registry.reports import iso
+from smartcrawl.rules.trust import Trust
 from smartcrawl.urls import display
 
 _HOSTS = """
@@ -23,12 +24,19 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
        h.retry_after, h.retry_after_at, h.robots_fetched_at,
        (SELECT min(status) FROM robots
          WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
-       h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason
+       h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason,
+       t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured
   FROM host h LEFT JOIN page p ON p.host = h.no
   LEFT JOIN host_now n ON n.host = h.no
+  LEFT JOIN trust t ON t.host = h.no
   LEFT JOIN run u ON u.no = n.run LEFT JOIN source o ON o.no = u.source
  WHERE :sources = '[]' OR p.number > 0
  ORDER BY h.name
+"""
+_TRUST = """
+SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
+       t.honoured
+  FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL
 """
 _BLOCK = """
 INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, 1, ?)
@@ -39,7 +47,7 @@ _UNBLOCK = "UPDATE host SET is_blocked = 0, block_reason = NULL WHERE name = ? A
 HOST_KEYS = (
     "host", "pages", "pagesCrawled", "pagesFailed", "errorRate", "crawlDelayMs", "delayMs",
     "inFlight", "parkedUntil", "pausedUntil", "down", "retryAfter", "retryAfterAt", "robots",
-    "robotsFetchedAt", "robotsError", "blocked", "blockReason",
+    "robotsFetchedAt", "robotsError", "blocked", "blockReason", "distrusted",
 )  # fmt: skip
 
 
@@ -59,7 +67,8 @@ def hosts(
     for row in connection.execute(_HOSTS, {"sources": json.dumps(list(sources))}):
         name, pages, crawled, failed, crawl_delay = row[:5]
         now = row[5:10] if row[10] is not None and is_running(row[10]) else (None,) * 5
-        retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:]
+        retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:19]
+        trust = Trust(*(count or 0 for count in row[19:]))
         unknown = failed_at is not None and failed_at > (fetched_at or 0)
         robots = None if status is None else "rules" if status < 400 else "none"
         values = (
@@ -81,8 +90,15 @@ def hosts(
             error if unknown else None,
             bool(blocked),
             reason,
+            trust.told(),
         )
         yield dict(zip(HOST_KEYS, values, strict=True))
+
+
+def distrusted(connection: apsw.Connection) -> dict[str, Trust]:
+    """Return what is known of the hosts of whom something is not believed."""
+    rows: Any = connection.execute(_TRUST)
+    return {name: Trust(*counts) for name, *counts in rows}
 
 
 def block(path: Path, host: str, reason: str | None) -> None:

@@ -13,6 +13,7 @@ from smartcrawl.registry.snapshots import Place, Snapshots
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.moves import canonical_of
+from smartcrawl.rules.trust import Trust
 
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r.etag,
@@ -22,7 +23,8 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        s.lost_count, s.gone_count, s.lost_since, s.gone_since, s.unchanged_count, s.error_count,
        r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
-       i.generation, i.requested OR i.generation > i.processed, r.snapshot
+       i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
+       coalesce(r.verified_at, r.last_indexed)
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
   LEFT JOIN item i USING (no)
  WHERE r.no IN carray(?)
@@ -84,6 +86,13 @@ SELECT s.standing = 2 AND s.lost_count = 0,
 _PINS = "SELECT r.no, r.url FROM pin p JOIN record r USING (no) WHERE p.source = ?"
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 _ROBOTS = "SELECT fetched_at, status, etag, last_modified, body FROM robots WHERE origin = ?"
+#: What was found out long ago may have been mended since: it is learnt anew.
+_TRUST = """
+SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
+       t.honoured
+  FROM trust t JOIN host h ON h.no = t.host
+ WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
+"""
 _BLOCKED = "SELECT name FROM host WHERE is_blocked = 1"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
@@ -161,6 +170,8 @@ class PageReader:
                 generation=row[30] or 0,
                 ordered=bool(row[31]),
                 snapshot=row[32],
+                attempts=row[33],
+                verified_at=row[34],
             )
         return [found[number] for number in numbers if number in found]
 
@@ -279,6 +290,11 @@ class PageReader:
         """Return the last robots.txt of an origin that could be read."""
         row: Any = self._connection.execute(_ROBOTS, (origin,)).fetchone()
         return None if row is None else StoredRobots(*row)
+
+    def trust(self, since: int) -> dict[str, Trust]:
+        """Return what is known of each host; what is not believed since before ``since`` is not."""
+        rows: Any = self._connection.execute(_TRUST, (since,))
+        return {name: Trust(*counts) for name, *counts in rows}
 
     def blocked_hosts(self) -> frozenset[str]:
         """Return the hosts that the operator blocked."""

@@ -35,7 +35,7 @@ SHOWN: Final = 20  #: links and clones that are listed
 _ENTRIES = """
 SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.lost_count,
        s.gone_count, s.gone_since, s.seen_run, s.reached_run, s.visited_run,
-       r.etag IS NOT NULL OR r.last_modified IS NOT NULL, coalesce(r.configuration, 0),
+       (r.etag IS NOT NULL) + 2 * (r.last_modified IS NOT NULL), coalesce(r.configuration, 0),
        r.canonical_no, r.redirect_no, r.redirect_target, r.error_message,
        EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit, r.kind,
        r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, 0)
@@ -117,7 +117,7 @@ class Entry(NamedTuple):
     seen_run: int
     reached_run: int
     visited_run: int
-    validators: int  #: whether there are some
+    validators: int  #: 1: an ETag, 2: a date, 3: both
     configuration: int  #: fingerprint.no of its extraction
     canonical_no: int | None
     redirect_no: int | None

@@ -220,7 +220,7 @@ def _error(http_status: int) -> Outcome:
 
 
 def unconditional(
-    *, standing: Standing, validators: bool, extraction: Extraction, ordered: bool
+    *, standing: Standing, validators: bool, extraction: Extraction, ordered: bool, believed: bool
 ) -> str | None:
     """Return why the next request for a page carries no validators; None when it does.
 
@@ -234,4 +234,6 @@ def unconditional(
         return "it was extracted with other settings"
     if not validators:
         return "the server gave no validators"
+    if not believed:
+        return "what its server says of changes is not believed"
     return None

@@ -107,6 +107,29 @@ def retry_after(value: str | None, now: int) -> int | None:
     return None if at is None else min(max(0, int(at) - now), MAX_RETRY_AFTER)
 
 
+def is_same_by_head(
+    etags: tuple[str | None, str | None],
+    dates: tuple[str | None, str | None],
+    lengths: tuple[int | None, int | None],
+) -> bool:
+    """Whether the answer to a HEAD says that what is held is what is there.
+
+    Each pair is (held, told). The ETag or, where it is missing, the date has to be equal, and the
+    length in bytes as well.
+
+    >>> is_same_by_head(('"a"', '"a"'), (None, None), (9, 9))
+    True
+    >>> is_same_by_head(('"a"', '"a"'), (None, None), (9, None))
+    False
+
+    Source: M-10, R0-37.
+    """
+    if lengths[0] is None or lengths[0] != lengths[1]:
+        return False
+    held, told = etags if None not in etags else dates
+    return held is not None and held == told
+
+
 def outcome_of(status: int, *, conditional: bool) -> Outcome:
     """Classify a complete HTTP response, before its body is looked at.
 

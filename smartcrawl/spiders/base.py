@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from scrapy import Request, Spider
+from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
 from smartcrawl.exceptions import HostBlockedError, RobotsDisallowedError
@@ -27,10 +28,13 @@ class VisitSpider(Spider):
         for seed in seeds:
             yield seed
 
-    def errback(self, failure: Failure) -> Iterator[Visit]:
+    def errback(self, failure: Failure) -> Iterator[Visit | Request]:
         """Turn "nobody answered" into the page's one Visit."""
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         attempt: Attempt = request.meta["attempt"]
+        if request.method == "HEAD" and not isinstance(failure.value, IgnoreRequest):
+            yield request.replace(method="GET", dont_filter=True)  # it was only to save this one
+            return
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
         visit = attempt.visit(unsigned(request.url))
         if isinstance(error, RobotsDisallowedError | HostBlockedError):

@@ -55,6 +55,9 @@ class SiteSpider(VisitSpider):
         visit = attempt.visit(unsigned(response.url))
         visit.http_status = response.status
         visit.outcome = outcome_of(response.status, conditional=attempt.conditional)
+        if response.request.method == "HEAD":
+            yield self._looked_at(response, visit)
+            return
         visit.response_ms = int(1000 * response.meta.get("download_latency", 0))
         visit.etag, visit.last_modified = kept_validators(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
@@ -83,6 +86,19 @@ class SiteSpider(VisitSpider):
             case Outcome.NOT_FOUND | Outcome.HTTP_ERROR | Outcome.TRANSIENT:
                 visit.error = f"HTTP status {response.status}"
         yield visit
+
+    def _looked_at(self, response: Response, visit: Visit) -> Visit | Request:
+        """Return the Visit of a page that a HEAD shows to be the same, else ask for the page."""
+        assert self.run is not None
+        assert response.request is not None
+        length = _header(response, "Content-Length") or ""
+        told = (_header(response, "ETag"), _header(response, "Last-Modified"))
+        told_length = int(length) if length.isdecimal() else None
+        if response.status == 200 and self.run.trust.confirms(visit.page, *told, told_length):
+            visit.outcome = Outcome.NOT_MODIFIED
+            visit.etag, visit.last_modified = visit.page.etag, visit.page.last_modified
+            return visit
+        return response.request.replace(method="GET", dont_filter=True)
 
     def _redirected(self, response: Response, visit: Visit, attempt: Attempt) -> Request | None:
         """Return the next request of this visit, or None when the redirect is its outcome."""

@@ -86,7 +86,11 @@ class Crawl:
         self.data_dir = folder / "data"
         self.registry = self.data_dir / "registry.db"
         self.sources_file = folder / "sources.toml"
-        self.environment: dict[str, str] = {"AUTOTHROTTLE_ENABLED": "0"}
+        self.environment: dict[str, str] = {
+            "AUTOTHROTTLE_ENABLED": "0",
+            "TRUST_SAMPLE_RATIO": "0",  # what is asked is what a test says
+            "SOFT_404_DETECTION": "0",
+        }
         self._reader = ask
         self._told: dict[tuple[str, ...], str] = {}
 

@@ -88,7 +88,7 @@ def test_an_indexed_page_is_told_whole(desk: Desk):
         "lastIndexed": FIRST,
         "nextCrawlAt": "2025-06-16T15:06:40Z",
         "errorMessage": None,
-        "contentGroupId": content_group(row["url"]),
+        "contentGroupId": content_group(row["canonicalUrl"]),
     }
 
 

@@ -307,10 +307,18 @@ def test_a_record_that_was_not_visited_tells_no_outcome(word):
 )
 def test_why_a_page_is_asked_without_validators(standing, validators, extraction, ordered, why):
     told = unconditional(
-        standing=standing, validators=validators, extraction=extraction, ordered=ordered
-    )
+        standing=standing, validators=validators, extraction=extraction, ordered=ordered,
+        believed=True,
+    )  # fmt: skip
 
     assert told == why
+
+
+def test_validators_that_are_not_believed_are_not_sent():
+    told = {"standing": Standing.HELD, "extraction": Extraction.STANDS, "ordered": False}
+
+    assert "not believed" in unconditional(**told, validators=True, believed=False)
+    assert "gave no" in unconditional(**told, validators=False, believed=False)
 
 
 def test_a_way_without_a_least_age_is_due_at_once():

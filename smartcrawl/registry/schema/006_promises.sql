@@ -153,3 +153,24 @@ SELECT nullif(lower(hex(r.id)), '') AS url_hash,
   LEFT JOIN store t ON t.no = p.store
   LEFT JOIN record o ON o.no = r.duplicate_of
  WHERE s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308)
+--;
+-- What the answers of a host have shown its validators to be worth (rules.trust). Counts are pages.
+CREATE TABLE trust (
+    host          INTEGER PRIMARY KEY REFERENCES host (no),
+    etags         INTEGER NOT NULL,
+    frozen        INTEGER NOT NULL,
+    dates         INTEGER NOT NULL,
+    false_dates   INTEGER NOT NULL,
+    repeated      INTEGER NOT NULL,
+    rotated       INTEGER NOT NULL,
+    ignored       INTEGER NOT NULL,
+    honoured      INTEGER NOT NULL,
+    distrusted_at INTEGER                                -- since when something is not believed; NULL: all is
+)
+--;
+-- What a host answers for an address that cannot exist (rules.soft404); NULL: a status that says so.
+CREATE TABLE not_found (
+    host    INTEGER PRIMARY KEY REFERENCES host (no),
+    at      INTEGER NOT NULL,                            -- Unix seconds
+    profile TEXT
+)

@@ -1,0 +1,98 @@
+"""What the hosts of a run can be trusted with, as their answers show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smartcrawl.items import Page, Visit
+from smartcrawl.ledger import Ledger
+from smartcrawl.options import Options
+from smartcrawl.rules.http import is_same_by_head
+from smartcrawl.rules.model import Outcome, Standing
+from smartcrawl.rules.trust import Seen, Trust, is_sampled, is_unverified
+
+_BELIEVED = Trust()
+
+
+class HostTrust:
+    """Counts what answers show, and says which pages are asked how because of that."""
+
+    def __init__(
+        self, known: Mapping[str, Trust], options: Options, ledger: Ledger, now: int
+    ) -> None:
+        self._known = dict(known)
+        self._options = options
+        self._ledger = ledger
+        self._now = now
+
+    def of(self, host: str) -> Trust:
+        """Return what is known of a host."""
+        return self._known.get(host, _BELIEVED)
+
+    def doubts(self, page: Page) -> bool:
+        """Whether a page is downloaded whole this time, whatever its validators say."""
+        if page.standing is not Standing.HELD:
+            return False
+        options = self._options
+        return is_sampled(page.no, page.attempts, options.trust_sample_ratio) or is_unverified(
+            page.verified_at, self._now, options.max_unverified_days, page.no
+        )
+
+    def asks_head(self, page: Page) -> bool:
+        """Whether a HEAD comes first, because it may save a download (M-10)."""
+        options = self._options
+        if (
+            options.head_policy == "never"
+            or page.standing is not Standing.HELD
+            or page.doubted
+            or page.ordered
+            or not (page.etag or page.last_modified)
+        ):
+            return False
+        if options.head_policy == "always":
+            return True
+        long = page.content_length >= options.head_min_bytes
+        return long and self.of(page.host).ignores_conditions
+
+    def confirms(self, page: Page, etag: str | None, date: str | None, length: int | None) -> bool:
+        """Whether the answer to a HEAD says that a page is what is held of it."""
+        trust = self.of(page.host)
+        return is_same_by_head(
+            (page.etag if trust.believes_etags else None, etag),
+            (page.last_modified if trust.believes_dates else None, date),
+            (page.content_length, length),
+        )
+
+    def learn(self, visit: Visit) -> None:
+        """Note what one answer shows."""
+        page = visit.page
+        if page.standing is not Standing.HELD or visit.extracted_again or visit.url != page.url:
+            return
+        before = self.of(page.host)
+        if visit.not_modified:
+            after = before.seen_304()
+        elif (
+            visit.http_status == 200
+            and visit.outcome in (Outcome.SAME, Outcome.CHANGED)
+            and page.configuration == page.wanted
+            and visit.body_hash is not None
+        ):
+            after = before.after(_seen(visit))
+        else:
+            return
+        if after != before:
+            self._known[page.host] = after
+            self._ledger.batch.tally(page.host).trust = after
+
+
+def _seen(visit: Visit) -> Seen:
+    page = visit.page
+    etags, dates = (visit.etag, page.etag), (visit.last_modified, page.last_modified)
+    return Seen(
+        conditional=visit.conditional,
+        same_etag=None not in etags and etags[0] == etags[1],
+        other_etag=None not in etags and etags[0] != etags[1],
+        same_date=None not in dates and dates[0] == dates[1],
+        same_bytes=visit.body_hash == page.body_hash,
+        same_content=visit.outcome is Outcome.SAME,
+    )

@@ -1,0 +1,182 @@
+"""Servers that lie about what changed are found out, and not believed from then on."""
+
+import json
+import time
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+PAGES = 40
+
+
+def conditions(site: Site) -> dict[str, tuple[bool, bool]]:
+    """Which validators each page was asked with."""
+    return {
+        r.path: ("if-none-match" in r.headers, "if-modified-since" in r.headers)
+        for r in site.log
+        if r.path != "/robots.txt"
+    }
+
+
+def fill(site: Site, edition: str, **fields: object) -> None:
+    """Publish an edition of all pages under the same validators."""
+    site.pages["/"] = Page(html("Home", *(f"/p{n}" for n in range(PAGES))), etag='"home"')
+    for n in range(PAGES):
+        site.pages[f"/p{n}"] = Page(html(f"Page {n}", text=f"{edition} text {n}"), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.covers("M-10", "R0-97")
+def test_a_frozen_etag_heals_itself_within_the_sampling_period(site: Site, crawl: Crawl):
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "0.1"
+    fill(site, "first", etag='"frozen"')
+    crawl(site.url("/"))
+    fill(site, "second", etag='"frozen"')
+    runs = 0
+    while crawl.hits('"first text"') and runs < 10:
+        site.clear()
+        crawl(site.url("/"))
+        runs += 1
+        paths = [r.path for r in site.log]
+        assert len(paths) == len(set(paths)), "no page is asked twice in a run"
+
+    assert runs <= 3
+    assert len(crawl.hits('"second text"')) == PAGES
+    site.clear()
+    crawl(site.url("/"))
+    assert {told for path, told in conditions(site).items() if path != "/"} == {(False, False)}
+    why = crawl.run("why", site.url("/p1")).out
+    assert "its ETags are frozen" in why
+    assert "not believed" in why
+    (host,) = json.loads(crawl.run("hosts", "--format", "json").out)
+    assert host["distrusted"][0].startswith("its ETags are frozen")
+
+
+@pytest.mark.covers("M-10")
+def test_a_false_date_is_not_believed_and_an_etag_beside_it_still_is(site: Site, crawl: Crawl):
+    date = "Mon, 05 Jan 2026 10:00:00 GMT"
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "1"
+    fill(site, "first", etag=None, last_modified=date)
+    crawl(site.url("/"))
+    fill(site, "second", etag=None, last_modified=date)
+    crawl(site.url("/"))
+    assert len(crawl.hits('"second text"')) == PAGES  # each was a sample
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "0"
+    site.clear()
+    crawl(site.url("/"))
+
+    assert conditions(site)["/p1"] == (False, False)
+    assert conditions(site)["/"] == (True, False)
+
+
+@pytest.mark.covers("M-10")
+def test_a_rotating_etag_is_left_out_so_that_the_date_counts(site: Site, crawl: Crawl):
+    date = "Mon, 05 Jan 2026 10:00:00 GMT"
+    fill(site, "same", etag='"1"', last_modified=date)
+    crawl(site.url("/"))
+    fill(site, "same", etag='"2"', last_modified=date)
+    crawl(site.url("/"))
+    fill(site, "same", etag='"3"', last_modified=date)
+    site.clear()
+    crawl(site.url("/"))
+
+    assert conditions(site)["/p1"] == (False, True)
+    assert {r.status for r in site.log if r.path.startswith("/p")} == {304}
+
+
+def test_pages_that_are_never_the_same_cost_no_trust(site: Site, crawl: Crawl):
+    """One of forty shows another quote each time, under the ETag of its template."""
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "1"
+    fill(site, "same", etag='"same"')
+    crawl(site.url("/"))
+    for n in range(3):
+        site.pages["/p0"] = Page(html("Page 0", text=f"quote {n}"), etag='"same"')
+        crawl(site.url("/"))
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "0"
+    site.clear()
+    crawl(site.url("/"))
+
+    assert conditions(site)["/p1"] == (True, False)
+
+
+@pytest.mark.covers("M-10")
+def test_after_so_many_days_no_304_counts(site: Site, crawl: Crawl):
+    fill(site, "same")
+    crawl(site.url("/"))
+    days = int(time.time()) - 100 * 86_400
+    crawl.rows(f"UPDATE record SET verified_at = {days} WHERE url LIKE '%/p1'")
+    site.clear()
+    crawl(site.url("/"))
+    assert [path for path, told in conditions(site).items() if told == (False, False)] == ["/p1"]
+    site.clear()
+    crawl(site.url("/"))
+    assert set(conditions(site).values()) == {(True, False)}
+
+
+def test_what_was_found_out_long_ago_is_learnt_anew(site: Site, crawl: Crawl):
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "1"
+    fill(site, "first", etag='"frozen"')
+    crawl(site.url("/"))
+    fill(site, "second", etag='"frozen"')
+    crawl(site.url("/"))
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "0"
+    crawl.rows(f"UPDATE trust SET distrusted_at = distrusted_at - {91 * 86_400}")
+    site.clear()
+    crawl(site.url("/"))
+
+    assert conditions(site)["/p1"] == (True, False)
+
+
+# HEAD
+
+
+def methods(site: Site) -> list[tuple[str, str]]:
+    return [(r.method, r.path) for r in site.log if r.path != "/robots.txt"]
+
+
+def test_a_head_comes_first_only_where_it_may_save_a_long_download(site: Site, crawl: Crawl):
+    crawl.environment["HEAD_MIN_BYTES"] = "1000"
+    site.pages["/"] = html("Home", "/long", "/short")
+    for path, size in (("/long", 200), ("/short", 1)):
+        body = html(path, text="many words " * size)
+        site.pages[path] = Page(body, headers={"ETag": '"same"'}, etag=None)
+    site.ignores_conditions = True
+    for _ in range(3):
+        crawl(site.url("/"))
+    site.clear()
+    crawl(site.url("/"))
+
+    assert sorted(methods(site)) == [("GET", "/"), ("GET", "/short"), ("HEAD", "/long")]
+    assert crawl.outcomes()["/long"] == "unchanged"
+    site.pages["/long"] = Page(
+        html("Long", text="other words " * 300), headers={"ETag": '"x"'}, etag=None
+    )
+    site.clear()
+    crawl(site.url("/"))
+    assert ("HEAD", "/long") in methods(site)
+    assert ("GET", "/long") in methods(site)
+    assert crawl.outcomes()["/long"] == "modified"
+
+
+@pytest.mark.covers("M-10", "R0-37")
+@pytest.mark.parametrize(("policy", "heads"), [("always", 3), ("never", 0), ("auto", 0)])
+def test_the_policy_says_who_is_asked_with_head(site: Site, crawl: Crawl, policy, heads):
+    site.pages["/"] = html("Home", "/a", "/b")
+    site.pages["/a"] = html("A", text="text of a")
+    site.pages["/b"] = html("B", text="text of b")
+    crawl(site.url("/"))
+    site.clear()
+    crawl(site.url("/"), settings={"HEAD_POLICY": policy})
+
+    assert sum(method == "HEAD" for method, _ in methods(site)) == heads
+    assert set(crawl.outcomes().values()) == {"unchanged"}
+
+
+def test_a_server_that_knows_no_head_is_asked_for_the_page(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", text="welcome")
+    crawl(site.url("/"))
+    site.refuses_head = True
+    crawl(site.url("/"), settings={"HEAD_POLICY": "always"})
+
+    assert crawl.outcomes() == {"/": "unchanged"}
