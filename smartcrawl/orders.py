@@ -37,6 +37,7 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
         remove_excluded=options.out_of_scope_policy == "remove",
         undo_ttl=options.undo_ttl,
         snapshot_retention=options.snapshot_retention,
+        gone_ttl=options.gone_ttl,
         in_scope=lambda url, depth: (
             belongs(source, url) and not (depth_limit and depth > depth_limit)
         ),

@@ -92,6 +92,7 @@ class Closing:
     undo_ttl: int  #: seconds
     in_scope: Callable[[str, int], bool]  #: URL and depth
     snapshot_retention: int = 2_592_000  #: seconds; of bodies that no page holds any more
+    gone_ttl: int = 0  #: seconds that tombstones are kept; 0: for ever
 
     def withholds(self, removals: int, pages: int) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""

@@ -16,6 +16,7 @@ from smartcrawl.registry.candidates import Ending, propose_absent
 from smartcrawl.registry.database import transaction
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
 from smartcrawl.registry.settle import settle
+from smartcrawl.registry.tombstones import forget_overdue
 from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault, Rule, RunState, Word
@@ -381,6 +382,8 @@ def sweep(
         removed(gone)
     with transaction(connection):
         expire(connection, source, now - ending.closing.undo_ttl)
+        if connection.execute(_IS_COMPLETE, (run,)).get:
+            forget_overdue(connection, ending)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
         connection.execute(_SWEPT, values)

@@ -1,0 +1,69 @@
+"""Tombstones: records of pages that were removed, kept for a time and then forgotten (R0-79)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from smartcrawl.registry.candidates import Ending
+from smartcrawl.registry.pack import numbers, unpack_numbers
+
+MOST = 10_000  #: tombstones that one run forgets
+
+#: Nothing held, nothing to restore, no link any more, and nobody asked for so long.
+_OVERDUE = """
+SELECT s.no FROM state s JOIN record r USING (no)
+ WHERE r.source = :source AND s.standing = 0 AND (s.status = 5 OR s.outcome = 12)
+   AND s.reached_run < :run AND coalesce(s.last_checked, r.first_seen) < :before
+   AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.no = s.no)
+   AND NOT EXISTS (SELECT 1 FROM evidence e
+                    WHERE e.record = s.no AND (e.restore IS NOT NULL OR e.at >= :before))
+ ORDER BY s.no LIMIT :most
+"""
+_TARGETS = """
+SELECT l.no, l.targets FROM links l JOIN record r USING (no) WHERE r.source = ? AND l.scope <> 0
+"""
+#: Its links are looked up again by their addresses when their turn comes.
+_LOOK_UP = "UPDATE links SET scope = 0, targets = x'' WHERE no IN carray(?)"
+_NAMED = (
+    "UPDATE record SET redirect_no = NULL WHERE redirect_no IN carray(?)",
+    "UPDATE record SET canonical_no = NULL WHERE canonical_no IN carray(?)",
+    "UPDATE record SET discovered_from = NULL WHERE discovered_from IN carray(?)",
+)
+_FORGET = (
+    "DELETE FROM links WHERE no IN carray(?)",
+    "DELETE FROM item WHERE no IN carray(?)",
+    "DELETE FROM candidate WHERE no IN carray(?)",
+    "DELETE FROM seed WHERE no IN carray(?)",
+    "DELETE FROM event WHERE record IN carray(?)",
+    "DELETE FROM change WHERE record IN carray(?)",
+    "DELETE FROM evidence WHERE record IN carray(?)",
+    "DELETE FROM state WHERE no IN carray(?)",
+    "DELETE FROM record WHERE no IN carray(?)",
+)
+
+
+def forget_overdue(connection: apsw.Connection, ending: Ending) -> int:
+    """Forget the tombstones of a source whose time is over; return how many.
+
+    Only a complete run does, for it knows that no link leads there. An address that comes back
+    later is new. The caller opens the transaction.
+    """
+    ttl = ending.closing.gone_ttl
+    if not ttl:
+        return 0
+    names = ending.names | {"before": ending.now - ttl, "most": MOST}
+    rows: list[Any] = connection.execute(_OVERDUE, names).fetchall()
+    overdue = {no for (no,) in rows}
+    if not overdue:
+        return 0
+    stale = [
+        no
+        for no, targets in connection.execute(_TARGETS, (ending.source,))
+        if not overdue.isdisjoint(unpack_numbers(targets))
+    ]
+    connection.execute(_LOOK_UP, (numbers(stale),))
+    for statement in (*_NAMED, *_FORGET):
+        connection.execute(statement, (numbers(overdue),))
+    return len(overdue)
