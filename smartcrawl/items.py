@@ -268,6 +268,7 @@ class HostTally:
     robots_error: str | None = None  #: why its robots.txt could not be had
     retry_after: int | None = None  #: seconds, as it asked last
     now: HostNow | None = None  #: how it is being asked
+    not_found: str | None = None  #: what it answers for what cannot exist, when it was asked
     trust: Trust | None = None  #: what its validators have shown to be worth, when that is news
 
 

@@ -24,10 +24,12 @@ from smartcrawl.extract.sitemaps import (
     read_sitemap,
 )
 from smartcrawl.items import Document, Link, Visit
+from smartcrawl.missing import MissingPages
 from smartcrawl.network import installed_resolver
 from smartcrawl.reach import MAX_HOPS, SITEMAP
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import decide
+from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
 
@@ -79,6 +81,7 @@ class ExtractPipeline(VisitPipeline):
 
     def __init__(self, crawler: Crawler, run: Run | None) -> None:
         super().__init__(crawler, run)
+        self._missing = MissingPages(crawler, run) if run is not None else None
         self._documents = Documents(run.configuration, run.options) if run is not None else None
 
     async def process_item(self, item: Any) -> Any:
@@ -183,9 +186,9 @@ class ExtractPipeline(VisitPipeline):
             visit.error = f"not indexed: this version does not read {document.content_type}"
             visit.body = None  # nor would another that reads it again
         else:
-            self._judge(run, visit, document, noindex=noindex)
+            await self._judge(run, visit, document, noindex=noindex)
 
-    def _judge(self, run: Run, visit: Visit, document: Document, *, noindex: bool) -> None:
+    async def _judge(self, run: Run, visit: Visit, document: Document, *, noindex: bool) -> None:
         """Say whether what was read is to be indexed, and whether it is news."""
         page = visit.page
         if page.mode is not Mode.INDEX:
@@ -199,6 +202,13 @@ class ExtractPipeline(VisitPipeline):
             if held and (visit.extracted_again or visit.content_hash == run.stored_hash(page)):
                 visit.outcome = Outcome.SAME
                 visit.recanonical = run.canonical_changed(page, document.canonical)
+            elif self._missing is not None and await self._missing.tells(visit, document):
+                visit.outcome, visit.links = Outcome.SOFT_404, None
+                visit.error = "status 200, and it says what the host says of what does not exist"
+            elif held and not run.forces(page) and (fault := _shielded(run, visit, document)):
+                visit.fail(*fault)
+                visit.document, visit.links = None, None
+                return
             elif run.reach.stands_aside(visit):
                 visit.outcome = Outcome.ALIAS
             visit.chunks = chunks(document)
@@ -281,6 +291,21 @@ def _vouches(visit: Visit) -> bool:
 
 def _not_indexed(mode: Mode) -> str:
     return f"not indexed: {mode.word}, by index_modes"
+
+
+def _shielded(run: Run, visit: Visit, document: Document) -> tuple[Fault, str] | None:
+    """Return why what answered does not take the place of what is held, or None when it may."""
+    length, before = len(document.text), run.held_length(visit.page)
+    if is_login(
+        visit.body or b"", title=document.title, text_length=length, held_text_length=before
+    ):
+        return Fault.LOGIN, "a login form instead of the page: what was there before stays"
+    if is_collapsed(text_length=length, held_text_length=before) and not accepts_collapse(
+        visit.page.error_count
+    ):
+        told = f"{length:,} of {before:,} characters are left: what was there before stays for now"
+        return Fault.COLLAPSED, told
+    return None
 
 
 def _is_emptied(visit: Visit, body: bytes) -> bool:

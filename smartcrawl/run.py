@@ -319,6 +319,14 @@ class Run:
         tally_.robots = hashlib.sha256(robots.body).digest()
         tally_.crawl_delay_ms = None if crawl_delay is None else round(1000 * crawl_delay)
 
+    def stored_not_found(self, host: str, since: int) -> str | None:
+        """Return what a host answers for what cannot exist; empty: a status. None: not known."""
+        return self._reader.not_found(host, since)
+
+    def not_found_read(self, host: str, profile: str) -> None:
+        """Keep what a host answers for what cannot exist."""
+        self.ledger.batch.tally(host).not_found = profile
+
     def robots_failed(self, origin: str, why: str) -> None:
         """Note that the robots.txt of an origin could not be had."""
         self.ledger.batch.tally(host_key(origin)).robots_error = why
@@ -349,6 +357,10 @@ class Run:
     def stored_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""
         return self._reader.content_hash(page.no) if page.standing is not Standing.BARE else None
+
+    def held_length(self, page: Page) -> int:
+        """Return how many characters of text are held of a page."""
+        return self._reader.text_length(page.content) if page.content is not None else 0
 
     def canonical_changed(self, page: Page, canonical: str | None) -> bool:
         """Whether a page names another canonical address than it did, and that counts (R0-86)."""

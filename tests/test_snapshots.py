@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -203,6 +204,16 @@ def numbered(count: int) -> list[tuple[str, bytes]]:
 # Paths
 
 
+@pytest.fixture
+def far_east(monkeypatch) -> Iterator[None]:
+    """A machine whose clock shows 14 hours more."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "EAST-14")
+        time.tzset()
+        yield
+    time.tzset()
+
+
 @pytest.mark.covers("M-48")
 @pytest.mark.parametrize(
     ("media_type", "extension"),
@@ -241,8 +252,7 @@ def test_path_ends_with_what_the_body_is(media_type, extension):
         (0, "1970/01/01"),
     ],
 )
-def test_path_begins_with_the_day_in_utc(at, day, monkeypatch):
-    monkeypatch.setenv("TZ", "Pacific/Kiritimati")  # 14 hours ahead
+def test_path_begins_with_the_day_in_utc(at, day, far_east):
     assert path_of(at, bytes(32), "text/html") == f"{day}/{'00' * 32}.html.gz"
 
 
@@ -403,7 +413,7 @@ def test_file_is_never_seen_half_written(file):
 
 @pytest.mark.parametrize("spelling", ["plain", "file", "local", "slash", "upper"])
 def test_folder_has_several_spellings(tmp_path, spelling):
-    root = tmp_path / "a % b"
+    root = tmp_path / "a%20b c"
     url = {
         "plain": str(root),
         "file": root.as_uri(),
@@ -871,6 +881,31 @@ import sys
 from smartcrawl.snapshots import SnapshotStore
 SnapshotStore.open(sys.argv[1])
 """
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(None, 15), ("9", 9)])
+def test_azure_is_given_less_time_unless_it_is_configured(azure, monkeypatch, given, seconds):
+    if given:
+        monkeypatch.setitem(fsspec.config.conf, "abfs", {"read_timeout": int(given)})
+    with opened(azure.url) as store:
+        assert store._store._system.storage_options["read_timeout"] == seconds
+
+
+class Refused(MemoryFileSystem):
+    """A driver that connects at once, as that of SFTP does."""
+
+    protocol = "refused"
+
+    def __init__(self, **options: object) -> None:
+        raise ConnectionRefusedError("nobody listens")
+
+
+def test_store_that_does_not_run_is_no_wrong_setting():
+    fsspec.register_implementation("refused", Refused, clobber=True)
+    with pytest.raises(SnapshotStoreError) as caught:
+        SnapshotStore("refused://host/folder")
+    assert "cannot open refused://host/folder" in str(caught.value)
+    assert "nobody listens" in str(caught.value)
 
 
 def test_drivers_do_not_log_each_request(store, caplog):

@@ -40,6 +40,9 @@ REMEDIES = {
 NOTES = {
     "temporary_redirects": "their old content stays; is a login needed?",
     "redirect_loops": "their old content stays; the server redirects in circles",
+    "challenge": "a wall against bots answered; what was held before stays",
+    "login": "a login form answered; what was held before stays",
+    "collapsed": "hardly anything is left of them; believed when the third run finds it",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)

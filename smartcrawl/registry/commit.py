@@ -43,6 +43,10 @@ ON CONFLICT (host) DO UPDATE
        in_flight = excluded.in_flight, parked_until = excluded.parked_until,
        paused_until = excluded.paused_until, is_down = excluded.is_down
 """
+_NOT_FOUND = """
+INSERT INTO not_found (host, at, profile) SELECT no, ?, ? FROM host WHERE name = ?
+ON CONFLICT (host) DO UPDATE SET at = excluded.at, profile = excluded.profile
+"""
 _TRUST = """
 INSERT INTO trust (host, etags, frozen, dates, false_dates, repeated, rotated, ignored, honoured,
                    distrusted_at)
@@ -238,6 +242,8 @@ class Commit:
                 "retry_after": tally.retry_after,
             }
             self._connection.execute(_HOST_TALLY, values)
+            if tally.not_found is not None:
+                self._connection.execute(_NOT_FOUND, (now, tally.not_found or None, name))
             if (trust := tally.trust) is not None:
                 since = now if trust.told() else None
                 self._connection.execute(_TRUST, (*astuple(trust), since, name))

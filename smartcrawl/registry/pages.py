@@ -34,6 +34,10 @@ _CONTENT_HASH = """
 SELECT coalesce(c.content_hash, r.content_hash)
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
+_NOT_FOUND = """
+SELECT n.profile FROM not_found n JOIN host h ON h.no = n.host WHERE h.name = ? AND n.at >= ?
+"""
+_TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
@@ -187,6 +191,15 @@ class PageReader:
         """Return the hash of what is held of a page."""
         value: bytes | None = self._connection.execute(_CONTENT_HASH, (no,)).get
         return value
+
+    def not_found(self, host: str, since: int) -> str | None:
+        """Return what a host answers for what cannot exist, if it was asked since then."""
+        row: Any = self._connection.execute(_NOT_FOUND, (host, since)).fetchone()
+        return None if row is None else row[0] or ""
+
+    def text_length(self, content: int) -> int:
+        """Return how many characters of text a content has."""
+        return int(self._connection.execute(_TEXT_LENGTH, (content,)).get or 0)
 
     def canonical_url(self, no: int) -> str | None:
         """Return what a page named as canonical when it was read last."""

@@ -86,6 +86,13 @@ SELECT count(*) FROM state
 _ASK_ANEW = """
 UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no IN carray(?)
 """
+#: What answered instead of a page (rules.shield).
+_SHIELDED = f"""
+SELECT s.http_status, count(*), min(r.url) FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = :run AND r.source = :source
+   AND s.http_status BETWEEN {int(Fault.CHALLENGE)} AND {int(Fault.COLLAPSED)}
+ GROUP BY 1 ORDER BY 1
+"""
 _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
@@ -101,6 +108,10 @@ def settle(connection: apsw.Connection, ending: Ending, *, complete: bool) -> No
     propose(connection, ending, moved)
     propose(connection, ending, _canonicals(connection, ending, hops, notes))
     refute(connection, ending, complete=complete)
+    notes += [
+        f"{Fault(fault).name.lower()}: {count} pages, such as {url}"
+        for fault, count, url in connection.execute(_SHIELDED, ending.names)
+    ]
     withheld = guard(connection, ending)
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 

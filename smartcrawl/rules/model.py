@@ -177,6 +177,9 @@ class Fault(IntEnum):
     READING_TIME_OUT = 1209
     OUT_OF_MEMORY = 1210
     SNAPSHOT = 1211
+    CHALLENGE = 1212
+    LOGIN = 1213
+    COLLAPSED = 1214
 
     @property
     def outcome(self) -> Outcome:

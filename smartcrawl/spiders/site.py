@@ -17,6 +17,7 @@ from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.shield import challenge
 from smartcrawl.run import Run
 from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
@@ -62,7 +63,10 @@ class SiteSpider(VisitSpider):
         visit.etag, visit.last_modified = kept_validators(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
-        if visit.page.verify:
+        wall = _wall(response) if response.status != 304 else None
+        if wall is not None:
+            visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
+        if wall is not None or visit.page.verify:
             yield visit
             return
         lines = response.headers.getlist("X-Robots-Tag")
@@ -181,6 +185,15 @@ def _switch(arguments: dict[str, Any], name: str) -> bool:
     if value not in ("1", "true", "yes", "0", "false", "no", ""):
         raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
     return value in ("1", "true", "yes")
+
+
+def _wall(response: Response) -> str | None:
+    """Return what a wall against bots answered instead of the page, in words."""
+    headers = {
+        name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
+        for name, values in response.headers.items()
+    }
+    return challenge(response.status, headers, response.body)
 
 
 def _location(response: Response) -> str:

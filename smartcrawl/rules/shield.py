@@ -1,0 +1,222 @@
+"""Which answers stand in a page's place: walls against bots, login walls, collapsed content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+START: Final = 65_536  #: bytes of a body where a wall has its marks
+MAX_BODY: Final = 262_144  #: bytes of a body; no wall is longer
+MAX_TEXT: Final = 4_000  #: bytes of text that a wall has, white space not counted
+MAX_CAPTCHA_TEXT: Final = 500  #: and one that has no mark but a captcha that others have, too
+
+MIN_COLLAPSE: Final = 500  #: characters of text; who has less has nothing to collapse
+COLLAPSE: Final = 10  #: one part in so many is not left of it
+BELIEVED_AFTER: Final = 2  #: runs in a row that found a page collapsed
+
+# What hides text: comments, scripts, styles, and the title, which is looked at by itself.
+_HIDDEN: Final = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style|title)\b.*?(?:</\1\b[^<>]*>|\Z)", re.DOTALL
+)
+_TAG: Final = re.compile(r"<[^<>]*>")
+_TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]*)<")
+_FIELD: Final = re.compile(
+    r'<(?:textarea|select)\b|<input\b(?![^<>]*\btype="?(?:hidden|submit|button|image))'
+)
+_FORM: Final = re.compile(r'</?form\b|<input\b[^<>]*\btype\s*=\s*"?password["\s/>]')
+
+# Of a title, as in "Sign in - Example".
+_BETWEEN: Final = re.compile(r"\s[-–—]\s|[|:·•‹›«»]")
+_SIGN_IN: Final = frozenset(
+    {
+        "sign in", "sign-in", "signin", "log in", "log-in", "login", "log on", "logon",
+        "please sign in", "please log in", "login required", "authentication required",
+        "anmelden", "bitte anmelden", "einloggen", "inloggen", "logga in", "log ind", "logg inn",
+        "connexion", "se connecter", "authentification", "autentificare",
+        "iniciar sesión", "inicio de sesión", "iniciar sessão", "accedi",
+        "kirjaudu", "kirjaudu sisään", "bejelentkezés", "giriş yap", "oturum aç", "đăng nhập",
+        "logowanie", "zaloguj się", "přihlášení", "prihlásenie",
+        "вход", "войти", "авторизация", "вхід", "увійти",
+        "تسجيل الدخول", "התחברות", "登录", "登入", "登錄", "ログイン", "サインイン", "로그인",
+    }
+)  # fmt: skip
+_SIGN_IN_TO: Final = ("sign in to ", "log in to ", "login to ")
+
+
+class Told(NamedTuple):
+    """A response header by which a product says that this is not the page."""
+
+    words: str  #: for people
+    name: str
+    value: str = ""  #: empty: any
+    status: int = 0  #: with which it says so; 0: with any
+
+
+class Mark(NamedTuple):
+    """What the pages of a product have, and no page of a site that it protects."""
+
+    words: str  #: for people
+    signs: tuple[str, ...]  #: all of them in the markup, or behind a ``title`` anywhere
+    title: str = ""  #: the whole of it; empty: any
+    text: int = MAX_TEXT  #: bytes; who has less than MAX_TEXT has no field to fill in either
+
+
+TOLD: Final = (
+    Told("a Cloudflare challenge", "cf-mitigated", "challenge"),
+    Told("a Vercel challenge", "x-vercel-mitigated", "challenge"),
+    Told("an AWS WAF challenge", "x-amzn-waf-action", "challenge"),
+    Told("an AWS WAF captcha", "x-amzn-waf-action", "captcha"),
+    Told("a SiteGround challenge", "sg-captcha", "challenge"),
+    # These two are set on pages, too: the status tells.
+    Told("a DataDome challenge", "x-datadome", status=403),
+    Told("a Kasada challenge", "x-kpsdk-ct", status=429),
+)
+
+# In lower case, with double quotes.
+MARKS: Final = (
+    # Cloudflare: the options of its challenge. Pages get a script out of challenge-platform, too.
+    Mark("a Cloudflare challenge", ("_cf_chl_opt",)),
+    Mark("a Cloudflare challenge", ("/cdn-cgi/challenge-platform/",), "just a moment..."),
+    Mark("a Cloudflare block", ("cf-error-details",), "attention required! | cloudflare"),
+    Mark("a Cloudflare block", ("cf-error-details", "used cloudflare to restrict access")),
+    Mark("a Vercel challenge", (), "vercel security checkpoint"),
+    # AWS WAF: pages may load its script, but have no key for the challenge.
+    Mark("an AWS WAF challenge", ("gokuprops", ".awswaf.com/")),
+    # Akamai: behavioural challenge, interstitial, and the refusal with its reference number.
+    Mark("an Akamai challenge", ("sec-if-cpt-container",)),
+    Mark("an Akamai challenge", ("/_sec/verify?provider=interstitial",)),
+    Mark("an Akamai block", ("reference&#32;&#35;",), "access denied"),
+    # Imperva (Incapsula): the frame of a refusal; nothing but the script that pages get, too, on
+    # what is not to be indexed; "Pardon Our Interruption", today's and that of Distil.
+    Mark("an Imperva block", ('id="main-iframe"', "_incapsula_resource?")),
+    Mark("an Imperva challenge", ('src="/_incapsula_resource?', "noindex"), text=0),
+    Mark("an Imperva challenge", ("onprotectioninitialized", "showblockpage")),
+    Mark("an Imperva challenge", ("distil",), "pardon our interruption"),
+    # DataDome: script and frame; its policy for pages names the host, but loads nothing there.
+    Mark("a DataDome challenge", ('src="https://ct.captcha-delivery.com/',)),
+    Mark("a DataDome challenge", ('src="https://geo.captcha-delivery.com/',)),
+    # HUMAN (PerimeterX): pages have its _pxAppId, too.
+    Mark("a HUMAN challenge", ('id="px-captcha"',)),
+    Mark("a HUMAN challenge", ("_pxappid",), "access to this page has been denied"),
+    Mark("a Kasada challenge", ("kpsdk", "/ips.js")),
+    # Sucuri: the script that sets a cookie, and the refusal.
+    Mark("a Sucuri challenge", ("sucuri_cloudproxy_js",)),
+    Mark("a Sucuri block", ("sucuri.net",), "sucuri website firewall - access denied"),
+    # DDoS-Guard: pages get a script of check.ddos-guard.net, but none of these.
+    Mark("a DDoS-Guard challenge", ("/.well-known/ddos-guard/js-challenge/",)),
+    Mark("a DDoS-Guard captcha", ("/.well-known/ddos-guard/ddg-captcha-page/",)),
+    Mark("an Anubis challenge", ("/.within.website/x/cmd/anubis/",)),
+    Mark("a SiteGround challenge", ("/.well-known/sgcaptcha/",)),
+    # Alibaba Cloud: the cookie with the argument of its script, and the slider.
+    Mark("an Alibaba Cloud challenge", ("acw_sc__v2", "arg1=")),
+    Mark("an Alibaba Cloud captcha", ("/_____tmd_____/punish",)),
+    # Captchas that contact forms have, too.
+    Mark("a Turnstile and nothing else", ('class="cf-turnstile"',), text=MAX_CAPTCHA_TEXT),
+    Mark("an hCaptcha and nothing else", ('class="h-captcha"',), text=MAX_CAPTCHA_TEXT),
+    Mark("a reCAPTCHA and nothing else", ('class="g-recaptcha"',), text=MAX_CAPTCHA_TEXT),
+)
+
+
+def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
+    """Return what a wall against bots answers instead of the page, in words for people.
+
+    ``headers`` have names in lower case; ``body`` is the whole one, in any encoding that is a
+    superset of ASCII. A product is known by a header, or by marks in the first 64 KiB of a
+    body of up to 256 KiB with at most 4,000 bytes of text: not by what an article quotes, and not
+    by what products put into the pages that they protect. A captcha alone is a wall when nothing
+    can be filled in and there are at most 500 bytes of text.
+
+    >>> challenge(403, {"cf-mitigated": "challenge"}, b"")
+    'a Cloudflare challenge'
+
+    Source: C18.
+    """
+    for told in TOLD:
+        if told.name in headers and told.status in (0, status):
+            value = headers[told.name].strip().lower()
+            if told.value in ("", value):
+                return told.words
+    return _wall(body) if len(body) <= MAX_BODY else None
+
+
+def _wall(body: bytes) -> str | None:
+    start = _source(body[:START])
+    marks = [
+        mark for mark in MARKS if mark.title in start and all(sign in start for sign in mark.signs)
+    ]
+    if not marks:
+        return None
+    source = _source(body)
+    title = found[1].strip() if (found := _TITLE.search(source)) else ""
+    outline = _HIDDEN.sub(" ", source)
+    text = _TAG.sub(" ", outline)
+    size = sum(map(len, text.split()))
+    for mark in marks:
+        if size > mark.text or (mark.text < MAX_TEXT and _FIELD.search(outline)):
+            continue
+        if mark.title:
+            if mark.title == title:
+                return mark.words
+        elif all(source.count(sign) > text.count(sign) for sign in mark.signs):
+            return mark.words
+    return None
+
+
+def is_login(body: bytes, *, title: str, text_length: int, held_text_length: int) -> bool:
+    """Whether a page that was held with text asks who is there instead.
+
+    Less than half of the text is left, and there is a form with a field for a password, or any
+    form under a title that says "sign in", alone or beside the site's name, in one of two dozen
+    languages. Lengths are characters. Of ``body``, in any encoding that is a superset of ASCII,
+    the first 256 KiB count; what scripts and comments hold is no form.
+
+    Source: C18.
+    """
+    if 2 * text_length >= held_text_length:
+        return False
+    outline = _HIDDEN.sub(" ", _source(body[:MAX_BODY]))
+    if _says_sign_in(title):
+        return "<form" in outline
+    inside = False
+    for found in _FORM.finditer(outline):
+        tag = found[0]
+        if not tag.startswith("<input"):
+            inside = tag == "<form"
+        elif inside:
+            return True
+    return False
+
+
+def is_collapsed(*, text_length: int, held_text_length: int) -> bool:
+    """Whether less than a tenth is left of a text that was held; lengths are characters.
+
+    A text of less than 500 characters does not collapse: it is edited.
+
+    >>> is_collapsed(text_length=99, held_text_length=1_000)
+    True
+    >>> is_collapsed(text_length=100, held_text_length=1_000)
+    False
+
+    Source: C19.
+    """
+    return held_text_length >= MIN_COLLAPSE and COLLAPSE * text_length < held_text_length
+
+
+def accepts_collapse(errors: int) -> bool:
+    """Whether a collapsed page is believed, which so many runs in a row before found collapsed.
+
+    >>> [accepts_collapse(errors) for errors in range(4)]
+    [False, False, True, True]
+    """
+    return errors >= BELIEVED_AFTER
+
+
+def _says_sign_in(title: str) -> bool:
+    parts = [part.strip() for part in _BETWEEN.split(title.casefold())]
+    return any(part in _SIGN_IN or part.startswith(_SIGN_IN_TO) for part in parts)
+
+
+def _source(body: bytes) -> str:
+    """Return a body one character a byte, in lower case and with one kind of quotes."""
+    return body.decode("latin-1").lower().replace("'", '"')

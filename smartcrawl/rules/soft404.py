@@ -1,0 +1,178 @@
+"""What a host answers for an address that cannot exist, and which pages answer just that."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Final, Self
+from urllib.parse import unquote
+
+MIN_WORDS: Final = 8  #: that an answer needs to say anything
+SHORT: Final = 50  #: words; shorter answers have to be equal word by word
+MAX_DISTANCE: Final = 3  #: bits between the fingerprints of two longer ones
+MAX_APART: Final = 20  #: words that one may have more than the other
+MAX_LENGTH_SHARE: Final = 0.1  #: and characters, of the longer one's
+MAX_TITLE: Final = 200  #: characters of a title that are compared
+
+_GRAM: Final = 3  #: words
+
+# A word, or one sign of a script that writes no spaces: Thai to Lao, Burmese, Khmer, Kana, Han.
+_TOKEN: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+    "|[^\\W_\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
+)
+
+
+def random_path(token: str) -> str:
+    """Return the path that a host is asked for; ``token`` is letters and digits by chance.
+
+    >>> random_path("k3v9q1")
+    '/smartcrawl-does-this-exist-k3v9q1'
+    """
+    return f"/smartcrawl-does-this-exist-{token}"
+
+
+def fingerprint(text: str) -> int:
+    """Return 64 bits that differ the less, the more three-word phrases two texts share (simhash).
+
+    Case, punctuation and words with digits (ids, times) do not count; an empty text has 0.
+    """
+    return _simhash(_words(_spaced(text)))
+
+
+def distance(one: int, other: int) -> int:
+    """Return in how many bits two fingerprints differ.
+
+    >>> distance(0b1010, 0b0110)
+    2
+    """
+    return (one ^ other).bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """What a host says of an address that cannot exist, without the address and without numbers."""
+
+    title: str  #: its words, at most 200 characters
+    words: int
+    text_length: int  #: characters of the words, one space between two
+    fingerprint: int
+    exact: int  #: 64 bits that only equal words have
+
+    def pack(self) -> str:
+        """Return it as JSON of less than 400 characters, for the registry."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def unpack(cls, packed: str) -> Self:
+        """Return what ``pack`` made a string of."""
+        return cls(**json.loads(packed))
+
+
+def profile(title: str, text: str, path: str) -> NotFound | None:
+    """Return what a host's answer to a path that cannot exist is known by; None: by nothing.
+
+    An answer of fewer than 8 words, its echo of ``path`` not counted, says nothing about any
+    page: a script fills it in. Nor does a longer one that speaks of JavaScript, up to 49 words.
+    """
+    words = _readings(text, path)[0]
+    if len(words) < (SHORT if "javascript" in words else MIN_WORDS):
+        return None
+    return NotFound(
+        title=_title(_readings(title, path)[0]),
+        words=len(words),
+        text_length=len(" ".join(words)),
+        fingerprint=_simhash(words),
+        exact=_hash(words),
+    )
+
+
+def is_not_found(answer: NotFound, *, title: str, text: str, path: str) -> bool:
+    """Whether a page under ``path`` (with its query) says what its host says of no page at all.
+
+    Never true of ``/``: who answers everything with the home page has one nevertheless.
+
+    Source: C17.
+    """
+    return path.strip("/") != "" and is_same(answer, title=title, text=text, path=path)
+
+
+def is_same(answer: NotFound, *, title: str, text: str, path: str) -> bool:
+    """Whether a title and text are a host's answer to what cannot exist, whatever the path.
+
+    Title and text are compared as they are, and without the path, its last segment and that
+    without extension, wherever these are echoed, percent-encoded or not. Case, punctuation and
+    words with digits do not count. Titles have to be equal. So have texts when one is shorter
+    than 50 words; others may differ in 3 bits of their fingerprints, and in length by 20 words
+    and a tenth of the characters.
+    """
+    titles = map(_title, _readings(title, path))
+    return answer.title in titles and any(
+        _is_near(answer, words) for words in _readings(text, path)
+    )
+
+
+def _is_near(answer: NotFound, words: Sequence[str]) -> bool:
+    if min(len(words), answer.words) < SHORT:
+        return _hash(words) == answer.exact
+    length = len(" ".join(words))
+    longest = max(length, answer.text_length)
+    return (
+        abs(len(words) - answer.words) <= MAX_APART
+        and abs(length - answer.text_length) <= MAX_LENGTH_SHARE * longest
+        and distance(_simhash(words), answer.fingerprint) <= MAX_DISTANCE
+    )
+
+
+def _readings(text: str, path: str) -> list[list[str]]:
+    """Return the words of a text without what echoes a path, and all of them.
+
+    The latter is for the page ``/contact`` that does not exist: who echoes no path names Contact
+    in the menu nevertheless.
+    """
+    whole = rest = _spaced(text)
+    for echo in _echoes(path):
+        rest = rest.replace(echo, "")
+    return [_words(rest), _words(whole)]
+
+
+def _echoes(path: str) -> list[str]:
+    """Return how a page may name the path that was asked, longest first."""
+    resource = path.partition("?")[0]
+    last = resource.rstrip("/").rpartition("/")[2]
+    written = (path, resource, last, last.rpartition(".")[0])
+    echoes = {_spaced(form) for form in (*written, *map(unquote, written))}
+    return sorted(sorted(echoes - {""}), key=len, reverse=True)
+
+
+def _spaced(text: str) -> str:
+    """Return the words of a text in one case, each between spaces of its own.
+
+    >>> _spaced("/Not-found?")
+    ' not  found '
+    """
+    return "".join(f" {token} " for token in _TOKEN.findall(text.casefold()))
+
+
+def _words(spaced: str) -> list[str]:
+    """Return the words that count: those without digits, which name no request and no moment."""
+    return [word for word in spaced.split() if not any(map(str.isdigit, word))]
+
+
+def _title(words: Sequence[str]) -> str:
+    return " ".join(words)[:MAX_TITLE]
+
+
+def _hash(words: Sequence[str]) -> int:
+    return int.from_bytes(blake2b(" ".join(words).encode(), digest_size=8).digest(), "big")
+
+
+def _simhash(words: Sequence[str]) -> int:
+    """Return the bits that more than half of the hashes of all phrases have."""
+    phrases = [words[n : n + _GRAM] for n in range(max(1, len(words) - _GRAM + 1))]
+    bits = "".join(f"{_hash(phrase):064b}" for phrase in phrases if phrase)
+    majority = len(bits) // 64 // 2
+    return sum(1 << 63 - n for n in range(64) if bits[n::64].count("1") > majority)
