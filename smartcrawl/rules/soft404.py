@@ -13,7 +13,7 @@ from urllib.parse import unquote
 MIN_WORDS: Final = 8  #: that an answer needs to say anything
 SHORT: Final = 50  #: words; shorter answers have to be equal word by word
 MAX_DISTANCE: Final = 3  #: bits between the fingerprints of two longer ones
-MAX_APART: Final = 20  #: words that one may have more than the other
+MAX_APART: Final = 5  #: words that one may have more than the other
 MAX_LENGTH_SHARE: Final = 0.1  #: and characters, of the longer one's
 MAX_TITLE: Final = 200  #: characters of a title that are compared
 
@@ -97,7 +97,7 @@ def is_not_found(answer: NotFound, *, title: str, text: str, path: str) -> bool:
 
     Source: C17.
     """
-    return path.strip("/") != "" and is_same(answer, title=title, text=text, path=path)
+    return path.replace("/", "") != "" and is_same(answer, title=title, text=text, path=path)
 
 
 def is_same(answer: NotFound, *, title: str, text: str, path: str) -> bool:
@@ -106,8 +106,8 @@ def is_same(answer: NotFound, *, title: str, text: str, path: str) -> bool:
     Title and text are compared as they are, and without the path, its last segment and that
     without extension, wherever these are echoed, percent-encoded or not. Case, punctuation and
     words with digits do not count. Titles have to be equal. So have texts when one is shorter
-    than 50 words; others may differ in 3 bits of their fingerprints, and in length by 20 words
-    and a tenth of the characters.
+    than 50 words; others may differ in 3 bits of their fingerprints, and in length by 5 words and
+    a tenth of the characters.
     """
     titles = map(_title, _readings(title, path))
     return answer.title in titles and any(
@@ -142,10 +142,10 @@ def _readings(text: str, path: str) -> list[list[str]]:
 def _echoes(path: str) -> list[str]:
     """Return how a page may name the path that was asked, longest first."""
     resource = path.partition("?")[0]
-    last = resource.rstrip("/").rpartition("/")[2]
+    last = resource.removesuffix("/").rpartition("/")[2]
     written = (path, resource, last, last.rpartition(".")[0])
     echoes = {_spaced(form) for form in (*written, *map(unquote, written))}
-    return sorted(sorted(echoes - {""}), key=len, reverse=True)
+    return sorted(sorted(echoes), key=len, reverse=True)
 
 
 def _spaced(text: str) -> str:

@@ -102,7 +102,7 @@ def test_a_304_may_renew_validators_and_those_it_does_not_repeat_stay(site: Site
     assert site.log[-1].status == 304
 
 
-@pytest.mark.covers("R0-46", "R0-47", "R1-07", "U-03", "M-12")
+@pytest.mark.covers("R0-46", "R0-47", "R0-76", "R1-07", "U-03", "M-12")
 def test_a_200_with_equal_content_is_unchanged_and_its_validators_and_body_hash_are_renewed(
     site: Site, crawl: Crawl
 ):

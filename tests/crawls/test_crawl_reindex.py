@@ -44,7 +44,7 @@ def test_a_page_is_fetched_whole_once(shop: Site, crawl: Crawl):
     assert requests(shop) == {"/": True, "/a": True, "/b": True}
 
 
-@pytest.mark.covers("R0-54", "R0-55", "R0-98")
+@pytest.mark.covers("R0-54", "R0-55", "R0-70", "R0-98")
 def test_pages_are_meant_by_id_pattern_and_source(shop: Site, crawl: Crawl):
     name = shop.url("/")[7:-1]
     key = crawl.pages()["/b"]["id"]

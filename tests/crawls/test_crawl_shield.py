@@ -1,4 +1,4 @@
-"""Walls, logins, collapsed content, soft 404s: what answers instead of a page takes nothing away."""
+"""Walls, logins, collapsed content, soft 404s: what answers instead takes nothing away."""
 
 import json
 

@@ -98,7 +98,7 @@ def test_a_page_that_becomes_406_is_removed_and_comes_back(site: Site, crawl: Cr
     assert crawl.hits("treasure") == ["/page"]
 
 
-@pytest.mark.covers("M-20", "R4-13", "RD-02", "RD-10")
+@pytest.mark.covers("M-20", "R0-18", "R4-13", "RD-02", "RD-10")
 def test_an_alias_stands_aside_as_long_as_its_canonical_page_is_indexed(site: Site, crawl: Crawl):
     story = Story(site, crawl, LOST_THRESHOLD=2)
     story.home("/print", "/page", "/itself")

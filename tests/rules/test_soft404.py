@@ -103,7 +103,8 @@ def test_the_less_texts_share_the_farther_apart_their_fingerprints_are():
         apart.append(distance(fingerprint(text), fingerprint(" ".join(words))))
 
     assert apart == sorted(apart)
-    assert apart[0] <= MAX_DISTANCE < apart[2]
+    assert apart[0] <= 6
+    assert apart[2] > 4 * MAX_DISTANCE
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
@@ -150,8 +151,15 @@ def test_a_shell_that_asks_for_javascript_says_nothing():
 
 @pytest.mark.parametrize(
     "sentence",
-    ["お探しのページは見つかりません", "ไม่พบหน้าที่คุณต้องการ", "您访问的页面不存在", "រកមិនឃើញទំព័រនេះទេ", "စာမျက်နှာကို ရှာမတွေ့ပါ", "抱歉豈更車賈滑串"],
-)  # fmt: skip
+    [
+        "お探しのページは見つかりません",
+        "ไม่พบหน้าที่คุณต้องการ",
+        "您访问的页面不存在",
+        "រកមិនឃើញទំព័រនេះទេ",
+        "စာမျက်နှာကို ရှာမတွေ့ပါ",
+        "抱歉豈更車賈滑串",
+    ],
+)
 def test_where_no_spaces_are_written_each_sign_is_a_word(sentence):
     answer = known("x", sentence)
 
@@ -184,7 +192,6 @@ def test_a_profile_is_a_short_json_string_in_the_registry(text):
 def test_a_packed_profile_has_less_than_400_characters():
     answer = known("word " * 500, LONG)
 
-    assert MAX_TITLE == len(answer.title) == 200
     longest = replace(answer, words=10**7, text_length=10**8, fingerprint=2**64 - 1, exact=2**64)
     assert len(longest.pack()) < 400
 
@@ -225,7 +232,7 @@ def test_texts_that_differ_in_the_echoed_path_are_the_same(text, echo, path):
         ("/shop/h%C3%BCte", "h%C3%BCte"),
         ("/shop/h%C3%BCte", "Hüte"),
         ("/shop/old%20hats", "old hats"),
-        ("/shop/item-4711", "item-4711"),
+        ("/shop/hat-4711", "hat-4711"),
     ],
 )
 def test_a_path_is_echoed_whole_or_by_its_end_decoded_or_not(path, echo):
@@ -259,7 +266,7 @@ def test_a_page_that_is_named_in_every_menu_may_not_exist():
 
 def test_numbers_times_and_ids_do_not_count():
     said = "{} Request {} at {}"
-    answer = known("Error {} of 2024".format(1), said.format(BRIEF, "18.2d351ab8", "10:22:33"))
+    answer = known("Error 1 (2024)", said.format(BRIEF, "18.2d351ab8", "10:22:33"))
 
     text = said.format(BRIEF, "7f-9.c0ffee1", "2031-01-02 1:02")
     assert is_not_found(answer, title="Error 77", text=text, path="/a")
@@ -281,10 +288,10 @@ def test_titles_have_to_be_equal():
         assert not is_not_found(answer, title="Atlases - Harbour Books", text=text, path="/a")
         assert not is_not_found(answer, title="", text=text, path="/a")
 
-    long = known("word " * 39 + "wordsandmore")
-    assert is_not_found(long, title="word " * 39 + "words and others", text=LONG, path="/a") is (
-        MAX_TITLE <= len("word " * 39 + "words")
-    )
+    long = known("word " * 50)
+    assert MAX_TITLE == len(long.title) == 200
+    assert is_not_found(long, title="word " * 40 + "more", text=LONG, path="/a")
+    assert not is_not_found(long, title="word " * 39 + "more", text=LONG, path="/a")
 
 
 @pytest.mark.parametrize("word", ["shelves", "not", "Sorry", "more"])
@@ -322,11 +329,11 @@ def test_longer_texts_may_differ_in_three_bits():
         assert is_same(other, title=TITLE, text=LONG, path="/a") is same
 
 
-def test_longer_texts_may_differ_by_twenty_words():
+def test_longer_texts_may_differ_by_five_words():
     answer = known(text=numbered(100))
 
-    assert MAX_APART == 20
-    for words, same in ((79, False), (80, True), (120, True), (121, False)):
+    assert MAX_APART == 5
+    for words, same in ((94, False), (95, True), (105, True), (106, False)):
         other = replace(answer, words=words)
         assert is_same(other, title=TITLE, text=numbered(100), path="/a") is same
 
