@@ -114,6 +114,7 @@ class RunLifecycle:
         request = scheduler.next_request() if scheduler is not None else None
         if request is not None:
             engine.crawl(request)  # wakes the engine; DontCloseSpider alone would not
+        if request is not None or run.resting:
             raise DontCloseSpider
 
     async def closed(self, reason: str) -> None:

@@ -191,7 +191,7 @@ class Run:
     @property
     def resting(self) -> bool:
         """Whether ``next_page`` found none for now because others should have the loop, too."""
-        return self.frontier.resting
+        return (self.frontier if self._verify is None else self._verify).resting
 
     @property
     def pending(self) -> bool:

@@ -332,3 +332,42 @@ def test_what_is_found_meanwhile_may_be_more_urgent():
     found = shelf.drain()
 
     assert found.index(1) < 10
+
+
+@pytest.mark.covers("U-16")
+def test_who_skips_page_after_page_lets_others_have_the_loop():
+    """A due crawl may skip a million pages before it finds one to ask."""
+    loaded: list[int] = []
+
+    def load(numbers: Sequence[int]) -> list[Page]:
+        loaded.extend(numbers)
+        return [Page(no, f"http://a.example/{no}", "a.example", 0) for no in numbers if no == 4_999]
+
+    frontier = Frontier(load)
+    frontier.grow(5_000)
+    frontier.offer(range(5_000), 0)
+    turns = 0
+    while (page := frontier.next(lambda _: True)) is None:
+        assert frontier.resting
+        assert len(loaded) <= 2_000 * (turns + 1)
+        turns += 1
+
+    assert page.no == 4_999
+    assert turns == 2
+    assert not frontier.resting
+    assert frontier.next(lambda _: True) is None
+    assert not frontier.resting
+    assert len(frontier) == 0
+
+
+def test_a_number_may_have_a_second_turn():
+    numbers = iter([[], [Page(1, "http://a.example/", "a.example", 0)]])
+    frontier = Frontier(lambda _: next(numbers))
+    frontier.grow(1)
+    frontier.offer([1], 0)
+    assert frontier.next(lambda _: True) is None
+    assert len(frontier) == 0
+
+    frontier.again(1)
+    assert len(frontier) == 1
+    assert frontier.next(lambda _: True) is not None

@@ -36,7 +36,7 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
-       r.removed, r.withheld, r.notes
+       r.removed, r.withheld, r.notes, r.due, r.reextracted
   FROM run r JOIN source o ON o.no = r.source
  WHERE :sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources))
  ORDER BY r.no DESC
@@ -59,7 +59,7 @@ RECORD_KEYS = (
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
-    "notes", *(word.word for word in Word),
+    "notes", "due", "reextracted", *(word.word for word in Word),
 )  # fmt: skip
 
 
@@ -171,6 +171,8 @@ def runs(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> Iterato
             "removed": row[13],
             "withheld": row[14],
             "notes": json.loads(row[15]),
+            "due": bool(row[16]),
+            "reextracted": row[17],
             **{word.word: counts.get(word.word, 0) for word in Word},
         }
 

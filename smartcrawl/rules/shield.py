@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 START: Final = 65_536  #: bytes of a body where a wall has its marks
 MAX_BODY: Final = 262_144  #: bytes of a body; no wall is longer
-MAX_TEXT: Final = 4_000  #: bytes of text that a wall has, white space not counted
+MAX_TEXT: Final = 3_000  #: characters of text that a wall has, white space not counted
 MAX_CAPTCHA_TEXT: Final = 500  #: and one that has no mark but a captcha that others have, too
 
 MIN_COLLAPSE: Final = 500  #: characters of text; who has less has nothing to collapse
@@ -20,7 +20,7 @@ _HIDDEN: Final = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style|title)\b.*?(?:</\1\b[^<>]*>|\Z)", re.DOTALL
 )
 _TAG: Final = re.compile(r"<[^<>]*>")
-_TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]*)<")
+_TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]+)")
 _FIELD: Final = re.compile(
     r'<(?:textarea|select)\b|<input\b(?![^<>]*\btype="?(?:hidden|submit|button|image))'
 )
@@ -59,7 +59,7 @@ class Mark(NamedTuple):
     words: str  #: for people
     signs: tuple[str, ...]  #: all of them in the markup, or behind a ``title`` anywhere
     title: str = ""  #: the whole of it; empty: any
-    text: int = MAX_TEXT  #: bytes; who has less than MAX_TEXT has no field to fill in either
+    text: int = MAX_TEXT  #: characters; below MAX_TEXT there is no field to fill in either
 
 
 TOLD: Final = (
@@ -80,7 +80,6 @@ MARKS: Final = (
     Mark("a Cloudflare challenge", ("/cdn-cgi/challenge-platform/",), "just a moment..."),
     Mark("a Cloudflare block", ("cf-error-details",), "attention required! | cloudflare"),
     Mark("a Cloudflare block", ("cf-error-details", "used cloudflare to restrict access")),
-    Mark("a Vercel challenge", (), "vercel security checkpoint"),
     # AWS WAF: pages may load its script, but have no key for the challenge.
     Mark("an AWS WAF challenge", ("gokuprops", ".awswaf.com/")),
     # Akamai: behavioural challenge, interstitial, and the refusal with its reference number.
@@ -107,10 +106,10 @@ MARKS: Final = (
     Mark("a DDoS-Guard challenge", ("/.well-known/ddos-guard/js-challenge/",)),
     Mark("a DDoS-Guard captcha", ("/.well-known/ddos-guard/ddg-captcha-page/",)),
     Mark("an Anubis challenge", ("/.within.website/x/cmd/anubis/",)),
-    Mark("a SiteGround challenge", ("/.well-known/sgcaptcha/",)),
+    Mark("a SiteGround challenge", ("/.well-known/sgcaptcha",)),
     # Alibaba Cloud: the cookie with the argument of its script, and the slider.
     Mark("an Alibaba Cloud challenge", ("acw_sc__v2", "arg1=")),
-    Mark("an Alibaba Cloud captcha", ("/_____tmd_____/punish",)),
+    Mark("an Alibaba Cloud captcha", ("/_____tmd_____/",)),
     # Captchas that contact forms have, too.
     Mark("a Turnstile and nothing else", ('class="cf-turnstile"',), text=MAX_CAPTCHA_TEXT),
     Mark("an hCaptcha and nothing else", ('class="h-captcha"',), text=MAX_CAPTCHA_TEXT),
@@ -123,9 +122,9 @@ def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | Non
 
     ``headers`` have names in lower case; ``body`` is the whole one, in any encoding that is a
     superset of ASCII. A product is known by a header, or by marks in the first 64 KiB of a
-    body of up to 256 KiB with at most 4,000 bytes of text: not by what an article quotes, and not
+    body of up to 256 KiB with at most 3,000 characters of text: not by what an article quotes, and not
     by what products put into the pages that they protect. A captcha alone is a wall when nothing
-    can be filled in and there are at most 500 bytes of text.
+    can be filled in and there are at most 500 characters of text.
 
     >>> challenge(403, {"cf-mitigated": "challenge"}, b"")
     'a Cloudflare challenge'
@@ -142,16 +141,15 @@ def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | Non
 
 def _wall(body: bytes) -> str | None:
     start = _source(body[:START])
-    marks = [
-        mark for mark in MARKS if mark.title in start and all(sign in start for sign in mark.signs)
-    ]
+    marks = [mark for mark in MARKS if all(sign in start for sign in mark.signs)]
     if not marks:
         return None
     source = _source(body)
-    title = found[1].strip() if (found := _TITLE.search(source)) else ""
-    outline = _HIDDEN.sub(" ", source)
+    outline = _outline(source)
     text = _TAG.sub(" ", outline)
     size = sum(map(len, text.split()))
+    found = _TITLE.search(source)
+    title = found and found[1].strip()
     for mark in marks:
         if size > mark.text or (mark.text < MAX_TEXT and _FIELD.search(outline)):
             continue
@@ -175,7 +173,7 @@ def is_login(body: bytes, *, title: str, text_length: int, held_text_length: int
     """
     if 2 * text_length >= held_text_length:
         return False
-    outline = _HIDDEN.sub(" ", _source(body[:MAX_BODY]))
+    outline = _outline(_source(body[:MAX_BODY]))
     if _says_sign_in(title):
         return "<form" in outline
     inside = False
@@ -218,5 +216,10 @@ def _says_sign_in(title: str) -> bool:
 
 
 def _source(body: bytes) -> str:
-    """Return a body one character a byte, in lower case and with one kind of quotes."""
-    return body.decode("latin-1").lower().replace("'", '"')
+    """Return a body in lower case and with one kind of quotes; it need not be UTF-8."""
+    return body.decode(errors="replace").lower().replace("'", '"')
+
+
+def _outline(source: str) -> str:
+    """Return the tags and the text of a page."""
+    return _HIDDEN.sub(" ", source)

@@ -42,7 +42,7 @@ def test_records_have_these_keys_in_this_order(desk: Desk):
 def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk):
     keys = (
         "run source state complete reasons startedAt finishedAt requests conditionalRequests"
-        " notModified bytesDownloaded bytesSaved removed withheld notes"
+        " notModified bytesDownloaded bytesSaved removed withheld notes due reextracted"
         " new modified unchanged clone redirected skipped"
         " failed lost gone excluded orphaned deleted"
     )

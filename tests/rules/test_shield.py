@@ -73,11 +73,6 @@ WALLS = {
         ),
         ["used Cloudflare to restrict access", "cf-error-details"],
     ),
-    "vercel": (
-        "a Vercel challenge",
-        page("<p>We are verifying your browser</p>", title="Vercel Security Checkpoint"),
-        ["Vercel Security Checkpoint"],
-    ),
     "aws waf": (
         "an AWS WAF challenge",
         page(
@@ -211,7 +206,7 @@ WALLS = {
     "siteground": (
         "a SiteGround challenge",
         '<html><head><meta http-equiv="refresh" content="0;/.well-known/sgcaptcha/?r=%2F"></meta>',
-        ["/.well-known/sgcaptcha/"],
+        ["/.well-known/sgcaptcha"],
     ),
     "alibaba cookie": (
         "an Alibaba Cloud challenge",
@@ -221,7 +216,7 @@ WALLS = {
     "alibaba slider": (
         "an Alibaba Cloud captcha",
         page("<script>location='//orchard.example/_____tmd_____/punish?x5=1'</script>"),
-        ["/_____tmd_____/punish"],
+        ["/_____tmd_____/"],
     ),
     "turnstile": (
         "a Turnstile and nothing else",
@@ -243,7 +238,7 @@ WALLS = {
     ),
 }
 CAPTCHAS = ("turnstile", "hcaptcha", "recaptcha")
-TITLED = ("cloudflare title", "cloudflare block", "vercel", "akamai denial", "imperva distil")
+TITLED = ("cloudflare title", "cloudflare block", "akamai denial", "imperva distil")
 TITLED += ("human title", "sucuri block")
 
 
@@ -342,7 +337,7 @@ def test_each_mark_is_looked_for_by_itself():
         "a Kasada challenge"
     )
     assert wall(page("KPSDK /ips.js") + WALLS["ddos-guard"][1]) == "a DDoS-Guard challenge"
-    assert wall(WALLS["vercel"][1].replace("</head>", "<script>_cf_chl_opt</script>")) == (
+    assert wall(WALLS["sucuri block"][1].replace("</head>", "<script>_cf_chl_opt</script>")) == (
         "a Cloudflare challenge"
     )
 
@@ -352,7 +347,7 @@ def test_each_mark_is_looked_for_by_itself():
     [
         # Cloudflare puts its detection into every page.
         page(f"{MENU}<script>a.src='/cdn-cgi/challenge-platform/scripts/jsd/main.js'</script>"),
-        page("<div id=root></div><script src='/cdn-cgi/challenge-platform/h/g/scripts/jsd/8/a.js'>"),
+        page("<div id=root></div><script src='/cdn-cgi/challenge-platform/h/g/scripts/jsd/a.js'>"),
         page("<div id='cf-error-details'>521</div>", title="x | 521: Web server is down"),
         page("<p>An essay about waiting.</p>", title="Just a moment..."),
         page("<p>" + "Cloudflare's page says _cf_chl_opt. " * 9 + "</p>", title="Just a moment..."),
@@ -415,13 +410,13 @@ def test_a_wall_with_a_field_is_one():
 
 
 def filled(markup, size):
-    """Return a page with so many bytes of text; white space, tags and what is hidden add none."""
+    """Return a page with so many characters of text; white space, tags and what is hidden add none."""
     hidden = "<script>text</script ><style>text</style><!-- <p>text --><p title=text>\n \t</p>"
     head, tail = markup.split("|")
     text = "é < " + "ab \n" * (size // 2)
-    said = text.replace(" ", "").replace("\n", "").encode()[:size]
+    said = text.replace(" ", "").replace("\n", "")[:size]
     assert len(said) == size
-    words = said.decode().replace("ab", "ab \n ")
+    words = said.replace("ab", "ab \n ")
     return f"<title>text</title>{head}{hidden}{words}{hidden}{tail}"
 
 
@@ -434,7 +429,7 @@ def test_a_wall_has_little_text(name, most):
     if name in CAPTCHAS:
         markup = f"<div {marks[0]}>|</div>"
 
-    assert MAX_TEXT == 4000
+    assert MAX_TEXT == 3000
     assert MAX_CAPTCHA_TEXT == 500
     assert wall(filled(markup, most)) == words
     assert wall(filled(markup, most + 1)) is None
