@@ -41,10 +41,11 @@ EQUIVALENT = {
     "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"
     " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",
     "schedule Schedule backoff: 0 -> -1": "no wait is shorter than 0",
-    "schedule: '(\\\\d{4})(?:-(\\\\d\\\\d)(?:-(\\\\d\\\\d)(T\\\\d\\\\d:\\\\d\\\\d(?::\\\\d\\\\d(?:\\\\.\\\\d+)?)?(?:Z|[+-]\\\\d\\\\d:\\\\d\\\\d)?)?)?)?'"
-    " -> '(\\\\d{4})(?:-(\\\\d\\\\d)(?:-(\\\\d\\\\d)(T\\\\d\\\\d:\\\\d\\\\d(?::\\\\d\\\\d(?:\\\\.\\\\d+)?)?(?:Z|[+-]\\\\d\\\\d:\\\\d\\\\d)?)?)?)??'": (
-        "all of the text has to match"
-    ),
+    "schedule: '(\\\\d{4})(?:-(\\\\d\\\\d)(?:-(\\\\d\\\\d)"
+    "(T\\\\d\\\\d:\\\\d\\\\d(?::\\\\d\\\\d(?:\\\\.\\\\d+)?)?(?:Z|[+-]\\\\d\\\\d:\\\\d\\\\d)?)?)?)?'"
+    " -> '(\\\\d{4})(?:-(\\\\d\\\\d)(?:-(\\\\d\\\\d)"
+    "(T\\\\d\\\\d:\\\\d\\\\d(?::\\\\d\\\\d(?:\\\\.\\\\d+)?)?"
+    "(?:Z|[+-]\\\\d\\\\d:\\\\d\\\\d)?)?)?)??'": ("all of the text has to match"),
     "http retry_after: '' -> '?'": "neither is a number or a date",
     "http retry_after: 9 -> 8": "99,999,999 seconds are too many, too",
     "http retry_after: 9 -> 10": "9,999,999,999 seconds are too many, too",

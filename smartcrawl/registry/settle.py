@@ -108,10 +108,9 @@ def settle(connection: apsw.Connection, ending: Ending, *, complete: bool) -> No
     propose(connection, ending, moved)
     propose(connection, ending, _canonicals(connection, ending, hops, notes))
     refute(connection, ending, complete=complete)
-    notes += [
-        f"{Fault(fault).name.lower()}: {count} pages, such as {url}"
-        for fault, count, url in connection.execute(_SHIELDED, ending.names)
-    ]
+    for fault, count, url in connection.execute(_SHIELDED, ending.names):
+        pages = "1 page," if count == 1 else f"{count} pages, such as"
+        notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")
     withheld = guard(connection, ending)
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 

@@ -88,7 +88,7 @@ MARKS: Final = (
     Mark("an Akamai block", ("reference&#32;&#35;",), "access denied"),
     # Imperva (Incapsula): the frame of a refusal; nothing but the script that pages get, too, on
     # what is not to be indexed; "Pardon Our Interruption", today's and that of Distil.
-    Mark("an Imperva block", ('id="main-iframe"', "_incapsula_resource?")),
+    Mark("an Imperva block", ('id="main-iframe" src="/_incapsula_resource?',)),
     Mark("an Imperva challenge", ('src="/_incapsula_resource?', "noindex"), text=0),
     Mark("an Imperva challenge", ("onprotectioninitialized", "showblockpage")),
     Mark("an Imperva challenge", ("distil",), "pardon our interruption"),
@@ -121,8 +121,8 @@ def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | Non
     """Return what a wall against bots answers instead of the page, in words for people.
 
     ``headers`` have names in lower case; ``body`` is the whole one, in any encoding that is a
-    superset of ASCII. A product is known by a header, or by marks in the first 64 KiB of a
-    body of up to 256 KiB with at most 3,000 characters of text: not by what an article quotes, and not
+    superset of ASCII. A product is known by a header, or by marks in the first 64 KiB of a body
+    of up to 256 KiB with at most 3,000 characters of text: not by what an article quotes, and not
     by what products put into the pages that they protect. A captcha alone is a wall when nothing
     can be filled in and there are at most 500 characters of text.
 

@@ -12,8 +12,8 @@ def asked(site: Site) -> dict[str, int]:
 
 
 @pytest.mark.covers(
-    "R0-40", "R0-92", "R1-02", "R1-07", "R1-16", "R1-17", "R1-20", "R1-21", "R1-33", "R4-08", "R4-36",
-    "U-04", "U-17",
+    "R0-40", "R0-92", "R1-02", "R1-07", "R1-16", "R1-17", "R1-20", "R1-21", "R1-33", "R4-08",
+    "R4-36", "U-04", "U-17",
 )  # fmt: skip
 def test_edited_added_and_newly_linked_pages_are_found_by_the_next_run(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/edited", "/hub", "/dropped")

@@ -23,13 +23,13 @@ KEYS = [
     "httpLastModified", "contentHash", "textHash", "bodyHash", "lostCount", "goneCount",
     "orphanAge", "depth", "duplicateOf", "canonicalUrl", "lastOutcome", "reachedRun",
     "visitedRun", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt",
-    "errorMessage",
+    "errorMessage", "contentGroupId",
 ]  # fmt: skip
 RUN_KEYS = [
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
-    "notes", "new", "modified", "unchanged", "clone", "redirected", "skipped", "failed", "lost",
-    "gone", "excluded", "orphaned", "deleted",
+    "notes", "due", "reextracted", "new", "modified", "unchanged", "clone", "redirected", "skipped",
+    "failed", "lost", "gone", "excluded", "orphaned", "deleted",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Page, Site, html
+from tests.site_server import Site, html
 
 BANNER = "this site uses cookies"
 

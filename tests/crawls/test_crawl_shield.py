@@ -50,7 +50,7 @@ def test_what_stands_in_for_a_page_takes_nothing_away(shop: Site, crawl: Crawl, 
     assert record["lostCount"] == 0
     assert crawl.hits('"lamps and fuses"') == ["/a"]
     assert crawl.hits('"text of b"') == ["/b"]  # its links are in force
-    assert f"{word}: 1 pages" in result.out
+    assert f"{word}: 1 page, {shop.url('/a')}" in result.out
     assert crawl.runs()[0]["complete"] is True
     assert "instead of the page" in record["errorMessage"] or "are left" in record["errorMessage"]
 

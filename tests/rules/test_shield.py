@@ -111,7 +111,7 @@ WALLS = {
             " unsuccessful. Incapsula incident ID: 1234-5678</iframe>",
             title="",
         ),
-        ["id='main-iframe'", "_Incapsula_Resource?"],
+        ["id='main-iframe' src='/_Incapsula_Resource?"],
     ),
     "imperva script": (
         "an Imperva challenge",
@@ -353,6 +353,7 @@ def test_each_mark_is_looked_for_by_itself():
         page("<p>" + "Cloudflare's page says _cf_chl_opt. " * 9 + "</p>", title="Just a moment..."),
         # So do the others.
         page("<div id=root></div><script src='/_Incapsula_Resource?SWJIYLWA=719d&ns=2'></script>"),
+        page("<iframe id='main-iframe' src='/app'></iframe><script src='/_Incapsula_Resource?a'>"),
         page(
             "Hi",
             head="<meta name=robots content=noindex><script src='/_Incapsula_Resource?a'></script>",
@@ -410,7 +411,7 @@ def test_a_wall_with_a_field_is_one():
 
 
 def filled(markup, size):
-    """Return a page with so many characters of text; white space, tags and what is hidden add none."""
+    """Return a page with so many characters of text; tags and what is hidden add none."""
     hidden = "<script>text</script ><style>text</style><!-- <p>text --><p title=text>\n \t</p>"
     head, tail = markup.split("|")
     text = "é < " + "ab \n" * (size // 2)
