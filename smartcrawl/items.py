@@ -101,6 +101,7 @@ class Page:
     standing: Standing = Standing.BARE
     status: Status = Status.PENDING
     effective_status: int | None = None
+    http_status: int | None = None  #: or extended status, of its last visit
     etag: str | None = None
     last_modified: str | None = None
     body_hash: bytes | None = None

@@ -18,7 +18,8 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.extract import html
 from smartcrawl.items import Document, Visit
 from smartcrawl.politeness import slot_of
-from smartcrawl.rules.soft404 import NotFound, is_not_found, profile, random_path
+from smartcrawl.rules.shield import challenge
+from smartcrawl.rules.soft404 import NotFound, is_not_found, is_same, profile, random_path
 from smartcrawl.run import Run
 from smartcrawl.urls import host_key
 
@@ -35,6 +36,7 @@ class MissingPages:
         self._run = run
         self._known: dict[str, NotFound | None] = {}
         self._asked: dict[str, asyncio.Future[NotFound | None]] = {}
+        self._seeds: dict[str, dict[str, str]] = {}  #: what a seed of each host says
 
     async def tells(self, visit: Visit, document: Document) -> bool:
         """Whether a page says what its host says of an address that does not exist.
@@ -42,14 +44,14 @@ class MissingPages:
         Never true of a seed.
         """
         run, page = self._run, visit.page
-        if not run.options.soft_404 or run.reach.is_seed(page.no) or not document.sections:
+        if not run.options.soft_404 or not document.sections:
+            return False
+        told = {"title": document.title, "text": document.text, "path": _path(visit.url)}
+        if run.reach.is_seed(page.no):
+            self._seeds.setdefault(host_key(visit.url), told)
             return False
         answer = await self._answer_of(visit.url)
-        if answer is None:
-            return False
-        parts = urlsplit(visit.url)
-        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        return is_not_found(answer, title=document.title, text=document.text, path=path)
+        return answer is not None and is_not_found(answer, **told)
 
     async def _answer_of(self, url: str) -> NotFound | None:
         host = host_key(url)
@@ -80,17 +82,34 @@ class MissingPages:
         except Exception as error:  # noqa: BLE001  # whatever failed, this says nothing
             logger.debug("%s was not asked for what does not exist: %s", host, error)
             return None
+        if response.status not in (200, 404, 410) or wall_of(response) is not None:
+            return None  # it says nothing about what exists: asked again by the next run
         answer = _read(response, path)
+        seed = self._seeds.get(host)
+        if answer is not None and seed is not None and is_same(answer, **seed):
+            answer = None  # it says the same of everything
         self._run.not_found_read(host, answer.pack() if answer is not None else "")
         return answer
 
 
+def wall_of(response: Response) -> str | None:
+    """Return what a wall against bots answered instead of a page, in words."""
+    headers = {
+        name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
+        for name, values in response.headers.items()
+    }
+    return challenge(response.status, headers, response.body)
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
 def _read(response: Response, path: str) -> NotFound | None:
     """Return what an answer says of an address that cannot exist; None: a status says it."""
-    if response.status != 200:
-        return None
     header = (response.headers.get("Content-Type") or b"").decode("latin-1")
-    if html.media_type(header, response.body) not in html.HTML_TYPES:
+    if response.status != 200 or html.media_type(header, response.body) not in html.HTML_TYPES:
         return None
     document = html.parse(response.body, content_type=header, url=response.url)
     return profile(document.title, document.text, path)

@@ -300,9 +300,9 @@ def _shielded(run: Run, visit: Visit, document: Document) -> tuple[Fault, str] |
         visit.body or b"", title=document.title, text_length=length, held_text_length=before
     ):
         return Fault.LOGIN, "a login form instead of the page: what was there before stays"
-    if is_collapsed(text_length=length, held_text_length=before) and not accepts_collapse(
-        visit.page.error_count
-    ):
+    page = visit.page
+    found_so = page.error_count if page.http_status == Fault.COLLAPSED else 0
+    if is_collapsed(text_length=length, held_text_length=before) and not accepts_collapse(found_so):
         told = f"{length:,} of {before:,} characters are left: what was there before stays for now"
         return Fault.COLLAPSED, told
     return None

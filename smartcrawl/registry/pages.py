@@ -24,7 +24,7 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
        i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
-       coalesce(r.verified_at, r.last_indexed)
+       coalesce(r.verified_at, r.last_indexed), s.http_status
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
   LEFT JOIN item i USING (no)
  WHERE r.no IN carray(?)
@@ -176,6 +176,7 @@ class PageReader:
                 snapshot=row[32],
                 attempts=row[33],
                 verified_at=row[34],
+                http_status=row[35],
             )
         return [found[number] for number in numbers if number in found]
 

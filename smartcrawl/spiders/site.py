@@ -13,11 +13,11 @@ from scrapy.http import Response
 
 from smartcrawl.exceptions import SourceError
 from smartcrawl.items import Attempt, Visit
+from smartcrawl.missing import wall_of
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.rules.shield import challenge
 from smartcrawl.run import Run
 from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
@@ -63,7 +63,7 @@ class SiteSpider(VisitSpider):
         visit.etag, visit.last_modified = kept_validators(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
-        wall = _wall(response) if response.status != 304 else None
+        wall = wall_of(response) if response.status != 304 else None
         if wall is not None:
             visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
         if wall is not None or visit.page.verify:
@@ -185,15 +185,6 @@ def _switch(arguments: dict[str, Any], name: str) -> bool:
     if value not in ("1", "true", "yes", "0", "false", "no", ""):
         raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
     return value in ("1", "true", "yes")
-
-
-def _wall(response: Response) -> str | None:
-    """Return what a wall against bots answered instead of the page, in words."""
-    headers = {
-        name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
-        for name, values in response.headers.items()
-    }
-    return challenge(response.status, headers, response.body)
 
 
 def _location(response: Response) -> str:
