@@ -35,7 +35,7 @@ class ReExtraction:
         """Take the run of the crawler's spider."""
         run = run_of(crawler)
         if run is None or run.turns is None:
-            raise NotConfigured("the run asks every page")
+            raise NotConfigured
         found = cls(crawler, run)
         crawler.signals.connect(found.idle, signal=signals.spider_idle)
         crawler.signals.connect(found.closed, signal=signals.spider_closed)

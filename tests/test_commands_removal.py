@@ -698,6 +698,7 @@ def test_why_of_an_indexed_page(orphaned: World):
         "conditional": True,
         "why": None,
         "headers": {"If-None-Match": '"10"'},
+        "distrusted": [],
     }
     assert story["linksIn"] == {"count": 1, "shown": [f"{SITE}/"]}
     assert way(story) is None

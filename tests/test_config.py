@@ -195,7 +195,7 @@ def groups_of_the_manual() -> list[tuple[str, str]]:
     for line in MANUAL.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             group = line.removeprefix("## ")
-        elif row := re.match(r"\| `([A-Z_]+)` \|", line):
+        elif row := re.match(r"\| `([A-Z0-9_]+)` \|", line):
             found.append((group, row[1]))
     return found
 

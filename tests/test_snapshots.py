@@ -4,6 +4,7 @@ What is asked of a store is checked by a client that is not ours: the file syste
 azure-storage-blob.
 """
 
+import errno
 import gzip
 import hashlib
 import json
@@ -27,7 +28,9 @@ from pathlib import Path
 import boto3
 import fsspec
 import pytest
+from azure.core.exceptions import ClientAuthenticationError
 from azure.storage.blob import BlobServiceClient
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from smartcrawl import stores
@@ -38,7 +41,7 @@ from smartcrawl.exceptions import (
     SnapshotStoreError,
 )
 from smartcrawl.snapshots import SnapshotStore, packed, path_of
-from smartcrawl.stores import PARALLEL
+from smartcrawl.stores import PARALLEL, Fault, fault
 from tests.stores import ObjectStore, azurite, moto_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -534,8 +537,9 @@ def test_snapshots_of_a_store_that_is_gone_are_not_missing(store, place):
 def test_bucket_is_not_made(request, name):
     place = request.getfixturevalue(name)
     place.vanish()
-    with pytest.raises(SnapshotStoreError, match="it is not there: create or mount it"):
+    with pytest.raises(SnapshotStoreError, match="it is not there: create or mount it") as caught:
         SnapshotStore.open(place.url)
+    assert "RequestId" not in str(caught.value)  # the first line of what Azure says is enough
 
 
 def test_folder_is_made(file):
@@ -772,6 +776,21 @@ def test_full_bucket_is_told(s3, monkeypatch):
             thread.join()
     assert "XMinioStorageFull" in str(caught.value)
     assert "free some room, shorten SNAPSHOT_RETENTION_DAYS" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "meant"),
+    [
+        (TimeoutError(), Fault.SILENT),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), Fault.FULL),
+        (OSError(errno.EROFS, "Read-only file system"), Fault.REFUSED),
+        (ClientAuthenticationError("no credential was accepted"), Fault.REFUSED),
+        (OSError(errno.EIO, "Input/output error"), Fault.OTHER),
+        (RuntimeError("closed"), Fault.OTHER),
+    ],
+)
+def test_errors_that_no_server_here_makes_are_told_apart(error, meant):
+    assert fault(error) is meant
 
 
 # Settings and secrets
@@ -1044,6 +1063,20 @@ def test_driver_that_blocks_is_used_in_turn(memory):
         assert len(MemoryFileSystem.store) == 19
 
 
+class Plain(LocalFileSystem):
+    """A driver that makes no folders by itself, as that of SFTP does not."""
+
+    protocol = "plain"
+
+
+def test_driver_that_makes_no_folders_is_helped(tmp_path):
+    fsspec.register_implementation("plain", Plain, clobber=True)
+    with opened(f"plain://{tmp_path}/below") as store:
+        store.put(PATH, BODY)
+        assert store.get(PATH, HASH) == BODY
+    assert gzip.decompress((tmp_path / "below" / PATH).read_bytes()) == BODY
+
+
 class Silent(MemoryFileSystem):
     """A driver that has a time limit of its own."""
 
@@ -1067,6 +1100,7 @@ def test_after_one_time_out_the_rest_of_a_batch_is_not_tried():
 STUCK = """\
 import threading
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from smartcrawl.snapshots import SnapshotStore
 

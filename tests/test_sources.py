@@ -325,7 +325,7 @@ def test_ad_hoc_source_holds_its_host_and_port_only():
         ("/etc/passwd.d", "it takes an http or https address"),
         ("C:\\docs.txt", "it takes an http or https address"),
         ("", "it takes an http or https address"),
-        ("https://a.example/x.pdf", "files of type .pdf are skipped"),
+        ("https://a.example/x.zip", "files of type .zip are skipped"),
     ],
 )
 def test_address_that_cannot_be_crawled_is_told_with_what_was_meant(url, told):

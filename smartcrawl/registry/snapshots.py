@@ -17,6 +17,7 @@ from smartcrawl.snapshots import SnapshotStore, path_of
 
 logger = logging.getLogger(__name__)
 
+_PATIENCE = 3  #: batches of which nothing could be stored
 _STORE = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
 _STORE_NO = "SELECT no FROM store WHERE url = ?"
 _KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
@@ -64,6 +65,7 @@ class Snapshots:
 
     def __init__(self, store: SnapshotStore, connection: apsw.Connection) -> None:
         self._store = store
+        self._failures = 0  #: batches in a row of which nothing could be stored
         connection.execute(_STORE, (store.url,))
         self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
 
@@ -89,11 +91,26 @@ class Snapshots:
             if digest is not None and visit.body is not None and digest not in known | paths.keys():
                 paths[digest] = self._path(connection, keys[visit.page.no], visit, now, paths)
                 bodies[digest] = visit.body
-        errors = self._store.put_many([(paths[digest], body) for digest, body in bodies.items()])
-        failed = {d: str(e) for d, e in zip(bodies, errors, strict=True) if e is not None}
+        failed = self._put(paths, bodies)
         for visit in wanted:
             visit.snapshot_error = failed.get(visit.body_hash or b"")
         return {digest: path for digest, path in paths.items() if digest not in failed}
+
+    def _put(self, paths: dict[bytes, str], bodies: dict[bytes, bytes]) -> dict[bytes, str]:
+        """Store bodies; return by their hashes why some could not be stored.
+
+        A store that failed batch after batch is left alone for the rest of the run: one that does
+        not answer costs a minute each time.
+        """
+        if self._failures >= _PATIENCE:
+            return dict.fromkeys(bodies, "the store failed before in this run")
+        errors = self._store.put_many([(paths[digest], body) for digest, body in bodies.items()])
+        failed = {d: str(e) for d, e in zip(bodies, errors, strict=True) if e is not None}
+        if failed and not self._failures:
+            logger.warning("a snapshot was not stored: %s", next(iter(failed.values())))
+        if bodies:
+            self._failures = self._failures + 1 if len(failed) == len(bodies) else 0
+        return failed
 
     def note(
         self, connection: apsw.Connection, batch: Batch, new: dict[bytes, str], now: int

@@ -144,7 +144,8 @@ def test_a_server_cannot_hold_a_run_for_longer_than_it_may(site: Site, crawl: Cr
         assert (page["lastOutcome"], page["httpStatusCode"]) == ("failed", _BUSY[n % 2]), value
         assert site.count(f"/{n}") == (1 if value in _NEVER else 2), value
         seconds = (moment(page["nextCrawlAt"]) - moment(page["lastChecked"])).total_seconds()
-        assert seconds == (86_400 if value in _NEVER else 600), value
+        least = 86_400 if value in _NEVER else 600
+        assert least <= seconds <= 1.1 * least, value
 
 
 def moment(text: str) -> datetime:
