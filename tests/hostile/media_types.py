@@ -35,6 +35,9 @@ _QUADRATIC = f'<!DOCTYPE q [<!ENTITY a "{"a" * 50_000}">]>'
 _OUTSIDE = '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd"><!ENTITY v SYSTEM "{}/dtd">]>'
 
 
+_BROKEN = Told("failed", 1205, "cannot be read: the PDF cannot be opened")
+
+
 def _unread(media: str) -> Told:
     return Told("excluded", 200, f"does not read {media}")
 
@@ -134,12 +137,12 @@ def _two_metas(ask: Ask) -> bytes:
 _UTF7 = b"<html><title>utf-7</title><p>+ADw-a href=+ACI-/never/utf7+ACI-+AD4-x+ADw-/a+AD4-"
 
 KINDS = (
-    kind("pdf_as_html", "a PDF as text/html", _typed("text/html", pdf), _unread("application/pdf")),
-    kind("pdf_as_pdf", "a PDF", _typed("application/pdf", pdf), _unread("application/pdf")),
+    kind("pdf_as_html", "a PDF as text/html", _typed("text/html", pdf), _BROKEN),
+    kind("pdf_as_pdf", "a PDF", _typed("application/pdf", pdf), _BROKEN),
     kind("pdf_untyped", "a PDF without a type", lambda ask: (
-        head(f"Content-Length: {len(pdf(ask))}") + pdf(ask), KEEP), _unread("application/pdf")),
+        head(f"Content-Length: {len(pdf(ask))}") + pdf(ask), KEEP), _BROKEN),
     kind("html_as_pdf", "a page as application/pdf",
-         _typed("application/pdf", trap), _unread("application/pdf")),
+         _typed("application/pdf"), NEW),
     kind("png_as_html", "a PNG as text/html", _typed("text/html", png), _unread("image/png")),
     kind("jpeg_as_html", "a JPEG with markup in it as text/html",
          _typed("text/html", _jpeg), _unread("image/jpeg")),
@@ -152,7 +155,7 @@ KINDS = (
     kind("html_as_octets", "a page as application/octet-stream",
          _typed("application/octet-stream"), NEW),
     kind("json_as_html", "JSON as text/html", _typed("text/html", _json), NEW),
-    kind("json", "JSON", _typed("application/json", _json), _unread("application/json")),
+    kind("json", "JSON", _typed("application/json", _json), NEW),
     kind("none", "no Content-Type", _no_type, NEW),
     kind("empty", "a Content-Type without a value", _typed(""), NEW),
     kind("semicolons", "a Content-Type of ;;;", _typed(";;;"), NEW),
@@ -222,7 +225,7 @@ KINDS = (
     kind("broken_xhtml", "XHTML that is not well-formed",
          _typed("application/xhtml+xml", lambda ask: page(ask).replace(b"</p>", b"<p></b>")), NEW),
     kind("laughing_feed", "a feed with entities of entities",
-         _typed("application/rss+xml", _feed), _unread("application/rss+xml")),
+         _typed("application/rss+xml", _feed), NEW),
     kind("svg", "a picture of text and links", _typed("image/svg+xml", lambda ask: (
         f'<svg xmlns="http://www.w3.org/2000/svg"><a href="{ask.never}"><text>x</text></a></svg>'
     ).encode()), _unread("image/svg+xml")),
