@@ -145,7 +145,7 @@ def test_a_record_has_its_keys_in_order_and_what_was_received_byte_for_byte(
     assert packed["contentHash"] != packed["textHash"] != packed["bodyHash"]
     times = ("firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt")
     assert all(TIME(packed[key]) for key in times)
-    assert wait(packed) == timedelta(days=1)  # R0-48
+    assert 0.9 <= wait(packed) / timedelta(days=1) <= 0.95  # R0-48, and spread
     counts = ("lostCount", "goneCount", "orphanAge")
     assert [packed[key] for key in counts] == [0, 0, 0]
     assert (packed["reachedRun"], packed["visitedRun"]) == (1, 1)
@@ -158,7 +158,7 @@ def test_a_record_has_its_keys_in_order_and_what_was_received_byte_for_byte(
     held = ("httpEtag", "httpLastModified", "contentHash", "textHash", "bodyHash", "lastIndexed")
     assert [missing[key] for key in held] == [None] * 6
     assert missing["errorMessage"]
-    assert wait(missing) == timedelta(minutes=10)  # R0-63
+    assert 1 <= wait(missing) / timedelta(minutes=10) <= 1.1  # R0-63, and spread
     assert [missing[key] for key in ("lostCount", "goneCount")] == [0, 1]
 
 
