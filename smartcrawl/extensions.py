@@ -99,23 +99,31 @@ class RunLifecycle:
         run = self._run
         if run.failure is not None or run.extracts_again:
             return
-        try:
-            run.relax(int(time.time()))
-            if not run.pending:
-                run.follow_unnamed(int(time.time()))
-                run.relax(int(time.time()))
-            if not run.pending:
-                run.begin_verify(int(time.time()))
-        except RegistryError as error:
-            run.failure = error
-            return
         engine = self._crawler.engine
-        scheduler = engine.scheduler
-        request = scheduler.next_request() if scheduler is not None else None
-        if request is not None:
-            engine.crawl(request)  # wakes the engine; DontCloseSpider alone would not
-        if request is not None or run.resting:
-            raise DontCloseSpider
+        for step in (run.relax, run.follow_unnamed, run.relax, run.begin_verify, None):
+            scheduler = engine.scheduler
+            request = scheduler.next_request() if scheduler is not None else None
+            if request is not None:
+                engine.crawl(request)  # wakes the engine; DontCloseSpider alone would not
+                raise DontCloseSpider
+            if run.resting:
+                raise DontCloseSpider
+            if run.extracts_again:  # what was skipped just now
+                self._wake()
+                raise DontCloseSpider
+            if step is None or run.pending or run.failure is not None:
+                return  # the engine closes nothing that still waits for a host
+            try:
+                step(int(time.time()))
+            except RegistryError as error:
+                run.failure = error
+                return
+
+    def _wake(self) -> None:
+        """Have the engine find itself idle again."""
+        slot = self._crawler.engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
 
     async def closed(self, reason: str) -> None:
         """Seal the run, or close it as interrupted."""

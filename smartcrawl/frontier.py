@@ -133,6 +133,8 @@ class Frontier:
 
     def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
         """Offer numbers at a depth; return those that are news: unreached, or now shallower."""
+        if numbers:
+            self.grow(max(numbers))  # another process may have registered some
         reached, byte = self.reached, min(depth, DEEPEST)
         news = [number for number in numbers if reached[number] > byte]
         if depth >= DEEPEST:
@@ -183,7 +185,9 @@ class Frontier:
         """Build the next pages; False when there is nothing that could go out now."""
         for host, queue in list(self._waiting.items()):
             if free(host):
-                pages = self._load(queue.take(_REFILL))
+                numbers = queue.take(_REFILL)
+                pages = self._load(numbers)
+                self._pending -= len(numbers) - len(pages)
                 if not len(queue):
                     del self._waiting[host]
                 self._ready.setdefault(host, deque()).extend(pages)

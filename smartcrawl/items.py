@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from smartcrawl.rules.model import (
     Action,
@@ -89,6 +89,16 @@ class Document:
         """Headings and text in reading order, one block a line."""
         return "\n".join(part for s in self.sections for part in (s.heading, s.text) if part)
 
+    @property
+    def text_length(self) -> int:
+        """Characters of ``text``."""
+        sizes = [len(part) for s in self.sections for part in (s.heading, s.text) if part]
+        return sum(sizes) + max(0, len(sizes) - 1)
+
+
+NAMES_SIGNED: Final = 1  #: in Page.signs: it names addresses with signatures
+NEEDS_SIGNATURE: Final = 2  #: in Page.signs: it answered under a signature when it was read last
+
 
 @dataclass(slots=True)
 class Page:
@@ -137,7 +147,13 @@ class Page:
     attempts: int = 0  #: visits so far
     verified_at: int | None = None  #: when a whole body came last, Unix seconds
     doubted: bool = False  #: to be downloaded whole this time
+    signs: int = 0  #: NAMES_SIGNED, NEEDS_SIGNATURE
     signed: str | None = None  #: ``url`` with what gives access to it, for this run only
+
+    @property
+    def lacks_signature(self) -> bool:
+        """Whether an error may be for want of a signature, which only what names it can give."""
+        return self.signs & NEEDS_SIGNATURE > 0 and self.signed is None
 
 
 @dataclass(slots=True)
@@ -174,6 +190,7 @@ class Visit:
     scope: int = 0  #: fingerprint.no that ``targets`` was filtered by
     chunks: list[Chunk] = field(default_factory=list)
     kind: int = 0  #: what it turned out to be (Page.kind)
+    names_signed: bool = False  #: whether ``links`` had signatures, which are not stored
     recanonical: bool = False  #: whether it names another canonical page, and that counts
     again: bool = False  #: extracted out of a snapshot, without a visit
     extracted_again: bool = False  #: out of a snapshot, because the configuration changed

@@ -75,6 +75,8 @@ class Ledger:
             batch.bodies += len(visit.body or b"")
         else:
             visit.body = None
+        if visit.again and not visit.extracted_again:
+            return  # its snapshot could not be read: nothing happened
         batch.counts["reextracted"] += visit.extracted_again and visit.snapshot_error is None
         if visit.again:
             batch.visits.append(visit)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
 from smartcrawl.documents import FORMAT_FAULTS, Documents
-from smartcrawl.exceptions import RegistryError, SmartcrawlError, SnapshotError
+from smartcrawl.exceptions import (
+    RegistryError,
+    SmartcrawlError,
+    SnapshotError,
+    SnapshotStoreError,
+)
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.formats import FormatError
@@ -23,7 +29,7 @@ from smartcrawl.extract.sitemaps import (
     looks_like,
     read_sitemap,
 )
-from smartcrawl.items import Document, Link, Visit
+from smartcrawl.items import NAMES_SIGNED, Document, Link, Visit
 from smartcrawl.missing import MissingPages
 from smartcrawl.network import installed_resolver
 from smartcrawl.reach import MAX_HOPS, SITEMAP
@@ -32,6 +38,7 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
+from smartcrawl.signatures import unsigned
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +136,10 @@ class ExtractPipeline(VisitPipeline):
         visit.extracted_again = True
         try:
             visit.body, visit.content_type = await run.stored_body(page)
+        except SnapshotStoreError as error:  # the store is away; the snapshot may be well
+            visit.extracted_again = False
+            run.snapshot_unread(str(error))
+            return
         except SnapshotError as error:
             visit.snapshot_error = str(error)
             return
@@ -160,6 +171,7 @@ class ExtractPipeline(VisitPipeline):
             visit.body_hash == page.body_hash
             and page.standing is Standing.HELD
             and page.configuration == page.wanted
+            and not page.signs & NAMES_SIGNED  # its links are of no use without signatures
             and page.targets  # none may mean that a header said nofollow then
             and visit.url == page.url  # relative links resolve against where it answered
             and visit.outcome is Outcome.CHANGED
@@ -168,19 +180,21 @@ class ExtractPipeline(VisitPipeline):
             visit.outcome = Outcome.SAME
             return
         assert self._documents is not None, "the spider has a run"
+        keeps = run.keeps_links(visit) and not nofollow
         try:
-            document, readable = await self._documents.read(visit, body)
+            document, readable = await self._documents.read(visit, body, links=not keeps)
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
             return
         visit.document = document
         self._hash(run, visit, document)
-        links = document.links
-        if nofollow or document.nofollow or page.mode is Mode.NONE:
-            links = tuple(link._replace(nofollow=True) for link in links)
-        run.reach.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
-        for url in filter(run.scope.holds, document.overlong):
-            run.cuts.refuse(Trap.URL_TOO_LONG, url)
+        if keeps:
+            visit.canonical_no = page.canonical_no
+        else:
+            self._follow(run, visit, document, nofollow=nofollow)
+        if document.canonical is not None:
+            document = replace(document, canonical=unsigned(document.canonical))
+            visit.document = document
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
@@ -188,15 +202,23 @@ class ExtractPipeline(VisitPipeline):
         else:
             await self._judge(run, visit, document, noindex=noindex)
 
+    def _follow(self, run: Run, visit: Visit, document: Document, *, nofollow: bool) -> None:
+        links = document.links
+        if nofollow or document.nofollow or visit.page.mode is Mode.NONE:
+            links = tuple(link._replace(nofollow=True) for link in links)
+        run.reach.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
+        for url in filter(run.scope.holds, document.overlong):
+            run.cuts.refuse(Trap.URL_TOO_LONG, url)
+
     async def _judge(self, run: Run, visit: Visit, document: Document, *, noindex: bool) -> None:
         """Say whether what was read is to be indexed, and whether it is news."""
         page = visit.page
-        if page.mode is not Mode.INDEX:
-            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
-        elif noindex or document.noindex:
+        if noindex or document.noindex:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
             if not document.noindex:  # a 304 could not tell when the header is taken back
                 visit.etag = visit.last_modified = None
+        elif page.mode is not Mode.INDEX:
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
         elif visit.outcome is Outcome.CHANGED:
             held = page.standing is Standing.HELD
             if held and (visit.extracted_again or visit.content_hash == run.stored_hash(page)):

@@ -134,12 +134,13 @@ class Reach:
         ``canonical``, absolute, is what the page names as its better address (M-20). ``cut``:
         whether there are more links than are kept, which every later run has to know.
         """
-        page, signed = visit.page, len(self._signed)
+        page, links = visit.page, list(links)
         listed = [
             link._replace(url=self._bare(link.url)) if "?" in link.url else link for link in links
         ]
-        if len(self._signed) > signed:  # a 304 would not bring what is new in them
-            visit.etag = visit.last_modified = None
+        visit.names_signed = any(
+            link.url != bare.url for link, bare in zip(links, listed, strict=True)
+        )
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
         visit.links, visit.links_count = pack_links(listed), len(listed)
@@ -215,10 +216,10 @@ class Reach:
         the later ones of a chain may be linked by themselves.
         """
         number = visit.page.no
+        visit.location = target = self._bare(target)
         hops = self._hops.get(number, 0) + 1
         if hops > MAX_HOPS:
             return False
-        visit.location = target = self._bare(target)
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
         targets = unpack_numbers(visit.targets)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Self
+from collections import deque
+from typing import Any, Final, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -16,7 +17,9 @@ from smartcrawl.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 
-_PORTION = 40  #: pages looked up with one statement
+_PORTION: Final = 40  #: pages looked up with one statement
+_AT_ONCE: Final = 48  #: pages on their way: some being read, some waiting, some being written
+_LARGE: Final = 1024 * 1024  #: bytes on the wire; of larger bodies one at a time is held
 
 
 class ReExtraction:
@@ -29,6 +32,8 @@ class ReExtraction:
         self._crawler = crawler
         self._run = run
         self._task: asyncio.Task[None] | None = None
+        self._pages: deque[Page] = deque()  #: that are next
+        self._large = asyncio.Lock()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -56,11 +61,25 @@ class ReExtraction:
             raise DontCloseSpider
 
     async def _work(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_AT_ONCE):
+                tasks.create_task(self._read_pages())
+
+    async def _read_pages(self) -> None:
+        """Read one page after the other, while others do the same."""
         chain: Any = self._crawler.engine.scraper.itemproc
-        while pages := self._run.to_extract_again(_PORTION):
-            for page in pages:
+        while (page := self._next()) is not None:
+            if page.content_length > _LARGE:
+                async with self._large:
+                    await chain.process_item_async(_again(page))
+            else:
                 await chain.process_item_async(_again(page))
             await asyncio.sleep(0)
+
+    def _next(self) -> Page | None:
+        if not self._pages:
+            self._pages.extend(self._run.to_extract_again(_PORTION))
+        return self._pages.popleft() if self._pages else None
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None

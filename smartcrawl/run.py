@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from smartcrawl.addresses import AddressBook
-from smartcrawl.configuration import Configuration
+from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
-from smartcrawl.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.frontier import Frontier
-from smartcrawl.items import Link, Page, StoredRobots
+from smartcrawl.exceptions import RegistryError, SmartcrawlError, SnapshotStoreError
+from smartcrawl.frontier import Frontier, Queue
+from smartcrawl.items import NAMES_SIGNED, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
 from smartcrawl.options import Options
@@ -24,7 +25,15 @@ from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
-from smartcrawl.registry.runs import OpenRun, Role, RunResult, failed_seeds, failed_sitemaps, tally
+from smartcrawl.registry.runs import (
+    OpenRun,
+    Role,
+    RunResult,
+    failed_seeds,
+    failed_sitemaps,
+    silent,
+    tally,
+)
 from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode, Standing
@@ -36,6 +45,10 @@ from smartcrawl.sources import Source
 from smartcrawl.trusting import HostTrust
 from smartcrawl.turns import Turns
 from smartcrawl.urls import Scope, host_key
+
+logger = logging.getLogger(__name__)
+
+_PATIENCE: Final = 3  #: snapshots in a row that a store may fail to give
 
 
 class Run:
@@ -60,15 +73,20 @@ class Run:
         self.forced = opened.forced
         self.configuration = Configuration.of(source, options)
         self._fingerprints = {
-            mode: registry.fingerprint(self.configuration.fingerprint(mode)) for mode in Mode
+            mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
+            for mode in Mode
         }
         self._whole_left = options.re_extract_per_run or -1
+        self._unread = 0  #: snapshots in a row that their store did not give
+        self._unread_told = False
+        self._whole: set[int] = set()  #: numbers of pages that are among those
         self.cuts = Cuts.loads(opened.cut)  #: why it will not have seen everything
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
         self._lease = lease
         self._closed = False
         self._reader: PageReader = registry.reader(opened.source)
+        self._read_alike = self._reader.configurations(EXTRACTION_VERSION)
         self.blocked_hosts = self._reader.blocked_hosts()
         scope = source.scope
         single = len(scope.hosts) == 1 and not scope.domains
@@ -77,7 +95,9 @@ class Run:
         self.frontier = Frontier(self._load, single_host=single, rank=rank)
         self.frontier.grow(self._reader.last_number())
         book = AddressBook(self._reader, registry.new_number, options.trackers)
-        judgement = Judgement(policy_of(options, orders), options.schedule)
+        # What a daily full crawl would find counts, and no more.
+        pace = options.schedule.spread(options.schedule.base, 0) if opened.due else 0
+        judgement = Judgement(policy_of(options, orders), options.schedule, pace)
         writer = Writer(registry, opened, judgement=judgement)
         self.ledger = Ledger(
             writer,
@@ -227,10 +247,12 @@ class Run:
             same_configuration=page.configuration == page.wanted,
             snapshot=page.snapshot is not None and self.registry.snapshots is not None,
         )
-        page.doubted = self.trust.doubts(page)
+        page.doubted = self.trust.doubts(page) or page.signs & NAMES_SIGNED > 0
         if page.extraction is Extraction.WHOLE:
-            page.waits = self._whole_left == 0
-            self._whole_left -= self._whole_left > 0
+            page.waits = self._whole_left == 0 and page.no not in self._whole
+            if self._whole_left > 0 and page.no not in self._whole:
+                self._whole.add(page.no)
+                self._whole_left -= 1
 
     @property
     def extracts_again(self) -> bool:
@@ -346,13 +368,48 @@ class Run:
         """Return the body that is held of a page, out of its snapshot, and its Content-Type.
 
         Raises:
-            SnapshotError: it cannot be read, or is damaged.
+            SnapshotStoreError: its store does not answer; one that failed several times in a row
+                is left alone for the rest of the run.
+            SnapshotError: it is not there, or damaged.
         """
         snapshots = self.registry.snapshots
         assert snapshots is not None, "what is extracted again has a snapshot"
-        assert page.snapshot is not None, "what is extracted again has a snapshot"
-        place = self._reader.snapshot(snapshots, page.snapshot)
-        return await snapshots.read(place), place.content_type
+        if self._unread >= _PATIENCE:
+            raise SnapshotStoreError("the store failed before in this run")
+        place = self._reader.snapshot(snapshots, page.no)
+        try:
+            body = await snapshots.read(place)
+        except SnapshotStoreError:
+            self._unread += 1
+            raise
+        self._unread = 0
+        return body, place.content_type
+
+    def snapshot_unread(self, why: str) -> None:
+        """Note that the store did not give a snapshot; the page stays as it is until it does."""
+        if not self._unread_told:
+            self._unread_told = True
+            logger.warning(
+                "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
+                " again",
+                why,
+            )
+        if self._unread >= _PATIENCE and self.turns is not None:
+            self.turns.again = Queue()
+
+    def keeps_links(self, visit: Visit) -> bool:
+        """Whether a body that is read again gives the links that are stored of its page.
+
+        It does where this version read them, and today's scope has filtered all of them.
+        """
+        page = visit.page
+        return (
+            visit.extracted_again
+            and page.standing is Standing.HELD
+            and page.configuration in self._read_alike
+            and page.targets is not None
+            and page.scope == self.reach.scope_no
+        )
 
     def stored_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""
@@ -436,6 +493,7 @@ class Run:
             pending=pending,
             skipped=skipped,
             not_due=not_due,
+            silent=silent(connection, self.opened.no, since) if skipped else 0,
         )
 
     def _outside(self) -> tuple[str, ...]:

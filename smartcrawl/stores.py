@@ -84,7 +84,8 @@ class Folder:
         return None
 
     def exists(self) -> bool:
-        return self._root.is_dir()
+        """An empty folder may be one that nothing is mounted on."""
+        return self._root.is_dir() and any(self._root.iterdir())
 
     def close(self) -> None:
         """Nothing is open."""

@@ -31,7 +31,7 @@ class HostTrust:
 
     def doubts(self, page: Page) -> bool:
         """Whether a page is downloaded whole this time, whatever its validators say."""
-        if page.standing is not Standing.HELD:
+        if page.standing is Standing.BARE:
             return False
         options = self._options
         return is_sampled(page.no, page.attempts, options.trust_sample_ratio) or is_unverified(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from smartcrawl.frontier import Frontier, Queue
-from smartcrawl.items import Link, Page
+from smartcrawl.items import NAMES_SIGNED, Link, Page
 from smartcrawl.ledger import Ledger
 from smartcrawl.reach import Reach
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.rules.schedule import is_due, modified_by
+
+SKIPPED: Final = 1
+ASKED_AFTER_ALL: Final = 2  #: it was skipped before
 
 
 class Turns:
@@ -46,7 +49,8 @@ class Turns:
         modified = self._modified.get(page.no)
         return (
             page.ordered
-            or _needs_a_visit(page)
+            or page.signs & NAMES_SIGNED > 0  # what it signs cannot be asked without it
+            or (_needs_a_visit(page) and not page.error_count)
             or page.last_checked is None
             or is_due(page.next_visit, self._now)
             or (modified is not None and modified > page.last_checked)
@@ -55,12 +59,12 @@ class Turns:
     def _skip(self, page: Page) -> None:
         if page.no >= len(self._skipped):
             self._skipped.extend(bytes(len(self._frontier.reached) - len(self._skipped)))
-        self._skipped[page.no] = 1
-        self.skipped += 1
-        if page.no not in self._modified:  # else it was skipped before
+        if not self._skipped[page.no]:
             self._ledger.batch.skipped.append(page.no)
             if page.moved:
                 self._reach.skipped_redirect(page)
+        self._skipped[page.no] = SKIPPED
+        self.skipped += 1
         if page.extraction is Extraction.AGAIN:
             self.again.put(page.no)
         if page.kind or page.status is not Status.OUT_OF_SCOPE:
@@ -81,8 +85,8 @@ class Turns:
         for number, modified in self._reach.numbers_of(news).items():
             self._modified[number] = modified
             self._ledger.batch.noticed.append((number, modified))
-            if number < len(self._skipped) and self._skipped[number]:
-                self._skipped[number] = 0
+            if number < len(self._skipped) and self._skipped[number] == SKIPPED:
+                self._skipped[number] = ASKED_AFTER_ALL
                 self.skipped -= 1
                 self._frontier.again(number)
 

@@ -11,12 +11,11 @@ from typing import Any
 import apsw
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import RegistryCommand, count, print_json
+from smartcrawl.cli import ChangingCommand, count, print_json
 from smartcrawl.exceptions import RegistryError
-from smartcrawl.options import Options
 from smartcrawl.orders import belongs
 from smartcrawl.registry import items, story
-from smartcrawl.registry.database import connect, migrate, transaction, translated
+from smartcrawl.registry.database import transaction, translated
 from smartcrawl.registry.items import Item
 from smartcrawl.sources import load
 from smartcrawl.urls import compiled, display, request_url
@@ -24,7 +23,7 @@ from smartcrawl.urls import compiled, display, request_url
 _SOURCES = "SELECT name FROM source ORDER BY name"
 
 
-class Command(RegistryCommand):
+class Command(ChangingCommand):
     """Order pages to be indexed anew."""
 
     def syntax(self) -> str:
@@ -41,8 +40,9 @@ class Command(RegistryCommand):
             "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
             " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
             " while a page is being fetched holds for its next visit. An address that nobody knows"
-            " yet is registered and stays a seed until scrapy forget URL."
-            " Exit status: 0 done, 1 not carried out."
+            " yet is registered and stays a seed until scrapy forget URL; that waits until no run"
+            " of its source is under way."
+            " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -62,12 +62,6 @@ class Command(RegistryCommand):
             metavar="N",
             help="list at most N pages (default: 20)",
         )
-
-    def opened(self, options: Options) -> apsw.Connection:
-        """Open the registry, for writing."""
-        connection = connect(options.registry)
-        migrate(connection, options.registry)
-        return connection
 
     def work(
         self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
@@ -133,7 +127,7 @@ class Command(RegistryCommand):
         name = self._holder(connection, sources, wanted)
         if dry:
             return [], [(name, wanted)]
-        with transaction(connection):
+        with self.leased([name]), transaction(connection):  # a run gives out numbers of its own
             items.register(connection, name, wanted, trackers, now, force=True)
         return [], [(name, wanted)]
 

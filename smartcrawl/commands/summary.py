@@ -31,8 +31,8 @@ REMEDIES = {
     **{trap.value: trap.words for trap in Trap},
     "max_pages": "raise or leave out max_pages to see everything",
     "pending": "the next run finds them again",
-    NOT_DUE: "no run asked these pages since the last complete one began; nothing is missing, but"
-    " what no link leads to does not age by this run",
+    NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
+    " missing, but what no link leads to does not age by this run",
     "no_pages": "nothing was visited: check the seeds and the scope",
     "interrupted": "go on with -a resume=1",
 }

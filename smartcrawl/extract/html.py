@@ -15,7 +15,7 @@ from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
 from smartcrawl.extract.reader import Seen, read
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
-from smartcrawl.extract.selection import marked
+from smartcrawl.extract.selection import marked, picked_by
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
 from smartcrawl.items import Document, Image, Section
 from smartcrawl.urls import join
@@ -42,6 +42,7 @@ def parse(
     url: str,
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
+    links: bool = True,
 ) -> Document:
     """Return what an HTML or XHTML page says.
 
@@ -51,7 +52,7 @@ def parse(
     headers and the like; a page of nothing else keeps all its text. ``keep`` and ``drop``,
     CSS selectors, say otherwise for text and images: only what lies in one of ``keep`` counts, if
     there is any, and nothing that lies in one of ``drop``. Links are those of the whole page,
-    absolute, http(s), distinct, unfiltered.
+    absolute, http(s), distinct, unfiltered; without ``links`` there are none.
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -63,10 +64,11 @@ def parse(
     if not body:
         return Document(content_type=mime)
     charset, markup = decode(body, content_type, markup=True)
-    selected, only_kept = bool(keep or drop), False
-    if selected:
+    drops = picked_by(tuple(drop)) if drop and not keep else None
+    marks, only_kept = bool(keep or drop) and drops is None, False
+    if marks:
         markup, only_kept = marked(markup, keep, drop)
-    seen = read(markup.encode(), selected=selected, only_kept=only_kept)
+    seen = read(markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops)
     base = base_url(url, seen.base)
     text = _main_text(seen)
     found = resolve(seen.references.values(), base=base, page=page)

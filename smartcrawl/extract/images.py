@@ -12,6 +12,7 @@ import can_ada
 
 from smartcrawl.extract.sections import Heading, line
 from smartcrawl.items import Image
+from smartcrawl.signatures import unsigned
 from smartcrawl.urls import MAX_URL_LENGTH, join
 
 MAX_IMAGES: Final = 1_000  #: of one page
@@ -181,6 +182,7 @@ def absolute(images: Iterable[Image], base: can_ada.URL) -> tuple[Image, ...]:
     for image in images:
         src = join(base, image.src)
         if src is not None:
+            src = unsigned(src)
             known = found.setdefault(src, image._replace(src=src))
             if image.alt and not known.alt:
                 found[src] = known._replace(alt=image.alt)

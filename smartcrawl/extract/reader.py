@@ -16,7 +16,7 @@ from smartcrawl.extract.images import Album
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, Span, keep_layout, line
-from smartcrawl.extract.selection import DROP, KEEP
+from smartcrawl.extract.selection import DROP, KEEP, Picks
 from smartcrawl.items import Image
 
 MAX_ANCHOR: Final = 200  #: characters
@@ -107,20 +107,29 @@ class Seen:
             spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
 
 
-def read(markup: bytes, *, selected: bool = False, only_kept: bool = False) -> Seen:
+def read(
+    markup: bytes,
+    *,
+    links: bool = True,
+    marked: bool = False,
+    only_kept: bool = False,
+    drops: Picks | None = None,
+) -> Seen:
     """Parse ``markup`` (UTF-8) once and return what was seen in it.
 
     Broken markup is repaired as libxml2 does it, without limits on size. Where more than
     ``MAX_DEPTH`` elements are open at once, all structure but lines, links and images is dropped
     and the rest is read again, so that neither text nor links are lost.
 
-    ``selected``: whether elements are marked (extract.selection), ``only_kept``: whether some are
-    to be kept, so that images elsewhere do not count.
+    ``links``: whether they are wanted. ``marked``: whether elements are (extract.selection),
+    ``only_kept``: whether some are to be kept, so that images elsewhere do not count. ``drops``
+    knows what is to be dropped without a mark.
     """
+    plain = not marked and drops is None
     try:
-        return _seen(markup, _Selecting(only_kept) if selected else _Reader())
+        return _seen(markup, _Reader(links) if plain else _Selecting(links, only_kept, drops))
     except _TooDeepError:
-        return _seen(_flattened(markup), _Reader())
+        return _seen(_flattened(markup), _Reader(links))
 
 
 def _flattened(markup: bytes) -> bytes:
@@ -153,11 +162,12 @@ class _Reader:
     """Target of lxml's parser: walks over the elements as they are parsed, without a tree."""
 
     __slots__ = (
-        "_album", "_anchor", "_closing", "_depth", "_heading", "_muted", "_open", "_seen",
+        "_album", "_anchor", "_closing", "_depth", "_heading", "_links", "_muted", "_open", "_seen",
         "_tokens", "_words", "data",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, links: bool) -> None:
+        self._links = links
         self._seen = Seen()
         self._tokens: list[str] = []
         self.data = self._tokens.append  # called by the parser for each text
@@ -356,7 +366,7 @@ class _Reader:
         self, href: str | None, kind: str, rel: str = "", anchor: str = ""
     ) -> Reference | None:
         """Note a link, and return it if it is new."""
-        if href is None or self._is_inert():
+        if href is None or not self._links or self._is_inert():
             return None
         href = href.partition("#")[0]
         if not href or href.isspace():
@@ -487,21 +497,30 @@ class _Reader:
 
 
 class _Selecting(_Reader):
-    """The same for markup in which an operator's selections are marked."""
+    """The same for markup of which an operator selected parts."""
 
-    __slots__ = ("_only_kept",)
+    __slots__ = ("_drops", "_only_kept")
 
-    def __init__(self, only_kept: bool) -> None:
-        super().__init__()
+    def __init__(self, links: bool, only_kept: bool, drops: Picks | None) -> None:
+        super().__init__(links)
         self._only_kept = only_kept
+        self._drops = drops
 
     def start(self, tag: str, attributes: Attributes) -> None:
         """Take a start tag, and note before that what is selected with it."""
-        if DROP in attributes or KEEP in attributes:
+        region = self._selected(tag, attributes)
+        if region is not None:
             self._depth += 1
-            self._open_region(_Region.DROPPED if DROP in attributes else _Region.KEPT)
+            self._open_region(region)
             self._depth -= 1
         super().start(tag, attributes)
+
+    def _selected(self, tag: str, attributes: Attributes) -> _Region | None:
+        if self._drops is not None:
+            return _Region.DROPPED if self._drops(tag, attributes) else None
+        if DROP in attributes:
+            return _Region.DROPPED
+        return _Region.KEPT if KEEP in attributes else None
 
     def _counts(self) -> bool:
         kept = not self._only_kept or self._is_open(_Region.KEPT)

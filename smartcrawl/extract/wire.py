@@ -7,8 +7,9 @@ reads it. So it is never unpickled, bounded before it is read, and checked field
 from __future__ import annotations
 
 import json
-from io import RawIOBase
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from io import BufferedIOBase, RawIOBase
+from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,7 +20,7 @@ from smartcrawl.items import Document, Link
 from smartcrawl.urls import request_url
 
 MAX_BODY: Final = 128 * 1024 * 1024  #: bytes of a document that are handed over
-MAX_HEADER: Final = 65_536  #: bytes
+MAX_HEADER: Final = 1024 * 1024  #: bytes
 MAX_ANSWER: Final = 192 * 1024 * 1024  #: bytes; MAX_TEXT characters take at most six each
 _PREFIX: Final = 4  #: bytes of the length before a frame
 _CHARSETS: Final = CODECS | {"", "utf-16", "utf-32", "utf-32-le", "utf-32-be"}
@@ -33,6 +34,22 @@ class AnswerError(Exception):
     """What came back is no answer that this version gives."""
 
 
+class PageTask(NamedTuple):
+    """A page that is to be read, as ``html.parse`` is told; ``links``: whether they are wanted."""
+
+    body: bytes
+    content_type: str
+    url: str
+    links: bool
+
+
+class Selected(NamedTuple):
+    """CSS selectors of what counts in pages, and of what does not."""
+
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
 def send(stream: RawIOBase, *frames: bytes) -> None:
     """Write frames whole."""
     for frame in frames:
@@ -42,7 +59,7 @@ def send(stream: RawIOBase, *frames: bytes) -> None:
                 rest = rest[stream.write(rest) or 0 :]
 
 
-def receive(stream: RawIOBase, limit: int) -> bytes:
+def receive(stream: RawIOBase | BufferedIOBase, limit: int) -> bytes:
     """Read a frame of at most ``limit`` bytes.
 
     Raises:
@@ -55,7 +72,7 @@ def receive(stream: RawIOBase, limit: int) -> bytes:
     return bytes(_exactly(stream, size))
 
 
-def _exactly(stream: RawIOBase, size: int) -> bytearray:
+def _exactly(stream: RawIOBase | BufferedIOBase, size: int) -> bytearray:
     data = bytearray(size)
     rest = memoryview(data)
     while rest:
@@ -64,6 +81,21 @@ def _exactly(stream: RawIOBase, size: int) -> bytearray:
             raise EOFError
         rest = rest[count:]
     return data
+
+
+def asked(tasks: Sequence[PageTask], selected: Selected) -> tuple[bytes, bytes]:
+    """Return the frames of a request for several pages, which has as many answers."""
+    pages = [(len(task.body), task.content_type, task.url, task.links) for task in tasks]
+    header = json.dumps({"pages": pages, "selected": selected}).encode()
+    return header, b"".join(task.body for task in tasks)
+
+
+def tasks_of(header: dict[str, Any], body: bytes) -> Iterator[PageTask]:
+    """Yield the pages of such a request."""
+    start = 0
+    for size, content_type, url, links in header["pages"]:
+        yield PageTask(body[start : start + size], content_type, url, links)
+        start += size
 
 
 def said(document: Document) -> bytes:
@@ -77,8 +109,8 @@ def failed(error: FormatError) -> bytes:
     return b"E" + json.dumps(told).encode()
 
 
-def understood(answer: bytes, media_type: str) -> Document:
-    """Return the document of an answer.
+def understood(answer: bytes, media_type: str, longest: int = _LONGEST) -> Document:
+    """Return the document of an answer, whose fields have ``longest`` characters at most.
 
     Raises:
         FormatError: the answer is an error.
@@ -90,7 +122,7 @@ def understood(answer: bytes, media_type: str) -> Document:
         document = _DOCUMENT.validate_json(memoryview(answer)[1:].tobytes(), strict=True)
     except ValidationError as error:
         raise AnswerError(str(error)[:_LONGEST]) from error
-    wrong = _wrong(document, media_type)
+    wrong = _wrong(document, media_type, max(longest, _LONGEST))
     if answer[:1] != b"D" or wrong:
         raise AnswerError(f"a document with {wrong}")
     return document
@@ -104,12 +136,12 @@ def _error(answer: bytes) -> FormatError:
         raise AnswerError("an error that cannot be read") from error
 
 
-def _wrong(document: Document, media_type: str) -> str:
+def _wrong(document: Document, media_type: str, longest: int) -> str:
     """Return what in a document no reader says, or an empty string."""
     texts = [document.title, document.description, *document.overlong]
     texts += [text for image in document.images for text in image if isinstance(text, str)]
     texts += [link.anchor for link in document.links]
-    if any(len(text) > _LONGEST for text in texts):
+    if any(len(text) > longest for text in texts):
         return "an overlong field"
     text = [part for section in document.sections for part in (section.heading, section.text)]
     if sum(map(len, text)) > MAX_TEXT:

@@ -75,6 +75,14 @@ _NOT_ABSENT = f"""
 DELETE FROM candidate WHERE source = :source AND renewed = :run
    AND rule IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
 """
+#: Due crawls see a source in slices: what those since the last complete run removed counts, too.
+_REMOVED_BEFORE = """
+SELECT count(*) FROM evidence e
+ WHERE (SELECT due FROM run WHERE no = :run) AND e.source = :source AND e.undone IS NULL
+   AND e.run < :run
+   AND e.run > (SELECT coalesce(max(no), 0) FROM run
+                 WHERE source = :source AND complete = 1 AND no < :run)
+"""
 _WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld = 1"
 
 
@@ -221,7 +229,9 @@ def guard(connection: apsw.Connection, ending: Ending) -> int:
         for row in _rows(connection, _PROPOSED, names)
         if not row[2] and (row[0] != Rule.ORPHAN or lets_go(row[1]))
     )
-    if removals and closing.withholds(removals, int(connection.execute(_PAGES, names).get)):
+    before = int(connection.execute(_REMOVED_BEFORE, names).get)
+    pages = int(connection.execute(_PAGES, names).get) + before
+    if removals and closing.withholds(removals + before, pages):
         spoken = json.dumps(sorted(SPOKEN))
         connection.execute(_WITHHOLD, names | {"spoken": spoken})
     return int(connection.execute(_WITHHELD, names).get)

@@ -51,6 +51,11 @@ def translated(path: Path, doing: str) -> Iterator[None]:
             f"{path} was locked for {BUSY_TIMEOUT // 1000} s while trying to {doing} it; another"
             " program holds it open for writing: end that program and start again"
         ) from error
+    except apsw.Error as error:
+        raise RegistryError(
+            f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
+            " kept: start again with -a resume=1, and report this if it comes again"
+        ) from error
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:

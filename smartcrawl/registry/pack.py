@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import json
+import threading
 from array import array
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import apsw
 from backports import zstd
+from pydantic import TypeAdapter
 
 from smartcrawl.items import Document, Image, Link, Section
 
 _LEVEL = 1  #: a third faster than 3, and 3 % larger
 
 
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """What of a document is packed."""
+
+    sections: tuple[Section, ...]
+    images: tuple[Image, ...]
+
+
+_LINKS: Final = TypeAdapter(list[Link])
+_FIELDS: Final = TypeAdapter(_Fields)
+
+
+class _Own(threading.local):
+    """What each thread compresses with: a new context for every call costs as much as the call."""
+
+    def __init__(self) -> None:
+        self.zstd = zstd.ZstdCompressor(_LEVEL)
+
+
+_OWN: Final = _Own()
+
+
+def _packed(adapter: TypeAdapter[Any], value: Any) -> bytes:
+    """Pack a value as zstd of JSON; the encoder of ``json`` takes ten times longer."""
+    try:
+        text = adapter.dump_json(value, warnings=False)
+    except ValueError:  # half of a surrogate pair, which UTF-8 has no bytes for
+        rows = adapter.dump_python(value, mode="python", warnings=False)
+        told = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        text = told.encode("utf-8", "replace")
+    return _OWN.zstd.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
+
+
 def pack_links(links: Iterable[Link]) -> bytes:
     """Pack raw links as zstd of JSON ``[[url, anchor, type, nofollow], …]``."""
-    rows = [[link.url, link.anchor, link.type, int(link.nofollow)] for link in links]
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-    return zstd.compress(text.encode("utf-8", "replace"), _LEVEL)
+    return _packed(_LINKS, list(links))
 
 
 def unpack_links(packed: bytes) -> list[Link]:
@@ -48,9 +82,7 @@ def numbers(values: Iterable[int]) -> Any:
 
 def pack_document(document: Document) -> bytes:
     """Pack what a content row keeps beside its columns: sections and images."""
-    fields = {"sections": document.sections, "images": document.images}
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return zstd.compress(text.encode("utf-8", "replace"), _LEVEL)
+    return _packed(_FIELDS, _Fields(document.sections, document.images))
 
 
 def unpack_document(packed: bytes) -> Document:

@@ -24,7 +24,7 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
        i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
-       coalesce(r.verified_at, r.last_indexed), s.http_status
+       coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs
   FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
   LEFT JOIN item i USING (no)
  WHERE r.no IN carray(?)
@@ -97,6 +97,7 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
 """
+_CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
 _BLOCKED = "SELECT name FROM host WHERE is_blocked = 1"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
@@ -177,6 +178,7 @@ class PageReader:
                 attempts=row[33],
                 verified_at=row[34],
                 http_status=row[35],
+                signs=row[36],
             )
         return [found[number] for number in numbers if number in found]
 
@@ -187,6 +189,11 @@ class PageReader:
         values = (self._source, apsw.carray(tuple(ids)))
         rows: Any = self._connection.execute(_NUMBERS, values)
         return dict(rows.fetchall())
+
+    def configurations(self, extraction: int) -> frozenset[int]:
+        """Return the fingerprints of all configurations under which a version extracted."""
+        rows: Any = self._connection.execute(_CONFIGURATIONS, (extraction,))
+        return frozenset(no for (no,) in rows)
 
     def content_hash(self, no: int) -> bytes | None:
         """Return the hash of what is held of a page."""
@@ -208,7 +215,7 @@ class PageReader:
         return value
 
     def snapshot(self, snapshots: Snapshots, no: int) -> Place:
-        """Return where a snapshot lies (Snapshots.find)."""
+        """Return where the snapshot of a page lies (Snapshots.find)."""
         return snapshots.find(self._connection, no)
 
     def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:

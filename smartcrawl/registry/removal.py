@@ -12,9 +12,10 @@ import apsw
 from smartcrawl.items import Chunk, Link
 from smartcrawl.ports import Sink
 from smartcrawl.registry.clones import elect
+from smartcrawl.registry.contents import drop_content
 from smartcrawl.registry.pack import numbers, pack_links, unpack_links
 from smartcrawl.registry.snapshots import release
-from smartcrawl.registry.visited import EVENT, drop_content
+from smartcrawl.registry.visited import EVENT
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, removal
 
@@ -42,7 +43,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 _BARE = """
 UPDATE state SET number = :number, status = :status, standing = :standing, outcome = :word,
        effective_status = :effective_status, lost_count = 0, gone_count = 0, lost_since = NULL,
-       gone_since = NULL, unchanged_count = 0
+       gone_since = NULL, unchanged_count = 0,
+       next_visit = CASE WHEN :is_due THEN NULL ELSE next_visit END
  WHERE no = :no AND number < :number
 """
 _FORGET = f"""
@@ -156,6 +158,7 @@ class Remover:
                 "status": after.status,
                 "standing": after.standing,
                 "word": after.word,
+                "is_due": candidate.rule in (Rule.ORPHAN, Rule.EXCLUDED),
                 "effective_status": effective_after(candidate.rule, row[9]),
             }
             connection.execute(_BARE, names)

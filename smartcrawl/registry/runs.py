@@ -49,7 +49,11 @@ UPDATE run SET number = ?, state = 0, complete = 0, finished_at = NULL, reasons 
 """
 #: What is reached after all is no orphan; what is not is proposed and looked at again.
 _LOOK_AGAIN = "UPDATE candidate SET renewed = renewed - 1, probe = NULL WHERE renewed = ?"
-_FINGERPRINT = "INSERT INTO fingerprint (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING"
+_FINGERPRINT = """
+INSERT INTO fingerprint (hash, extraction) VALUES (?, ?)
+ON CONFLICT (hash) DO UPDATE SET extraction = excluded.extraction
+ WHERE extraction IS NOT excluded.extraction
+"""
 _FINGERPRINT_NO = "SELECT no FROM fingerprint WHERE hash = ?"
 _SEED = """
 INSERT INTO seed (run, no, pinned) VALUES (?, ?, ?)
@@ -65,7 +69,8 @@ SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
        coalesce(r.error_message, 'redirected to ' || r.redirect_target), s.outcome = 5,
        r.redirect_no
   FROM record r JOIN state s USING (no)
- WHERE r.source = :source AND s.visited_run = :run AND NOT (r.kind > 0 AND s.standing = 1)
+ WHERE r.source = :source AND NOT (r.kind > 0 AND s.standing = 1)
+   AND (s.visited_run = :run OR (s.reached_run = :run AND :due))
    AND ((r.kind > 0 AND s.standing = 0) OR r.no IN (SELECT value FROM json_each(:given)))
  ORDER BY r.no
 """
@@ -101,6 +106,14 @@ SELECT s.outcome, count(*) FROM record r JOIN state s USING (no)
  WHERE r.duplicate_of IS NOT NULL AND +r.source = ? AND s.outcome IN (1, 2) GROUP BY 1
 """
 _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visited_run < :run"
+#: See rules.seal.no_answer.
+_SILENT = f"""
+SELECT count(*) FROM state
+ WHERE reached_run = :run AND visited_run < :run AND visited_run > :since
+   AND error_count > 0
+   AND (http_status = 429 OR (http_status >= 500 AND http_status <> {int(Fault.TOO_MANY_REDIRECTS)}
+        AND http_status NOT BETWEEN {int(Fault.NOT_A_SITEMAP)} AND {int(Fault.OUT_OF_MEMORY)}))
+"""
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
@@ -235,10 +248,13 @@ def interrupt(connection: apsw.Connection, run: int, now: int, reasons: list[str
     connection.execute(_NOBODY_ASKED, (run,))
 
 
-def fingerprint(connection: apsw.Connection, value: bytes) -> int:
-    """Return the small integer that stands for a fingerprint."""
+def fingerprint(connection: apsw.Connection, value: bytes, extraction: int | None = None) -> int:
+    """Return the small integer that stands for a fingerprint.
+
+    ``extraction``: which version extracts under it, if it is that of a configuration.
+    """
     with transaction(connection):
-        connection.execute(_FINGERPRINT, (value,))
+        connection.execute(_FINGERPRINT, (value, extraction))
         return int(connection.execute(_FINGERPRINT_NO, (value,)).get)
 
 
@@ -270,7 +286,8 @@ def failed_sitemaps(
     One that was ``given`` by hand has to bring some. Of one that a robots.txt or another
     sitemap names any answer will do, even that it is not there.
     """
-    names = {"source": run.source, "run": run.no, "given": json.dumps(sorted(given))}
+    names: dict[str, int | str] = {"source": run.source, "run": run.no, "due": run.due}
+    names["given"] = json.dumps(sorted(given))
     failed = []
     row: Any  # apsw gives each column as any of SQLite's types
     for row in connection.execute(_SITEMAPS, names).fetchall():
@@ -308,7 +325,8 @@ def _says_nothing(status: int | None) -> bool:
 
 def _host_answered(connection: apsw.Connection, run: int, no: int) -> bool:
     row: Any = connection.execute(_ANSWER, (no,)).fetchone()
-    return bool(row[3] == run and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
+    asked = run in (row[1], row[3])  # or skipped: what it said last counts
+    return bool(asked and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
 
 
 def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
@@ -329,6 +347,11 @@ def tally(connection: apsw.Connection, run: int) -> tuple[int, int, int]:
     """Return (visits, unreachable visits, pending addresses) of a run."""
     row: Any = connection.execute(_TALLY, (run,)).fetchone()
     return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
+
+
+def silent(connection: apsw.Connection, run: int, since: int) -> int:
+    """Return how many pages a run skipped that were asked after run ``since``, and in vain."""
+    return int(connection.execute(_SILENT, {"run": run, "since": since}).get)
 
 
 def seal(connection: apsw.Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:

@@ -59,6 +59,12 @@ SELECT s.no FROM state s
  WHERE s.no IN carray(:numbers) AND s.standing = 2 AND s.lost_count = 0
    AND ((s.visited_run = :run AND s.outcome IN (1, 2, 3)) OR (s.status = 2 AND {_NOT_DUE}))
 """
+#: What a due crawl did not ask and answered with a temporary redirect last: walls show by them.
+_MOVED_BEFORE = f"""
+SELECT s.no, s.http_status, r.redirect_target, r.redirect_no
+  FROM state s JOIN record r USING (no)
+ WHERE s.http_status IN (302, 303, 307) AND r.redirect_target IS NOT NULL AND {_NOT_DUE}
+"""
 #: Answered in this run, and stands aside for its canonical page.
 _ASIDE = f"""
 SELECT r.no, r.canonical_no FROM record r JOIN state s USING (no)
@@ -93,6 +99,7 @@ SELECT s.http_status, count(*), min(r.url) FROM state s JOIN record r USING (no)
    AND s.http_status BETWEEN {int(Fault.CHALLENGE)} AND {int(Fault.COLLAPSED)}
  GROUP BY 1 ORDER BY 1
 """
+_DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"
 _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
@@ -133,12 +140,15 @@ def _moves(
     """Judge the redirects of a run; return whose old content may go, and the hops that count."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
     moves = [Move(*row[:4]) for row in rows]
+    skipped: Any = connection.execute(_MOVED_BEFORE, {"run": ending.run}) if moves else ()
+    before = [Move(*row) for row in skipped]
     closing = ending.closing
     aside: dict[int, int | None] = {}
     aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())  # type: ignore[arg-type]
     targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
     indexed = _those(connection, _INDEXED, ending.run, targets)
-    judged = fates(moves, indexed, aside, max_ratio=closing.max_ratio, min_count=closing.min_count)
+    ratio, least = closing.max_ratio, closing.min_count
+    judged = fates([*moves, *before], indexed, aside, max_ratio=ratio, min_count=least)
     proposed: list[Proposal] = []
     lost = Counter[Fate]()
     for move, row in zip(moves, rows, strict=True):
@@ -242,4 +252,5 @@ def _canonicals(
                 detail = {"canonical": urls[target], "canonicalNo": final}
                 proposed.append((no, Rule.CANONICAL, detail))
     connection.execute(_ASK_ANEW, (numbers(alone),))
+    connection.execute(_DUE, (numbers(alone),))
     return proposed

@@ -10,8 +10,9 @@ from typing import Any
 
 import apsw
 
-from smartcrawl.exceptions import SnapshotMissingError
+from smartcrawl.exceptions import SnapshotStoreError
 from smartcrawl.items import Batch, Visit
+from smartcrawl.registry.database import transaction
 from smartcrawl.rules.model import Action
 from smartcrawl.snapshots import SnapshotStore, path_of
 
@@ -29,17 +30,18 @@ ON CONFLICT DO NOTHING RETURNING no
 """
 _KEPT = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash = ? RETURNING no"
 _WHERE = """
-SELECT t.url, p.path, p.body_hash, p.content_type
-  FROM snapshot p JOIN store t ON t.no = p.store WHERE p.no = ?
+SELECT t.url, p.path, p.body_hash, coalesce(r.content_type, p.content_type)
+  FROM record r JOIN snapshot p ON p.no = r.snapshot JOIN store t ON t.no = p.store WHERE r.no = ?
 """
 _RELEASE = """
 UPDATE snapshot SET released = :now
  WHERE no = :no AND released IS NULL AND NOT EXISTS (SELECT 1 FROM record WHERE snapshot = :no)
 """
-_EXPIRED = """
-SELECT no, path FROM snapshot WHERE store = ? AND released < ? ORDER BY no LIMIT 1000
+_EXPIRE = """
+DELETE FROM snapshot WHERE no IN (
+    SELECT no FROM snapshot WHERE store = ? AND released < ? ORDER BY no LIMIT 1000)
+RETURNING path
 """
-_DROP = "DELETE FROM snapshot WHERE no = ? AND released < ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +147,16 @@ class Snapshots:
         in_use = path in taken.values() or connection.execute(_TAKEN, (self._no, path)).get
         return path_of(now, key, kind, body_hash=visit.body_hash) if in_use else path
 
-    def find(self, connection: apsw.Connection, snapshot: int) -> Place:
-        """Return where a snapshot lies.
+    def find(self, connection: apsw.Connection, page: int) -> Place:
+        """Return where the snapshot of a page lies, which other pages may share.
 
         Raises:
-            SnapshotMissingError: not in today's store.
+            SnapshotStoreError: not in today's store.
         """
-        row: Any = connection.execute(_WHERE, (snapshot,)).fetchone()
+        row: Any = connection.execute(_WHERE, (page,)).fetchone()
         if row is None or row[0] != self._store.url:
-            where = f"in {row[0]}, not in SNAPSHOT_STORE" if row else "not there any more"
-            raise SnapshotMissingError(f"its snapshot is {where}: the page is fetched again")
+            where = f"in {row[0]}, not in SNAPSHOT_STORE" if row else "not known any more"
+            raise SnapshotStoreError(f"its snapshot is {where}")
         return Place(row[1], row[2], row[3] or "")
 
     async def read(self, place: Place) -> bytes:
@@ -174,11 +176,11 @@ class Snapshots:
         """
         count = 0
         while True:
-            rows: list[Any] = connection.execute(_EXPIRED, (self._no, before)).fetchall()
+            with transaction(connection):
+                rows: list[Any] = connection.execute(_EXPIRE, (self._no, before)).fetchall()
             if not rows:
                 return count
-            connection.executemany(_DROP, [(no, before) for no, _ in rows])
-            for error in self._store.remove_many([path for _, path in rows]):
+            for error in self._store.remove_many([path for (path,) in rows]):
                 if error is not None:
                     logger.warning("%s", error)
             count += len(rows)

@@ -109,10 +109,10 @@ class SqliteRegistry:
         """Return the sources that sources.toml named when they were crawled last."""
         return runs.declared_sources(self.connection)
 
-    def fingerprint(self, value: bytes) -> int:
-        """Return the small integer that stands for a fingerprint."""
+    def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
+        """Return the small integer that stands for a fingerprint (runs.fingerprint)."""
         with translated(self.path, "write"):
-            return runs.fingerprint(self.connection, value)
+            return runs.fingerprint(self.connection, value, extraction)
 
     def reader(self, source: int) -> PageReader:
         """Return a reader of one source, on a connection of its own."""

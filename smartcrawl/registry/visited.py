@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import apsw
 
-from smartcrawl.items import Visit
+from smartcrawl.items import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.ports import Sink
-from smartcrawl.registry.pack import pack_document
+from smartcrawl.registry.contents import drop_content, hold
 from smartcrawl.registry.snapshots import release
-from smartcrawl.rules.absence import Counts, Policy, counted, is_gone
+from smartcrawl.rules.absence import Counts, Policy, counted, is_gone, paced
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
@@ -35,13 +35,6 @@ INSERT INTO event (record, run, at, status, standing, outcome, http_status, deta
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
-_CONTENT = """
-INSERT INTO content (source, content_hash, text_hash, text_length, title, description,
-                     language, charset, image_count, document)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
-"""
-_AGAIN = "UPDATE content SET image_count = ?, document = ? WHERE no = ?"
-_CONTENT_NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _INDEXED = """
 UPDATE record
    SET etag = :etag, last_modified = :last_modified, content = :content, content_hash = NULL,
@@ -105,6 +98,7 @@ UPDATE item
  WHERE no = :no
 """
 _KIND = "UPDATE record SET kind = ? WHERE no = ? AND kind <> ?"
+_SIGNS = "UPDATE record SET signs = ? WHERE no = ?"
 _IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :number"
 _NO_SNAPSHOT = "UPDATE record SET snapshot = NULL WHERE no = ?"
 _CHANGED = "INSERT INTO change (record, run, at) VALUES (?, ?, ?)"
@@ -115,9 +109,6 @@ ON CONFLICT (no) DO UPDATE
    SET scope = excluded.scope, count = excluded.count, targets = excluded.targets,
        raw = excluded.raw
 """
-_HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
-_KEPT_FOR_UNDO = "SELECT 1 FROM evidence WHERE content = ? LIMIT 1"
-_DROP_CONTENT = "DELETE FROM content WHERE no = ?"
 
 
 _MISSING = (Outcome.NOT_FOUND, Outcome.SOFT_404, Outcome.HTTP_ERROR)
@@ -131,24 +122,22 @@ class Judgement:
 
     policy: Policy = field(default_factory=Policy)
     schedule: Schedule = field(default_factory=Schedule)
-
-
-def drop_content(connection: apsw.Connection, sink: Sink, content: int) -> bool:
-    """Take a content that nobody holds any more out of the index; False while somebody does.
-
-    Its row goes, too, unless a removal that can be undone needs it.
-    """
-    if connection.execute(_HELD_BY, (content,)).get:
-        return False
-    sink.remove(content)
-    if not connection.execute(_KEPT_FOR_UNDO, (content,)).get:
-        connection.execute(_DROP_CONTENT, (content,))
-    return True
+    pace: int = 0  #: seconds in which counts rise once at most; 0: once in each run
 
 
 def _verified(visit: Visit, now: int) -> int | None:
     """Return when a whole body came; None: with an earlier visit."""
-    return None if visit.extracted_again or visit.not_modified else now
+    return None if visit.extracted_again or visit.body_hash is None else now
+
+
+def _signs(visit: Visit) -> int:
+    """Return what is known of signatures after a visit (Page.signs)."""
+    page, signs = visit.page, visit.page.signs
+    if visit.links is not None:
+        signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.names_signed
+    if visit.action not in (Action.NOTE, Action.HOLD) and not visit.extracted_again:
+        signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.signed is not None)
+    return signs
 
 
 def _told_snapshot(visit: Visit) -> str | None:
@@ -269,7 +258,7 @@ class VisitWriter:
         before = Counts(page.lost_count, page.gone_count, page.lost_since, page.gone_since)
         if visit.outcome is Outcome.REDIRECT and visit.action is Action.HOLD:
             return before  # what it means is known when its target was asked: at the settlement
-        return counted(
+        after = counted(
             before,
             visit.outcome,
             visit.http_status,
@@ -278,6 +267,8 @@ class VisitWriter:
             held=page.standing is Standing.HELD,
             first_run=page.first_run in (None, self._run),
         )
+        pace = self._judgement.pace
+        return paced(before, after, pace, now) if pace else after
 
     def _write_record(self, visit: Visit, now: int, changed: set[int]) -> None:
         page, action, outcome = visit.page, visit.action, visit.outcome
@@ -309,6 +300,8 @@ class VisitWriter:
             release(self._connection, page.snapshot, now)
         if visit.kind or page.kind:
             self._connection.execute(_KIND, (visit.kind, page.no, visit.kind))
+        if (signs := _signs(visit)) != page.signs:
+            self._connection.execute(_SIGNS, (signs, page.no))
         if visit.links is not None and action is not Action.HOLD:
             row = (page.no, visit.scope, visit.links_count, visit.targets, visit.links)
             self._connection.execute(_LINKS, row)
@@ -362,56 +355,26 @@ class VisitWriter:
 
     def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
         page = visit.page
-        content = self._content(visit)
-        same = content == page.content
+        content, same, alone = hold(self._connection, self._sink, self._source, visit)
+        original = None
+        if not (same or alone):
+            names = {
+                "content": content,
+                "no": page.no,
+                "least": MIN_CLONE_TEXT,
+                "body_hash": visit.body_hash,
+            }
+            original = self._connection.execute(_ORIGINAL, names).get
         fields = self._fields(visit, now)
-        names = {
-            "content": content,
-            "no": page.no,
-            "least": MIN_CLONE_TEXT,
-            "body_hash": visit.body_hash,
-        }
-        fields |= {
-            "run": self._run,
-            "content": content,
-            "same": same,
-            "clone_of": self._connection.execute(_ORIGINAL, names).get,
-        }
+        fields |= {"run": self._run, "content": content, "same": same, "clone_of": original}
         self._connection.execute(_INDEXED, fields)
         if same:
             return
         changed.add(content)
         if page.standing is Standing.HELD and not visit.extracted_again:
             self._connection.execute(_CHANGED, (page.no, self._run, now))
-        if page.content is not None:
+        if page.content not in (None, content):
             if drop_content(self._connection, self._sink, page.content):
                 changed.discard(page.content)
             else:
                 changed.add(page.content)
-
-    def _content(self, visit: Visit) -> int:
-        """Return the number of the content row, written now if its hash is new."""
-        document = visit.document
-        assert document is not None, "INDEX needs a document"
-        row = (
-            self._source,
-            visit.content_hash,
-            visit.text_hash,
-            len(document.text),
-            document.title,
-            document.description,
-            document.language,
-            document.charset,
-            len(document.images),
-            pack_document(document),
-        )
-        number: int | None = self._connection.execute(_CONTENT, row).get
-        if number is None:
-            number = int(self._connection.execute(_CONTENT_NO, row[:2]).get)
-            if number == visit.page.content:  # again: by force, or by another extraction
-                self._sink.remove(number)
-            elif self._connection.execute(_HELD_BY, (number,)).get:
-                return number  # another page brought it: a clone needs no entry of its own
-            self._connection.execute(_AGAIN, (*row[-2:], number))
-        self._sink.put(number, document.title, visit.chunks)
-        return number

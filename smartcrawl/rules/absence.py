@@ -107,6 +107,29 @@ def counted(
     return Counts(lost, gone, lost_since, gone_since)
 
 
+def paced(before: Counts, after: Counts, pace: int, now: int) -> Counts:
+    """Return the counts after a visit of a due crawl: they rise once in ``pace`` seconds at most.
+
+    A page that fails is due again within minutes; what a full crawl finds on three days would be
+    found three times in half an hour.
+
+    >>> paced(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 109)
+    Counts(lost=1, gone=1, lost_since=10, gone_since=10)
+    >>> paced(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 110)
+    Counts(lost=2, gone=2, lost_since=10, gone_since=10)
+    """
+    return after._replace(
+        lost=_paced(before.lost, after.lost, after.lost_since, pace, now),
+        gone=_paced(before.gone, after.gone, after.gone_since, pace, now),
+    )
+
+
+def _paced(before: int, after: int, since: int | None, pace: int, now: int) -> int:
+    if since is None:  # nothing counts
+        return after
+    return min(after, max(before, 1 + (now - since) // pace))
+
+
 def is_old(since: int, now: int, least: int) -> bool:
     """Whether something is at least so many seconds old.
 

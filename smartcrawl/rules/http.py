@@ -124,7 +124,8 @@ def is_same_by_head(
 
     Source: M-10, R0-37.
     """
-    if lengths[0] is None or lengths[0] != lengths[1]:
+    length, told_length = lengths
+    if length is None or length != told_length:
         return False
     held, told = etags if None not in etags else dates
     return held is not None and held == told

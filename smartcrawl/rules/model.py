@@ -180,6 +180,7 @@ class Fault(IntEnum):
     CHALLENGE = 1212
     LOGIN = 1213
     COLLAPSED = 1214
+    UNSIGNED = 1215
 
     @property
     def outcome(self) -> Outcome:

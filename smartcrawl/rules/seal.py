@@ -22,6 +22,7 @@ class Evidence:
     sitemaps_failed: tuple[str, ...] = ()  #: that brought no links and had none before, with why
     skipped: int = 0  #: reached, and not due
     not_due: int = 0  #: those of them that no run asked since the last complete one began
+    silent: int = 0  #: those of them whose last visit brought no answer about them
 
 
 def no_answer(outcome: Outcome, http_status: int | None) -> bool:
@@ -49,24 +50,28 @@ def reasons(evidence: Evidence) -> tuple[str, ...]:
 
     Only a complete run may ever age what it did not reach. A due crawl is complete when every page
     that it reached was asked since the last complete run began: each of those runs looked anew at
-    all the links there are.
+    all the links there are. Those that were asked and gave no answer may be few, as in a full one.
 
     >>> reasons(Evidence((), (), visits=100, unreachable=10, pending=0))
     ()
     >>> reasons(Evidence(("http://a.example/",), ("max_pages",), 1, 1, 7))
     ('max_pages', 'seed_failed: http://a.example/', 'unreachable: 1 of 1 visits', 'pending: 7')
+    >>> reasons(Evidence((), (), visits=0, unreachable=0, pending=0, skipped=9, silent=1))
+    ('not_due: 1',)
 
     Source: RD-07 as sharpened by design.md 3; INV-4.
     """
     found = [*evidence.cut_by]
     found += [f"seed_failed: {url}" for url in evidence.seeds_failed]
     found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
-    if evidence.unreachable > (evidence.visits + evidence.skipped) * MAX_UNREACHABLE_SHARE:
+    most = (evidence.visits + evidence.skipped) * MAX_UNREACHABLE_SHARE
+    if evidence.unreachable > most:
         found.append(f"unreachable: {evidence.unreachable} of {evidence.visits} visits")
     if evidence.pending:
         found.append(f"pending: {evidence.pending}")
-    if evidence.not_due:
-        found.append(f"{NOT_DUE}: {evidence.not_due}")
+    in_vain = evidence.silent if evidence.unreachable + evidence.silent > most else 0
+    if not_due := evidence.not_due + in_vain:
+        found.append(f"{NOT_DUE}: {not_due}")
     if not (evidence.visits or evidence.skipped):
         found.append("no_pages")
     return tuple(found)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +20,15 @@ _PUT = """
 INSERT INTO chunk (no, content, position, title, headings, text) VALUES (?, ?, ?, ?, ?, ?)
 """
 _PUT_WORDS = "INSERT INTO chunk_words (rowid, title, headings, text) VALUES (?, ?, ?, ?)"
+_HELD = """
+SELECT no, content, position, title, headings, text FROM chunk WHERE content IN carray(?)
+"""
+_MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
 _REMOVE_WORDS = """
 INSERT INTO chunk_words (chunk_words, rowid, title, headings, text)
-SELECT 'delete', no, title, headings, text FROM chunk WHERE content = ?
+SELECT 'delete', no, title, headings, text FROM chunk WHERE no IN carray(?)
 """
-_REMOVE = "DELETE FROM chunk WHERE content = ?"
+_REMOVE = "DELETE FROM chunk WHERE no IN carray(?)"
 #: bm25 weights: title, headings, text. A page is shown once, by its best chunk.
 _SEARCH = """
 WITH hit AS (
@@ -54,6 +59,9 @@ SELECT rowid, highlight(chunk_words, 1, :open, :close),
 _POOL = 40  #: chunks looked at for each page asked for
 _WORD = re.compile(r'"([^"]+)"|(\S+)')
 
+_Row = tuple[str, str, str]  #: title, headings, text
+_Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
+
 
 class EmbeddedIndex:
     """Writes chunks and their words over the registry's connection, in its transaction.
@@ -78,24 +86,51 @@ class EmbeddedIndex:
         self._added.pop(content, None)
 
     def flush(self) -> None:
-        """Write what was put and removed since the last call."""
+        """Write what was put and removed since the last call.
+
+        A chunk that is removed here and put there stays where it is, words and all: of a page that
+        changed only what is different is written.
+        """
         removed, self._removed = self._removed, set()
         added, self._added = self._added, {}
-        for content in sorted(removed):
-            self._connection.execute(_REMOVE_WORDS, (content,))
-            self._connection.execute(_REMOVE, (content,))
-        if not added:
-            return
-        number = int(self._connection.execute(_NEXT).get)
-        rows, words = [], []
+        wanted: defaultdict[_Row, _Places] = defaultdict(dict)
         for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):
-                headings = " > ".join(chunk.headings)
-                rows.append((number, content, position, title, headings, chunk.text))
-                words.append((number, title, headings, chunk.text))
-                number += 1
+                row = (title, " > ".join(chunk.headings), chunk.text)
+                wanted[row][content, position] = None
+        dropped = self._keep(removed, wanted) if removed else array("q")
+        rows = self._numbered(wanted)
         self._connection.executemany(_PUT, rows)
-        self._connection.executemany(_PUT_WORDS, words)
+        if dropped:
+            self._connection.execute(_REMOVE_WORDS, (apsw.carray(dropped),))
+        self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:]) for row in rows])
+        if dropped:
+            self._connection.execute(_REMOVE, (apsw.carray(dropped),))
+
+    def _keep(self, contents: set[int], wanted: Mapping[_Row, _Places]) -> array[int]:
+        """Give chunks of some contents the places where they are wanted; return the others."""
+        moved: list[tuple[int, int, int]] = []
+        dropped: list[int] = []
+        held: Any = self._connection.execute(_HELD, (apsw.carray(array("q", sorted(contents))),))
+        for no, content, position, title, headings, text in held:
+            row, here = (title, headings, text), (content, position)
+            places = wanted.get(row)
+            if not places:
+                dropped.append(no)
+                continue
+            if here in places:
+                del places[here]
+            else:
+                place, _ = places.popitem()
+                moved.append((*place, no))
+        self._connection.executemany(_MOVE, moved)
+        return array("q", sorted(dropped))
+
+    def _numbered(self, wanted: Mapping[_Row, _Places]) -> list[tuple[int, int, int, *_Row]]:
+        """Return the rows of new chunks, those of one content in a row."""
+        number = int(self._connection.execute(_NEXT).get)
+        places = sorted((place, row) for row, found in wanted.items() for place in found)
+        return [(number + n, *place, *row) for n, (place, row) in enumerate(places)]
 
 
 @dataclass(frozen=True, slots=True)

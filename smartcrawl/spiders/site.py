@@ -56,6 +56,13 @@ class SiteSpider(VisitSpider):
         visit = attempt.visit(unsigned(response.url))
         visit.http_status = response.status
         visit.outcome = outcome_of(response.status, conditional=attempt.conditional)
+        lines = response.headers.getlist("X-Robots-Tag")
+        visit.robots_tags = tuple(line.decode("latin-1") for line in lines)
+        if visit.outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and visit.page.lacks_signature:
+            why = f"HTTP status {response.status} without the signature that it was read under"
+            visit.fail(Fault.UNSIGNED, why)
+            yield visit
+            return
         if response.request.method == "HEAD":
             yield self._looked_at(response, visit)
             return
@@ -69,8 +76,6 @@ class SiteSpider(VisitSpider):
         if wall is not None or visit.page.verify:
             yield visit
             return
-        lines = response.headers.getlist("X-Robots-Tag")
-        visit.robots_tags = tuple(line.decode("latin-1") for line in lines)
         match visit.outcome:
             case Outcome.NOT_MODIFIED:
                 # A 304 may renew validators; those it does not repeat stay (RFC 9111 3.2).

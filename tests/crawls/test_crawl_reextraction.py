@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Site, html
+from tests.site_server import Page, Site, html
 
 BANNER = "this site uses cookies"
 
@@ -183,3 +183,68 @@ def test_a_store_that_cannot_be_written_costs_snapshots_and_nothing_else(
 
     assert crawl.hits('"welcome home"') == ["/"]
     assert "snapshot" in crawl.run("why", site.url("/")).out
+
+
+@pytest.mark.covers("M-48", "M-15")
+@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+def test_a_store_that_is_away_loses_no_snapshot(shop: Site, crawl: Crawl, left: str):
+    """A disk that is not mounted is back tomorrow, with all that is on it."""
+    store = crawl.data_dir / "snapshots"
+    away = store.rename(crawl.data_dir / "away")
+    if left == "an empty folder":
+        store.mkdir()
+    declare(crawl, shop, DROP)
+
+    result = crawl.run("due", "--source", "docs")
+    assert shop.log == []
+    assert result.err.count("a snapshot could not be read") == 1
+    assert len(crawl.hits(f'"{BANNER}"')) == 4
+    assert crawl.rows("SELECT count(snapshot) FROM record") == [(4,)]
+    crawl(source="docs")  # those that are asked stay as they are, too
+    assert crawl.rows("SELECT count(snapshot) FROM record") == [(4,)]
+    assert len(crawl.hits(f'"{BANNER}"')) == 4
+
+    if left == "an empty folder":
+        store.rmdir()
+    away.rename(store)
+    shop.clear()
+    crawl.run("due", "--source", "docs")
+    assert shop.log == []
+    assert crawl.hits(f'"{BANNER}"') == []
+
+
+@pytest.mark.covers("M-48", "M-15")
+def test_pages_that_share_a_snapshot_are_read_as_what_each_of_them_is(site: Site, crawl: Crawl):
+    body = "<title>T</title><p>Some <b>bold</b> words</p>"
+    site.pages["/"] = html("Home", "/h", "/t")
+    site.pages["/h"] = Page(body, content_type="text/html; charset=utf-8")
+    site.pages["/t"] = Page(body, content_type="text/plain")
+    declare(crawl, site)
+    crawl(source="docs")
+    titles = (
+        "SELECT r.url, r.content_type, c.title FROM record r JOIN content c ON c.no = r.content"
+    )
+    before = crawl.rows(titles)
+    declare(crawl, site, DROP)
+
+    crawl.run("due", "--source", "docs")
+
+    assert crawl.rows(titles) == before
+    assert crawl.rows("SELECT count(*) FROM snapshot") == [(2,)]
+
+
+@pytest.mark.covers("M-02", "M-15")
+def test_a_header_that_says_noindex_is_heard_whatever_the_mode(site: Site, crawl: Crawl):
+    """A 304 repeats no such header; the rule that excluded the page may be taken back."""
+    site.pages["/"] = html("Home", "/t")
+    body = html("T", text="not for the index")
+    site.pages["/t"] = Page(body, headers={"X-Robots-Tag": "noindex"})
+    declare(crawl, site, "index_modes = [{pattern = '/t', mode = 'links_only'}]")
+    crawl(source="docs")
+    declare(crawl, site)
+    site.clear()
+
+    crawl(source="docs")
+
+    assert asked(site) == {"/": True, "/t": False}
+    assert crawl.hits('"not for the index"') == []

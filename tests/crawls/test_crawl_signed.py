@@ -77,3 +77,46 @@ def test_a_seed_with_a_signature_gives_it_anew_in_each_run(site: Site, crawl: Cr
 
     assert crawl.outcomes() == {"/list.html": "unchanged"}
     assert kept(crawl) == []
+
+
+@pytest.mark.covers("RD-20", "R0-77", "U-11")
+def test_a_page_that_needs_a_signature_is_not_lost_where_none_is_named(site: Site, crawl: Crawl):
+    """Its hub answers the same bytes again and again, is not due, or names it no more."""
+    site.pages["/"] = home(signed("/a.txt"))
+    site.pages[signed("/a.txt")] = Page("words of a blob", content_type="text/plain")
+    site.pages["/hub"] = html("Hub", text="a hub")
+    for _ in range(3):
+        crawl(site.url("/"))
+    assert crawl.outcomes()["/a.txt"] == "unchanged"
+    crawl.rows("UPDATE state SET next_visit = 0 WHERE depth = 1")
+    site.clear()
+    crawl.run("due")
+    assert signed("/a.txt") in [request.path for request in site.log]
+
+    site.pages["/"] = html("Home", "/hub", "/a.txt")
+    for _ in range(3):
+        crawl(site.url("/"), expect=None)
+
+    assert crawl.outcomes()["/a.txt"] == "failed"
+    assert crawl.rows("SELECT http_status, lost_count FROM state WHERE http_status > 1000") == [
+        (1215, 0)
+    ]
+    assert crawl.hits('"words of a blob"') == ["/a.txt"]
+    assert kept(crawl) == []
+
+
+@pytest.mark.covers("RD-20", "R0-77")
+def test_signatures_of_images_and_of_canonical_addresses_are_not_kept(site: Site, crawl: Crawl):
+    canonical, image = escape(site.url(signed("/b"))), escape(signed("/i.png"))
+    page = html("B", text="the text of b")
+    page = page.replace("</head>", f'<link rel="canonical" href="{canonical}"></head>')
+    page = page.replace("</body>", f'<img src="{image}" width=100 height=100 alt="it"></body>')
+    site.pages["/"] = home(signed("/b"))
+    site.pages[signed("/b")] = page
+    crawl(site.url("/"))
+
+    assert crawl.hits('"the text of b"') == ["/b"]
+    assert kept(crawl) == []
+    assert crawl.rows("SELECT canonical_url FROM record WHERE canonical_url IS NOT NULL") == [
+        (site.url("/b"),)
+    ]

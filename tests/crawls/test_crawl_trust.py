@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -180,3 +181,41 @@ def test_a_server_that_knows_no_head_is_asked_for_the_page(site: Site, crawl: Cr
     crawl(site.url("/"), settings={"HEAD_POLICY": "always"})
 
     assert crawl.outcomes() == {"/": "unchanged"}
+
+
+@pytest.mark.covers("M-10", "M-02")
+def test_what_the_headers_say_counts_where_only_they_were_asked(site: Site, crawl: Crawl):
+    """A HEAD brings X-Robots-Tag, too, and no body that would verify anything."""
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = Page(html("A", text="the text of a"))
+    crawl(site.url("/"))
+    old = crawl.rows("UPDATE record SET verified_at = 1000 RETURNING verified_at")
+    site.ignores_conditions = True
+    site.pages["/a"] = replace(site.pages["/a"], headers={"X-Robots-Tag": "noindex"})
+
+    crawl(site.url("/"), settings={"HEAD_POLICY": "always", "MAX_UNVERIFIED_DAYS": 0})
+
+    assert ("HEAD", "/a") in methods(site)
+    assert crawl.outcomes() == {"/": "unchanged", "/a": "excluded"}
+    assert crawl.rows("SELECT verified_at FROM record") == old
+
+
+@pytest.mark.covers("RD-04")
+def test_a_sitemap_with_a_frozen_etag_heals_itself_as_pages_do(site: Site, crawl: Crawl):
+    def sitemap(*paths: str) -> Page:
+        urls = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in paths)
+        body = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'
+        return Page(body, content_type="application/xml", etag='"frozen"')
+
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A", text="the text of a")
+    where = f"Sitemap: {site.url('/map.xml')}"
+    site.pages["/robots.txt"] = Page(where, content_type="text/plain")
+    site.pages["/map.xml"] = sitemap("/a")
+    crawl(site.url("/"))
+    site.pages["/map.xml"] = sitemap("/a", "/new")
+    site.pages["/new"] = html("New", text="the new page")
+
+    crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": 1})
+
+    assert crawl.hits('"the new page"') == ["/new"]

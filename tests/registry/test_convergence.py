@@ -175,14 +175,14 @@ def in_memory(connection: Connection) -> Iterator[None]:
         patch.setattr(run_module, "Writer", Inline)
         patch.setattr(runs, "BATCH", 2)
         patch.setattr(
-            pipelines.html, "parse", lambda body, **told: parsed(parse, body, *told.values())
+            pipelines.html, "parse", lambda body, **told: parsed(parse, body, tuple(told.items()))
         )
         yield
 
 
 @cache
-def parsed(parse, body, content_type, url):
-    return parse(body, content_type=content_type, url=url)
+def parsed(parse, body, told):
+    return parse(body, **dict(told))
 
 
 @dataclass(frozen=True)
@@ -269,6 +269,7 @@ class Crawler:
     def options(self) -> Options:
         choices = self.choices
         return Options(
+            soft_404=False,  # nobody answers for an address that cannot exist
             data_dir=DATA,
             registry=DATA / "registry.db",
             sources_file=DATA,

@@ -27,7 +27,9 @@ REFUSED = {
     "status": Status.OUT_OF_SCOPE, "word": Word.EXCLUDED, "message": "disallowed by robots.txt",
     "unchanged": 0, "errors": 0, "wait": DAY, "checked": "now",
 }  # fmt: skip
-TAKEN_OUT = gone_by(Rule.EXCLUDED, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None)
+TAKEN_OUT = gone_by(
+    Rule.EXCLUDED, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None, wait=None
+)
 
 
 @pytest.mark.covers("U-15", "R0-42", "M-25", "R4-08")
@@ -140,7 +142,9 @@ def test_robots_allow_what_another_rule_takes_out(desk: Desk, why: str):
 # U-17, U-18: orphans
 
 ORPHANED = {"word": Word.ORPHANED}
-DELETED = gone_by(Rule.ORPHAN, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None)
+DELETED = gone_by(
+    Rule.ORPHAN, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None, wait=None
+)
 
 
 @pytest.mark.covers("U-17", "R4-08", "R4-09", "M-04")

@@ -222,7 +222,7 @@ def facts(desk: Desk, began: int) -> Facts:
         "gone": row["gone_count"],
         "unchanged": row["unchanged_count"],
         "errors": row["error_count"],
-        "wait": row["next_visit"] - checked if checked else None,
+        "wait": row["next_visit"] and checked and row["next_visit"] - checked,
         "message": row["error_message"],
         "validators": row["etag"],
         "hashes": hashes(desk, row),

@@ -106,6 +106,7 @@ class Player:
         self.now += 1_000
         policy = Policy(lost_threshold=THRESHOLD, orphan_threshold=THRESHOLD)
         options = Options(
+            soft_404=False,  # nobody answers for an address that cannot exist
             data_dir=DATA,
             registry=DATA / "registry.db",
             sources_file=Path("nowhere"),

@@ -17,6 +17,7 @@ from smartcrawl.rules.absence import (
     is_old,
     lets_go,
     missing_runs,
+    paced,
     withholds,
 )
 from smartcrawl.rules.http import REDIRECTS, outcome_of
@@ -305,3 +306,37 @@ def test_the_last_pages_of_a_source_never_go_by_themselves(pages, ratio, count):
 )
 def test_a_clock_that_was_set_back_makes_things_young_not_unborn(since, least, old):
     assert is_old(since, now=20, least=least) is old
+
+
+# Due crawls
+
+
+@pytest.mark.covers("U-08", "R0-50", "M-11")
+@pytest.mark.parametrize(
+    ("before", "after", "now", "lost", "gone"),
+    [
+        (Counts(), Counts(1, 1, 50, 50), 50, 1, 1),
+        (Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 109, 1, 1),
+        (Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 110, 2, 2),
+        (Counts(2, 1, 10, 60), Counts(3, 2, 10, 60), 209, 2, 2),
+        (Counts(2, 1, 10, 60), Counts(3, 2, 10, 60), 210, 3, 2),
+        (Counts(2, 1, 10, 60), Counts(3, 2, 10, 60), 159, 2, 1),
+        (Counts(5, 5, 10, 10), Counts(6, 6, 10, 10), 0, 5, 5),  # a clock that was set back
+        (Counts(5, 5, 10, 10), Counts(6, 5, 10, 10), 10_000, 6, 5),
+        (Counts(2, 2, 10, 10), Counts(), 11, 0, 0),
+        (Counts(4, 2, 10, 10), Counts(4, 3, 10, 10), 11, 4, 2),
+    ],
+)
+def test_what_due_crawls_find_again_within_a_day_counts_once(before, after, now, lost, gone):
+    found = paced(before, after, 100, now)
+
+    assert found == after._replace(lost=lost, gone=gone)
+
+
+@given(st.integers(1, 9), st.integers(0, 1000), st.integers(1, 200))
+def test_a_count_never_falls_by_its_pace(count, passed, pace):
+    before = Counts(count, count, 10, 10)
+    after = paced(before, Counts(count + 1, count + 1, 10, 10), pace, 10 + passed)
+
+    assert count <= after.lost <= count + 1
+    assert after.lost == after.gone

@@ -12,6 +12,7 @@ from smartcrawl.rules.http import (
     MAX_VALIDATOR,
     REDIRECTS,
     conditional_headers,
+    is_same_by_head,
     kept_validators,
     outcome_of,
 )
@@ -136,3 +137,26 @@ def test_a_star_names_no_version(etag):
     assert kept_validators(etag, None, NOW) == (None, None)
     assert kept_validators(f'"{etag}"', None, NOW) == (f'"{etag}"', None)
     assert kept_validators("**", None, NOW) == ("**", None)
+
+
+@pytest.mark.covers("M-10", "R0-37")
+@pytest.mark.parametrize(
+    ("etags", "dates", "lengths", "same"),
+    [
+        (("a", "a"), ("x", "x"), (9, 9), True),
+        (("a", "a"), ("x", "y"), (9, 9), True),  # the date counts only where an ETag is missing
+        (("a", "b"), ("x", "x"), (9, 9), False),
+        (("a", None), ("x", "x"), (9, 9), True),
+        ((None, "a"), ("x", "x"), (9, 9), True),
+        ((None, "a"), ("x", "y"), (9, 9), False),
+        ((None, None), (None, None), (9, 9), False),
+        ((None, None), (None, "x"), (9, 9), False),
+        (("a", "a"), ("x", "x"), (9, 8), False),
+        (("a", "a"), ("x", "x"), (9, None), False),
+        (("a", "a"), ("x", "x"), (None, 9), False),
+        (("a", "a"), ("x", "x"), (None, None), False),
+        (("a", "a"), ("x", "x"), (0, 0), True),
+    ],
+)
+def test_a_head_says_the_same_by_validator_and_length(etags, dates, lengths, same):
+    assert is_same_by_head(etags, dates, lengths) is same

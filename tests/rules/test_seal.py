@@ -1,6 +1,7 @@
 """When a run is complete (docs/decisions.md)."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -143,3 +144,27 @@ def test_of_our_own_statuses_two_are_answers():
     answers = {Fault.TOO_MANY_REDIRECTS, *range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
     for fault in Fault:
         assert no_answer(fault.outcome, fault) is (fault not in answers), fault
+
+
+@pytest.mark.covers("U-16", "RD-07")
+@pytest.mark.parametrize(
+    ("unreachable", "silent", "told"),
+    [
+        (0, 10, ()),
+        (5, 5, ()),
+        (0, 11, ("not_due: 11",)),
+        (5, 6, ("not_due: 6",)),
+        (11, 1, ("unreachable: 11 of 50 visits", "not_due: 1")),
+    ],
+)
+def test_what_was_asked_in_vain_before_may_be_a_tenth_of_all(unreachable, silent, told):
+    found = Evidence((), (), 50, unreachable, 0, skipped=50, silent=silent)
+
+    assert reasons(found) == told
+    if told:  # on top of what was not asked at all
+        more = replace(found, not_due=3)
+        assert reasons(more)[-1] == f"not_due: {silent + 3}"
+
+
+def test_nothing_is_silent_unless_it_is_said():
+    assert Evidence((), (), 1, 0, 0).silent == 0

@@ -49,6 +49,9 @@ CREATE INDEX record_snapshot ON record (snapshot) WHERE snapshot IS NOT NULL
 -- When a whole body came last, whatever validators said since.
 ALTER TABLE record ADD COLUMN verified_at INTEGER
 --;
+-- 1: names addresses with signatures, 2: answered under one of its own (items.Page.signs).
+ALTER TABLE record ADD COLUMN signs INTEGER NOT NULL DEFAULT 0
+--;
 -- rules.model.Mode: how the page enters the index.
 ALTER TABLE record ADD COLUMN mode INTEGER NOT NULL DEFAULT 0
 --;
@@ -61,6 +64,9 @@ ALTER TABLE run ADD COLUMN reextracted INTEGER NOT NULL DEFAULT 0
 --;
 -- Seconds that the schedule gave between the last visit and the next, before they are spread.
 ALTER TABLE state ADD COLUMN interval INTEGER
+--;
+-- EXTRACTION_VERSION of what is extracted under a configuration; NULL: a scope, or before schema 6.
+ALTER TABLE fingerprint ADD COLUMN extraction INTEGER
 --;
 -- Choices of the operator that views depend on: partition (REGISTRY_PARTITION_STRATEGY).
 CREATE TABLE choice (
