@@ -43,6 +43,7 @@ NOTES = {
     "challenge": "a wall against bots answered; what was held before stays",
     "login": "a login form answered; what was held before stays",
     "collapsed": "hardly anything is left of them; believed when the third run finds it",
+    "unsigned": "an error where no page named their signed address; what was held before stays",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)

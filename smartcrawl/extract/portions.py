@@ -54,14 +54,12 @@ class Portions:
             pages = [task for task, _ in portion]
             try:
                 found = await self._pool.read_pages(pages, self._selected)
-            except asyncio.CancelledError:
-                for _, future in portion:
-                    future.cancel()
-                raise
             except RuntimeError as error:
-                for _, future in portion:
-                    future.set_exception(error)
+                _fail(portion, error)
                 return
+            except BaseException as error:  # nobody is left waiting
+                _fail(portion, error)
+                raise
             for (_, future), result in zip(portion, found, strict=True):
                 if future.done():
                     continue  # nobody waits any more
@@ -81,3 +79,11 @@ class Portions:
                 portion.append((task, future))
                 size += len(task.body)
         return portion
+
+
+def _fail(portion: list[_Waiting], error: BaseException) -> None:
+    for _, future in portion:
+        if isinstance(error, asyncio.CancelledError):
+            future.cancel()
+        elif not future.done():
+            future.set_exception(error)

@@ -46,7 +46,7 @@ def test_a_site_served_by_nginx_is_crawled_whole_and_refreshed_with_304s(
         run = crawl.runs()[0]
         assert run["requests"] == run["notModified"] == len(written)
         page = root / "api/v1/one.html"
-        page.write_text(html("Rewritten", "/guide/notes.txt", text="brand new words"))
+        page.write_text(html("Rewritten", "/guide/notes.txt", text="brand new words " * 60))
 
         crawl(server.url)
 

@@ -390,6 +390,7 @@ def test_hosts_are_listed_with_what_is_known_of_them(crawl: Crawl):
             "host": own, "pages": 4, "pagesCrawled": 3, "pagesFailed": 1, "errorRate": 0.25,
             "delayMs": None, "inFlight": 0, "parkedUntil": None, "pausedUntil": None, "down": False,
             "retryAfter": None, "retryAfterAt": None, "robots": "rules", "robotsError": None,
+            "distrusted": [],
             "blocked": False, "blockReason": None,
         }  # fmt: skip
         [mine] = json.loads(crawl.run("hosts", "--format", "json", "--source", name).out)

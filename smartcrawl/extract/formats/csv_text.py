@@ -26,7 +26,7 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     charset, text = decode(body, content_type, markup=False)
     text = clean(text)
     check_text(len(text))
-    csv.field_size_limit(len(text) + 1)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     lines: list[str] = []
     try:
         for row in csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text)):
