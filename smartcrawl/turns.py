@@ -97,7 +97,7 @@ def _needs_a_visit(page: Page) -> bool:
         case Extraction.STANDS:
             return False
         case Extraction.REFUSED:
-            return True
+            return not page.noted  # asked once: its removal may wait for approval
         case Extraction.AGAIN:
             return page.standing is not Standing.HELD
         case Extraction.WHOLE:

@@ -233,3 +233,24 @@ def test_a_long_chain_of_skipped_pages_is_walked_to_its_end(site: Site, crawl: C
     due(crawl)
 
     assert crawl.runs()[0]["skipped"] == length - 1
+
+
+@pytest.mark.covers("M-15", "U-16")
+def test_a_page_whose_removal_by_index_mode_is_withheld_is_asked_once(site: Site, crawl: Crawl):
+    names = [f"/tag/{number}" for number in range(12)]
+    site.pages["/"] = html("Home", *names)
+    site.pages |= {name: html(name, text=f"the text of {name}") for name in names}
+    source = f'[sources.docs]\nkind = "site"\nseeds = ["{site.url("/")}"]\n'
+    crawl.declare(source)
+    crawl(source="docs")
+    crawl.declare(source + "index_modes = [{ pattern = '/tag/', mode = 'links_only' }]\n")
+    site.clear()
+    at_once(crawl)
+    assert sorted(asked(site)) == sorted(names)
+    assert crawl.runs()[0]["withheld"] == 12
+    site.clear()
+
+    at_once(crawl)
+
+    assert asked(site) == []
+    assert crawl.runs()[0]["withheld"] == 12
