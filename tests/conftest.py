@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.logs import Logs
-from tests.crawls.commands import Crawl, Reader, reader
+from tests.crawls.commands import Crawl, Scrapy, scrapy
 from tests.registry.build import Desk
 from tests.site_server import Site
 
@@ -50,14 +50,14 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="session")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """Runs the commands that only read."""
-    with reader(tmp_path_factory.mktemp("reader")) as running:
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
+    """Runs commands of scrapy."""
+    with scrapy(tmp_path_factory.mktemp("scrapy")) as running:
         yield running
 
 
 @pytest.fixture
-def crawl(tmp_path: Path, ask: Reader) -> Crawl:
+def crawl(tmp_path: Path, ask: Scrapy) -> Crawl:
     """The real command, with an empty registry of its own."""
     return Crawl(tmp_path, ask)
 

@@ -17,7 +17,7 @@ from smartcrawl.registry.lease import Lease
 from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sinks.sqlite import search
 from smartcrawl.urls import Scope
-from tests.crawls.commands import Crawl, Reader, Result
+from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
 from tests.site_server import Page, Site, html
 
@@ -30,7 +30,7 @@ _ERRORS = {404: Outcome.NOT_FOUND, 403: Outcome.HTTP_ERROR, 503: Outcome.TRANSIE
 class World:
     """A registry in a file: `crawl` writes runs into it, `run` starts commands over it."""
 
-    def __init__(self, folder: Path, ask: Reader) -> None:
+    def __init__(self, folder: Path, ask: Scrapy) -> None:
         (folder / "data").mkdir()
         self.folder = folder
         self.desk = Desk(folder / "data" / "registry.db")
@@ -120,7 +120,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, ask: Reader) -> Iterator[World]:
+def world(tmp_path: Path, ask: Scrapy) -> Iterator[World]:
     world = World(tmp_path, ask)
     yield world
     world.desk.close()
@@ -652,7 +652,7 @@ def test_a_source_that_is_not_known_is_answered_with_those_that_are(orphaned: Wo
 @pytest.mark.parametrize(
     "args", [["orphans"], ["deltamerge"], ["undo", "1"], ["forget", SITE], ["why", SITE], ["plan"]]
 )
-def test_without_a_registry_none_is_made(tmp_path: Path, ask: Reader, args):
+def test_without_a_registry_none_is_made(tmp_path: Path, ask: Scrapy, args):
     result = ask.run(args, {"DATA_DIR": str(tmp_path), "SOURCES_FILE": str(tmp_path / "s.toml")})
 
     assert (result.status, "there is no registry" in result.err) == (1, True)
@@ -660,7 +660,7 @@ def test_without_a_registry_none_is_made(tmp_path: Path, ask: Reader, args):
 
 
 @pytest.mark.parametrize("name", ["orphans", "deltamerge", "undo", "forget", "why", "plan"])
-def test_the_help_says_what_a_command_does_and_its_exit_statuses(ask: Reader, name):
+def test_the_help_says_what_a_command_does_and_its_exit_statuses(ask: Scrapy, name):
     result = ask.run([name, "--help"], {})
 
     assert result.status == 0
@@ -1185,7 +1185,7 @@ def test_a_page_that_names_an_indexed_canonical_page_is_removed(world: World):
 
 @pytest.mark.covers("M-09", "R4-12")
 def test_a_purged_page_comes_back_pinned_and_is_a_seed_of_the_next_run(
-    site: Site, crawl: Crawl, ask: Reader
+    site: Site, crawl: Crawl, ask: Scrapy
 ):
     own = {"DATA_DIR": str(crawl.data_dir), "SOURCES_FILE": str(crawl.sources_file)}
 

@@ -18,7 +18,7 @@ from smartcrawl.commands.config import MASK, OVERRIDES, described, masked
 from smartcrawl.exceptions import SettingError
 from smartcrawl.options import Options
 from smartcrawl.spiders.site import ARGUMENTS
-from tests.crawls.commands import Crawl, Reader, Result
+from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Site, html
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +46,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 class Ask:
     """`scrapy config`."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Scrapy) -> None:
         self._reader = reader
 
     def __call__(self, *args: str, expect: int = 0, **environment: str) -> Result:
@@ -67,7 +67,7 @@ class Ask:
 
 
 @pytest.fixture
-def ask_config(ask: Reader) -> Ask:
+def ask_config(ask: Scrapy) -> Ask:
     return Ask(ask)
 
 

@@ -2,13 +2,16 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,29 +42,35 @@ class Result:
         return f"exit status {self.status}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
 
 
-class Reader:
-    """Commands that only read, from a process that is ready for them (see zygote.py)."""
+class Scrapy:
+    """Commands of scrapy, from a process that is ready for them (see zygote.py)."""
 
     def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
         self._process = process
         self._files = folder / "out", folder / "err"
 
     def run(self, args: list[str], environment: Mapping[str, str]) -> Result:
+        """Run one command to its end; one that takes too long is killed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         out, err = self._files
-        print(
-            json.dumps([args, dict(environment), str(out), str(err)]),
-            file=self._process.stdin,
-            flush=True,
-        )
+        began = time.monotonic()
+        order = json.dumps([args, {**os.environ, **environment}, str(out), str(err)])
+        print(order, file=self._process.stdin, flush=True)
+        pid = int(self._process.stdout.readline())
+        clock = Timer(_SECONDS, partial(os.kill, pid, signal.SIGKILL))
+        clock.start()
         status = int(self._process.stdout.readline())
-        return Result(status, out.read_text("utf-8"), err.read_text("utf-8"))
+        clock.cancel()
+        told = out.read_text("utf-8"), err.read_text("utf-8")
+        seconds = time.monotonic() - began
+        assert seconds < _SECONDS, f"{args} did not end\n{told[0]}\n{told[1]}"
+        return Result(status, *told, seconds)
 
 
 @contextmanager
-def reader(folder: Path) -> Iterator[Reader]:
-    """Start a Reader that keeps its files in `folder`."""
+def scrapy(folder: Path) -> Iterator[Scrapy]:
+    """Start what runs commands of scrapy; their output lies in `folder`."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.crawls.zygote"],
         cwd=ROOT,
@@ -69,7 +78,7 @@ def reader(folder: Path) -> Iterator[Reader]:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        yield Reader(process, folder)
+        yield Scrapy(process, folder)
         assert process.stdin is not None
         process.stdin.close()
 
@@ -81,7 +90,7 @@ class Crawl:
     them may ever show a traceback.
     """
 
-    def __init__(self, folder: Path, ask: Reader) -> None:
+    def __init__(self, folder: Path, scrapy: Scrapy) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self.registry = self.data_dir / "registry.db"
@@ -91,7 +100,7 @@ class Crawl:
             "TRUST_SAMPLE_RATIO": "0",  # what is asked is what a test says
             "SOFT_404_DETECTION": "0",
         }
-        self._reader = ask
+        self._scrapy = scrapy
         self._told: dict[tuple[str, ...], str] = {}
 
     def __call__(
@@ -110,7 +119,7 @@ class Crawl:
         `traceback` says that one may be logged, because the test plants a fault of our own.
         """
         args = self._crawl_arguments(url, spider, settings, arguments)
-        return self.python("-m", "scrapy", *args, expect=expect, traceback=traceback)
+        return self._run(args, expect=expect, traceback=traceback)
 
     def start(
         self,
@@ -144,7 +153,15 @@ class Crawl:
     def run(self, *args: str, expect: int | None = 0) -> Result:
         """Run any command of scrapy."""
         self._told.clear()
-        return self.python("-m", "scrapy", *args, expect=expect)
+        return self._run([*args], expect=expect)
+
+    def _run(self, args: list[str], *, expect: int | None, traceback: bool = False) -> Result:
+        if "PYTHONPATH" in self.environment:  # modules that the other process does not know
+            return self.python("-m", "scrapy", *args, expect=expect, traceback=traceback)
+        result = self._scrapy.run(args, self._own())
+        assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
+        assert traceback or "Traceback" not in result.err, f"{args}: {result}"
+        return result
 
     def python(self, *args: str, expect: int | None = 0, traceback: bool = False) -> Result:
         """Run Python with this object's environment."""
@@ -183,7 +200,7 @@ class Crawl:
     def _ask(self, *args: str) -> Any:
         """Ask once; the answer stays true until the next crawl."""
         if args not in self._told:
-            result = self._reader.run(list(args), self._own())
+            result = self._scrapy.run(list(args), self._own())
             assert (result.status, result.err) == (0, ""), f"{args}: {result}"
             self._told[args] = result.out
         return self._told[args]

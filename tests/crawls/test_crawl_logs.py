@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.crawls.commands import Crawl, Reader, Result
+from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
 LINE = re.compile(
@@ -266,7 +266,7 @@ def test_a_crawl_of_such_pages_says_nothing_unsafe(site: Site, crawl: Crawl, kin
 # Secrets
 
 
-def leaks(crawl: Crawl, ask: Reader, *results: Result) -> set[str]:
+def leaks(crawl: Crawl, ask: Scrapy, *results: Result) -> set[str]:
     """Return where the secret is found: what was printed, each file, each report."""
     found = {"printed" for result in results if SECRET in result.out + result.err}
     for file in crawl.folder.rglob("*"):
@@ -321,7 +321,7 @@ def laid(site: Site) -> str:
 
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_no_user_information_of_addresses_is_left_anywhere(
-    site: Site, crawl: Crawl, ask: Reader, kind: str
+    site: Site, crawl: Crawl, ask: Scrapy, kind: str
 ):
     seed = laid(site)
     crawl.environment["http_proxy"] = f"http://user:{SECRET}@127.0.0.1:1/"
@@ -338,7 +338,7 @@ def test_no_user_information_of_addresses_is_left_anywhere(
 
 
 def test_no_user_information_of_declared_seeds_is_left_anywhere(
-    site: Site, crawl: Crawl, ask: Reader
+    site: Site, crawl: Crawl, ask: Scrapy
 ):
     crawl.declare(f'[sources.docs]\nseeds = ["{laid(site)}", "http://u:{SECRET}@127.0.0.1:1/"]\n')
 
@@ -348,7 +348,7 @@ def test_no_user_information_of_declared_seeds_is_left_anywhere(
     assert leaks(crawl, ask, result) == set()
 
 
-def test_no_user_information_of_a_proxy_is_left_anywhere(crawl: Crawl, site: Site, ask: Reader):
+def test_no_user_information_of_a_proxy_is_left_anywhere(crawl: Crawl, site: Site, ask: Scrapy):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -370,7 +370,7 @@ def test_no_user_information_of_a_proxy_is_left_anywhere(crawl: Crawl, site: Sit
         f"http://user:{SECRET}@a b/",
     ],
 )
-def test_an_address_that_is_refused_is_told_without_its_user(crawl: Crawl, ask: Reader, url: str):
+def test_an_address_that_is_refused_is_told_without_its_user(crawl: Crawl, ask: Scrapy, url: str):
     result = crawl(url, expect=1)
     crawl.declare(f"[sources.docs]\nseeds = ['{url}']\n")
     declared = crawl(source="docs", expect=1)
@@ -416,7 +416,7 @@ def test_no_user_information_in_what_a_site_says_is_logged(site: Site, crawl: Cr
 
 @pytest.mark.parametrize("what", SAYINGS)
 def test_what_a_site_says_is_kept_as_it_was_said_and_not_printed_by_a_crawl(
-    site: Site, crawl: Crawl, ask: Reader, what: str
+    site: Site, crawl: Crawl, ask: Scrapy, what: str
 ):
     """Content, validators and robots.txt are a site's own words, and no secrets of ours."""
     say(site, what)

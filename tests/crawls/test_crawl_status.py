@@ -8,14 +8,14 @@ import pytest
 from smartcrawl.commands.status import LOOKS, span
 from smartcrawl.registry.lease import Lease
 from smartcrawl.registry.status import RUN_KEYS, STATUS_KEYS, Counts
-from tests.crawls.commands import Crawl, Reader, Result
+from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
 
 class Ask:
     """`scrapy status` over the registry of a crawl."""
 
-    def __init__(self, crawl: Crawl, reader: Reader) -> None:
+    def __init__(self, crawl: Crawl, reader: Scrapy) -> None:
         self._crawl = crawl
         self._reader = reader
 
@@ -43,7 +43,7 @@ class Ask:
 
 
 @pytest.fixture
-def status(crawl: Crawl, ask: Reader) -> Ask:
+def status(crawl: Crawl, ask: Scrapy) -> Ask:
     return Ask(crawl, ask)
 
 

@@ -11,7 +11,7 @@ import pytest
 from smartcrawl.rules.http import outcome_of
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.reindex import decide
-from tests.crawls.commands import WORDS, Crawl, Reader, Record, Result
+from tests.crawls.commands import WORDS, Crawl, Record, Result, Scrapy
 from tests.hostile.kinds import NEW, Kind, Told
 from tests.hostile_server import GOOD, KINDS, HostileServer
 
@@ -70,7 +70,7 @@ def _path(path: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def crawled(tmp_path_factory: pytest.TempPathFactory, ask: Reader) -> Iterator[Crawled]:
+def crawled(tmp_path_factory: pytest.TempPathFactory, ask: Scrapy) -> Iterator[Crawled]:
     """The hostile site after two runs; nothing may be crawled on it any more."""
     with HostileServer() as server:
         crawled = Crawled(server, Crawl(tmp_path_factory.mktemp("hostile"), ask))

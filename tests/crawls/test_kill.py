@@ -24,7 +24,7 @@ import pytest
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.rules.model import Rule
 from tests.crawls.commands import WORDS as OUTCOMES
-from tests.crawls.commands import Crawl, Reader, path_of
+from tests.crawls.commands import Crawl, Scrapy, path_of
 from tests.site_server import Page, Site, html
 
 SEED = int(os.environ["KILL_SEED"])
@@ -284,7 +284,7 @@ def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, ask: Reader) -> Iterator[Stage]:
+def stage(tmp_path_factory: pytest.TempPathFactory, ask: Scrapy) -> Iterator[Stage]:
     with Site() as site:
         before(site)
         refreshed = Crawl(tmp_path_factory.mktemp("refreshed"), ask)

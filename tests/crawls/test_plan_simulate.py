@@ -12,7 +12,7 @@ import pytest
 
 from smartcrawl.commands import simulation
 from smartcrawl.rules.schedule import Schedule
-from tests.crawls.commands import Crawl, Reader, Result, wait_until
+from tests.crawls.commands import Crawl, Result, Scrapy, wait_until
 from tests.registry.build import LONG, Desk
 from tests.site_server import Site, html
 
@@ -29,7 +29,7 @@ _CHANGE = "INSERT INTO change (record, run, at) VALUES (?, ?, ?)"
 class World:
     """A registry in a file whose history is made up, and the command over it."""
 
-    def __init__(self, folder: Path, ask: Reader) -> None:
+    def __init__(self, folder: Path, ask: Scrapy) -> None:
         (folder / "data").mkdir()
         self.folder = folder
         self.now = int(time.time())
@@ -83,7 +83,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, ask: Reader) -> Iterator[World]:
+def world(tmp_path: Path, ask: Scrapy) -> Iterator[World]:
     world = World(tmp_path, ask)
     yield world
     world.desk.close()

@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.spiders.site import SiteSpider
-from tests.crawls.commands import Crawl, Reader, path_of
+from tests.crawls.commands import Crawl, Scrapy, path_of
 from tests.site_server import Page, Site, html
 
 NOINDEX = '<meta name="robots" content="noindex">'
@@ -15,7 +15,7 @@ NOINDEX = '<meta name="robots" content="noindex">'
 
 @pytest.mark.covers("R1-01", "R1-48", "R1-54")
 def test_a_refresh_leaves_what_a_first_crawl_of_the_same_site_leaves(
-    site: Site, crawl: Crawl, ask: Reader, tmp_path: Path
+    site: Site, crawl: Crawl, ask: Scrapy, tmp_path: Path
 ):
     """One code path: how a page came to be what it is makes no difference."""
     site.pages["/"] = html("Home", "/same", "/edited", "/moved", "/hidden", "/shown")
