@@ -35,13 +35,16 @@ class Documents:
     def __init__(self, configuration: Configuration, options: Options) -> None:
         self._selected = Selected(configuration.selectors.keep, configuration.selectors.drop)
         self._options = options
-        self._pool: FormatPool | None = None
-        self._portions: Portions | None = None
+        self._formats: FormatPool | None = None
+        self._pages: Portions | None = None
 
-    async def read(self, visit: Visit, body: bytes, *, links: bool = True) -> tuple[Document, bool]:
+    async def read(
+        self, visit: Visit, body: bytes, *, links: bool = True, told: html.Told | None = None
+    ) -> tuple[Document, bool]:
         """Return the document of a body, and whether its type can be read at all.
 
-        ``links``: whether those of a page are wanted.
+        ``links``: whether those of a page are wanted. ``told``: the language of the same body as it
+        was told before.
 
         Raises:
             FormatError: it can, but not this one.
@@ -52,7 +55,11 @@ class Documents:
         media_type = html.media_type(header, body, url)
         if media_type in html.HTML_TYPES:
             if visit.extracted_again and len(body) <= MAX_PAGE:
-                return await self._pages().read(PageTask(body, header, url, links)), True
+                task = PageTask(body, header, url, links, detect=told is None)
+                if self._pages is None:
+                    self._pages = Portions(self._pool(pages_only=True), self._selected)
+                page = await self._pages.read(task)
+                return html.with_language(page, told) if told is not None else page, True
             keep, drop = self._selected
             document = html.parse(
                 body, content_type=header, url=url, keep=keep, drop=drop, links=links
@@ -63,30 +70,23 @@ class Documents:
                 raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
             return html.parse_text(body, content_type=header, url=url), True
         if media_type in FORMATS:
-            document = await self._formats().read(
+            if self._formats is None:
+                self._formats = self._pool()
+            document = await self._formats.read(
                 body, media_type=media_type, content_type=header, url=url
             )
             return document, True
         return Document(content_type=media_type), False
 
-    def _pages(self) -> Portions:
-        if self._portions is None:
-            self._portions = Portions(self._formats(), self._selected)
-        return self._portions
-
-    def _formats(self) -> FormatPool:
-        """Return the processes that read documents; none starts before the first document."""
-        if self._pool is None:
-            options = self._options
-            seconds = options.extract_cpu_seconds
-            self._pool = FormatPool(
-                options.extract_processes, options.extract_memory * MIB, seconds, 2 * seconds
-            )
-        return self._pool
+    def _pool(self, *, pages_only: bool = False) -> FormatPool:
+        options = self._options
+        processes, memory = options.extract_processes, options.extract_memory * MIB
+        seconds = options.extract_cpu_seconds
+        return FormatPool(processes, memory, seconds, 2 * seconds, pages_only=pages_only)
 
     async def close(self) -> None:
-        """End those processes."""
-        if self._portions is not None:
-            self._portions.close()
-        if self._pool is not None:
-            await self._pool.close()
+        """End the processes; those that were not needed never started."""
+        if self._pages is not None:
+            await self._pages.close()
+        if self._formats is not None:
+            await self._formats.close()

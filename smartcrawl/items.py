@@ -184,6 +184,7 @@ class Visit:
     body_hash: bytes | None = None
     text_hash: bytes | None = None
     content_hash: bytes | None = None
+    sample: bytes | None = None  #: digest of the text that told its language
     links: bytes | None = None  #: packed raw links to store; None: the stored ones stay
     links_count: int = 0
     targets: bytes = b""  #: of ``links``, packed uint32 numbers

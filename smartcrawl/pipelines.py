@@ -180,9 +180,13 @@ class ExtractPipeline(VisitPipeline):
             visit.outcome = Outcome.SAME
             return
         assert self._documents is not None, "the spider has a run"
-        keeps = run.keeps_links(visit) and not nofollow
+        alike = run.read_alike(visit)
+        keeps = alike and run.keeps_links(page) and not nofollow
+        known = run.told(page) if alike else None
         try:
-            document, readable = await self._documents.read(visit, body, links=not keeps)
+            document, readable = await self._documents.read(
+                visit, body, links=not keeps, told=known
+            )
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
             return
@@ -291,6 +295,7 @@ class ExtractPipeline(VisitPipeline):
         else:
             visit.text_hash = text_hash(document)
             visit.content_hash = content_hash(document)
+        visit.sample = html.sample_of(document)
 
 
 def _vouches(visit: Visit) -> bool:

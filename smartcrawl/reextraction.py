@@ -18,8 +18,9 @@ from smartcrawl.run import Run, run_of
 logger = logging.getLogger(__name__)
 
 _PORTION: Final = 40  #: pages looked up with one statement
-_AT_ONCE: Final = 48  #: pages on their way: some being read, some waiting, some being written
-_LARGE: Final = 1024 * 1024  #: bytes on the wire; of larger bodies one at a time is held
+_AT_ONCE: Final = 128  #: pages on their way: some being read, some waiting, some being written
+_LARGE: Final = 256 * 1024  #: bytes on the wire
+_LARGE_AT_ONCE: Final = 4  #: of larger bodies, so that they do not fill the memory
 
 
 class ReExtraction:
@@ -33,7 +34,7 @@ class ReExtraction:
         self._run = run
         self._task: asyncio.Task[None] | None = None
         self._pages: deque[Page] = deque()  #: that are next
-        self._large = asyncio.Lock()
+        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

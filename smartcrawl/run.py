@@ -13,6 +13,7 @@ from smartcrawl.addresses import AddressBook
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SmartcrawlError, SnapshotStoreError
+from smartcrawl.extract.html import Told
 from smartcrawl.frontier import Frontier, Queue
 from smartcrawl.items import NAMES_SIGNED, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
@@ -86,7 +87,7 @@ class Run:
         self._lease = lease
         self._closed = False
         self._reader: PageReader = registry.reader(opened.source)
-        self._read_alike = self._reader.configurations(EXTRACTION_VERSION)
+        self._alike = self._reader.configurations(EXTRACTION_VERSION)
         self.blocked_hosts = self._reader.blocked_hosts()
         scope = source.scope
         single = len(scope.hosts) == 1 and not scope.domains
@@ -397,19 +398,31 @@ class Run:
         if self._unread >= _PATIENCE and self.turns is not None:
             self.turns.again = Queue()
 
-    def keeps_links(self, visit: Visit) -> bool:
-        """Whether a body that is read again gives the links that are stored of its page.
-
-        It does where this version read them, and today's scope has filtered all of them.
-        """
+    def read_alike(self, visit: Visit) -> bool:
+        """Whether this version has read the same body before, under whatever configuration."""
         page = visit.page
         return (
             visit.extracted_again
             and page.standing is Standing.HELD
-            and page.configuration in self._read_alike
-            and page.targets is not None
-            and page.scope == self.reach.scope_no
+            and page.configuration in self._alike
         )
+
+    def keeps_links(self, page: Page) -> bool:
+        """Whether a page that is read alike has all of its links in the registry.
+
+        It has where they were filtered by today's scope, no limit left one out, and none is of use
+        only with the signature that its body names.
+        """
+        return (
+            page.targets is not None
+            and page.scope == self.reach.scope_no
+            and not page.signs & NAMES_SIGNED
+        )
+
+    def told(self, page: Page) -> Told | None:
+        """Return the language of what is held of a page, if it is known what told it."""
+        found = self._reader.told(page.content) if page.content is not None else None
+        return Told(*found) if found is not None else None
 
     def stored_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""

@@ -1,7 +1,8 @@
 """The process that reads documents of strangers for the crawler: ``-m smartcrawl.extract.child``.
 
-Its arguments are the bytes of memory and the seconds of CPU that one document may take. It says
-what it could not give up, then answers requests until its input ends (``extract.wire``).
+Its arguments are the bytes of memory and the seconds of CPU that one document may take, and
+``pages`` where it is to read no other documents. It says what it could not give up, then answers
+requests until its input ends (``extract.wire``).
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def main() -> None:
     sys.stdout = sys.stderr  # what a library prints is no answer
     with suppress(OSError, AttributeError):  # of Windows
         os.set_blocking(2, False)  # nobody may be reading it
-    _load()
+    _load_pages()
+    if sys.argv[3:] != ["pages"]:
+        _load()
     os.environ.clear()
     send(sink, json.dumps(confine(memory)).encode())
     while _answer(source, sink, seconds):
@@ -63,13 +66,17 @@ def main() -> None:
     os._exit(0)
 
 
-def _load() -> None:
-    formats.load()
+def _load_pages() -> None:
     for codec in CODECS.union(aliases.values()):  # the guess of a charset tries nearly all
         with suppress(LookupError):  # of Windows
             codecs.lookup(codec)
     decode("Größe über alles, été, čeština".encode("cp1250"), "", markup=False)
-    html.parse(_PAGE, content_type="", url=_URL, keep=("main",), drop=(".x > p:not(b)",))
+    selected = Selected(("main",), (".x > p:not(b)",))
+    _read_page(PageTask(_PAGE, "", _URL), selected)
+
+
+def _load() -> None:
+    formats.load()
     for mime, body in _SAMPLES:
         with suppress(FormatError):
             read_document(body, media_type=mime, content_type="", url=_URL)
@@ -102,11 +109,17 @@ def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
 
 def _read_page(task: PageTask, selected: Selected) -> bytes:
     """Return the answer to one page; its reader fails where the crawler's own would."""
-    body, content_type, url, links = task
+    body, content_type, url, links, detect = task
     keep, drop = selected
     try:
         page = html.parse(
-            body, content_type=content_type, url=url, keep=keep, drop=drop, links=links
+            body,
+            content_type=content_type,
+            url=url,
+            keep=keep,
+            drop=drop,
+            links=links,
+            detect=detect,
         )
         return said(page)
     except MemoryError:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import can_ada
 
 from smartcrawl.extract.charset import decode
 from smartcrawl.extract.images import absolute
-from smartcrawl.extract.language import SAMPLE, language
+from smartcrawl.extract.language import SAMPLE, iso_639_1, language
 from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
 from smartcrawl.extract.reader import Seen, read
 from smartcrawl.extract.robots import robots_directives
@@ -43,6 +45,7 @@ def parse(
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
     links: bool = True,
+    detect: bool = True,
 ) -> Document:
     """Return what an HTML or XHTML page says.
 
@@ -52,7 +55,8 @@ def parse(
     headers and the like; a page of nothing else keeps all its text. ``keep`` and ``drop``,
     CSS selectors, say otherwise for text and images: only what lies in one of ``keep`` counts, if
     there is any, and nothing that lies in one of ``drop``. Links are those of the whole page,
-    absolute, http(s), distinct, unfiltered; without ``links`` there are none.
+    absolute, http(s), distinct, unfiltered; without ``links`` there are none. Without ``detect``
+    the language is what the page declares (``with_language``).
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -76,7 +80,7 @@ def parse(
         title=_title(seen),
         description=seen.descriptions.get("description")
         or seen.descriptions.get("og:description", ""),
-        language=language(_sample(text), seen.language),
+        language=language(_sample(text), seen.language) if detect else iso_639_1(seen.language),
         sections=text,
         images=_images(seen, base, page),
         links=found.links,
@@ -110,6 +114,31 @@ def parse_text(body: bytes, *, content_type: str, url: str) -> Document:
         charset=charset,
         content_type=mime,
     )
+
+
+class Told(NamedTuple):
+    """A language, and the digest of the text that it was told by."""
+
+    sample: bytes
+    language: str
+
+
+def sample_of(document: Document) -> bytes:
+    """Return a digest (8 bytes) of what of a document tells its language."""
+    sample = _sample(document.sections)[:SAMPLE].encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(sample, digest_size=8).digest()
+
+
+def with_language(document: Document, told: Told) -> Document:
+    """Return a page that was read without ``detect`` with the language of its text.
+
+    It is the one that was ``told`` of the same body, unless other text tells it now.
+
+    Source: R0-76.
+    """
+    if sample_of(document) == told.sample:
+        return replace(document, language=told.language)
+    return replace(document, language=language(_sample(document.sections), document.language))
 
 
 def _title(seen: Seen) -> str:

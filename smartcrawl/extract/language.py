@@ -37,7 +37,7 @@ def language(text: str, declared: str = "") -> str:
 
     Source: R0-32, R0-59, G-28 (design.md 11).
     """
-    said = _iso_639_1(declared)
+    said = iso_639_1(declared)
     sample = " ".join(text[:SAMPLE].split())
     if len(sample.encode(errors="replace")) < _SHORT:
         return said
@@ -46,13 +46,14 @@ def language(text: str, declared: str = "") -> str:
     labels, scores = _detector().predict(sample, k=1)
     if not labels or scores[0] < _SURE:
         return said
-    seen = _iso_639_1(labels[0].removeprefix(_LABEL))
+    seen = iso_639_1(labels[0].removeprefix(_LABEL))
     if not seen or (said in _NORWEGIAN and seen in _NORWEGIAN):
         return said
     return seen
 
 
-def _iso_639_1(tag: str) -> str:
+def iso_639_1(tag: str) -> str:
+    """Return the code of two letters of a BCP 47 tag, or an empty string where it has none."""
     code = tag.strip().replace("_", "-").partition("-")[0].lower()
     code = _RENAMED.get(code, code)
     return code if len(code) == 2 and code.isalpha() and code in _ISO_639_1 else ""

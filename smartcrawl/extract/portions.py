@@ -11,14 +11,14 @@ from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.items import Document
 
 MAX_PAGE: Final = 2 * 1024 * 1024  #: bytes of a page that is handed over
-_MOST: Final = 8  #: pages of a portion
+_MOST: Final = 16  #: pages of a portion
 _MOST_BYTES: Final = 2 * MAX_PAGE  #: bytes of a portion; the last page may exceed it
 
 _Waiting = tuple[PageTask, asyncio.Future[Document]]
 
 
 class Portions:
-    """Has pages read by a pool, in portions of what is waiting when a process has time."""
+    """Has pages read by a pool of its own, in portions of what waits when a process has time."""
 
     def __init__(self, pool: FormatPool, selected: Selected) -> None:
         self._pool = pool
@@ -42,12 +42,13 @@ class Portions:
             work.add_done_callback(self._tasks.discard)
         return await future
 
-    def close(self) -> None:
-        """Give up what is waiting and what is being read."""
+    async def close(self) -> None:
+        """Give up what is waiting and what is being read, and end the processes."""
         for task in self._tasks:
             task.cancel()
         while self._waiting:
             self._waiting.popleft()[1].cancel()
+        await self._pool.close()
 
     async def _work(self) -> None:
         while portion := self._portion():

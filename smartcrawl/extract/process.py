@@ -35,7 +35,7 @@ _NO_MEMORY: Final = (b"memory allocation of", b"MemoryError")  #: words of Rust 
 class Process:
     """One process that reads documents, spoken to by one thread at a time."""
 
-    def __init__(self, command: Sequence[str], memory: int, cpu_seconds: int) -> None:
+    def __init__(self, command: Sequence[str], memory: int, cpu_seconds: int, *told: str) -> None:
         """Start ``command``, options of Python; ``begin`` waits until it can be asked.
 
         Raises:
@@ -50,7 +50,7 @@ class Process:
         path = os.pathsep.join(map(os.path.abspath, sys.path))
         kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
         self._popen = subprocess.Popen(  # noqa: S603  # our own module, no shell
-            [sys.executable, *command, str(memory), str(cpu_seconds)],
+            [sys.executable, *command, str(memory), str(cpu_seconds), *told],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -508,19 +508,17 @@ class _Selecting(_Reader):
 
     def start(self, tag: str, attributes: Attributes) -> None:
         """Take a start tag, and note before that what is selected with it."""
-        region = self._selected(tag, attributes)
-        if region is not None:
-            self._depth += 1
-            self._open_region(region)
-            self._depth -= 1
-        super().start(tag, attributes)
+        drops = self._drops
+        if DROP in attributes if drops is None else drops(tag, attributes):
+            self._select(_Region.DROPPED)
+        elif drops is None and KEEP in attributes:
+            self._select(_Region.KEPT)
+        _Reader.start(self, tag, attributes)
 
-    def _selected(self, tag: str, attributes: Attributes) -> _Region | None:
-        if self._drops is not None:
-            return _Region.DROPPED if self._drops(tag, attributes) else None
-        if DROP in attributes:
-            return _Region.DROPPED
-        return _Region.KEPT if KEEP in attributes else None
+    def _select(self, region: _Region) -> None:
+        self._depth += 1
+        self._open_region(region)
+        self._depth -= 1
 
     def _counts(self) -> bool:
         kept = not self._only_kept or self._is_open(_Region.KEPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import cssselect
 from cssselect import parser as css
@@ -19,28 +19,6 @@ _SPACES: Final = str.maketrans("\t\n\r", "   ")
 Picks = Callable[[str, Mapping[str, str]], bool]
 
 
-class _Simple(NamedTuple):
-    """A selector such as ``div.banner[role=alert]``; None stands for any name or value."""
-
-    tag: str | None
-    classes: tuple[str, ...]
-    values: tuple[tuple[str, str | None], ...]
-
-    def picks(self, tag: str, attributes: Mapping[str, str]) -> bool:
-        """Whether it selects an element."""
-        if self.tag not in (None, tag):
-            return False
-        for name, value in self.values:
-            if name not in attributes or value not in (None, attributes[name]):
-                return False
-        if self.classes:
-            words = attributes.get("class", "")
-            for name in self.classes:
-                if name not in words or name not in words.translate(_SPACES).split(" "):
-                    return False
-        return True
-
-
 @cache
 def picked_by(selectors: tuple[str, ...]) -> Picks | None:
     """Return what knows by its start tag whether one of ``selectors`` selects an element.
@@ -50,7 +28,7 @@ def picked_by(selectors: tuple[str, ...]) -> Picks | None:
     """
     parsed = [one for selector in selectors for one in cssselect.parse(selector)]
     simple = [_simple(one) for one in parsed]
-    known = [one.picks for one in simple if one is not None]
+    known = [picks for picks in simple if picks is not None]
     if len(known) < len(simple):
         return None
     if len(known) == 1:
@@ -58,9 +36,10 @@ def picked_by(selectors: tuple[str, ...]) -> Picks | None:
     return lambda tag, attributes: any(picks(tag, attributes) for picks in known)
 
 
-def _simple(selector: css.Selector) -> _Simple | None:
+def _simple(selector: css.Selector) -> Picks | None:
+    """Return what a selector such as ``div.banner[role=alert]`` picks; None: it is another kind."""
     classes: list[str] = []
-    values: list[tuple[str, str | None]] = []
+    values: list[tuple[str, str | None]] = []  # None: any
     tree = selector.parsed_tree
     while not isinstance(tree, css.Element):
         match tree:
@@ -77,8 +56,26 @@ def _simple(selector: css.Selector) -> _Simple | None:
         tree = tree.selector
     if tree.namespace is not None or selector.pseudo_element is not None:
         return None
-    tag = tree.element.lower() if tree.element is not None else None
-    return _Simple(tag, tuple(classes), tuple(values))
+    name = tree.element.lower() if tree.element is not None else None
+    return _picks(name, classes, values)
+
+
+def _picks(name: str | None, classes: list[str], values: list[tuple[str, str | None]]) -> Picks:
+    def picks(tag: str, attributes: Mapping[str, str]) -> bool:
+        if name is not None and name != tag:
+            return False
+        for attribute, value in values:
+            found = attributes.get(attribute)
+            if found is None or (found != value and value is not None):
+                return False
+        if classes:
+            words = attributes.get("class", "")
+            for word in classes:
+                if word not in words or word not in words.translate(_SPACES).split(" "):
+                    return False
+        return True
+
+    return picks
 
 
 def marked(markup: str, keep: Sequence[str], drop: Sequence[str]) -> tuple[str, bool]:

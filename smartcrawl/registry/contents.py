@@ -14,21 +14,21 @@ from smartcrawl.registry.pack import pack_document
 _REPLACE = """
 UPDATE OR IGNORE content
    SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
-       language = ?7, charset = ?8, image_count = ?9, document = ?10
- WHERE no = ?11 AND source = ?1 AND content_hash <> ?2
-   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?11 AND no <> ?12)
-   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?11)
+       language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11
+ WHERE no = ?12 AND source = ?1 AND content_hash <> ?2
+   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?12 AND no <> ?13)
+   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?12)
 """
 _PUT = """
 INSERT INTO content (source, content_hash, text_hash, text_length, title, description,
-                     language, charset, image_count, document)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
+                     language, sample, charset, image_count, document)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
 _NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _AGAIN = """
 UPDATE content
-   SET text_hash = ?, text_length = ?, title = ?, description = ?, language = ?, charset = ?,
-       image_count = ?, document = ?
+   SET text_hash = ?, text_length = ?, title = ?, description = ?, language = ?, sample = ?,
+       charset = ?, image_count = ?, document = ?
  WHERE no = ?
 """
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
@@ -56,6 +56,7 @@ def hold(connection: apsw.Connection, sink: Sink, source: int, visit: Visit) -> 
         document.title,
         document.description,
         document.language,
+        visit.sample,
         document.charset,
         len(document.images),
         pack_document(document),

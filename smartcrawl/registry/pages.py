@@ -38,6 +38,7 @@ _NOT_FOUND = """
 SELECT n.profile FROM not_found n JOIN host h ON h.no = n.host WHERE h.name = ? AND n.at >= ?
 """
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
+_TOLD = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
@@ -208,6 +209,11 @@ class PageReader:
     def text_length(self, content: int) -> int:
         """Return how many characters of text a content has."""
         return int(self._connection.execute(_TEXT_LENGTH, (content,)).get or 0)
+
+    def told(self, content: int) -> tuple[bytes, str] | None:
+        """Return the digest of the text that told the language of a content, and that language."""
+        row: Any = self._connection.execute(_TOLD, (content,)).fetchone()
+        return None if row is None else (row[0], row[1])
 
     def canonical_url(self, no: int) -> str | None:
         """Return what a page named as canonical when it was read last."""

@@ -18,8 +18,8 @@ from typing import Any
 import openpyxl
 import pytest
 
+from smartcrawl.extract import answers, wire
 from smartcrawl.extract import pool as pools
-from smartcrawl.extract import wire
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
@@ -505,14 +505,16 @@ SOUND = Document(
 
 
 def test_answer_is_the_document():
-    assert wire.understood(wire.said(SOUND), CSV) == SOUND
-    assert wire.understood(wire.said(Document(content_type=XML)), XML) == Document(content_type=XML)
+    assert answers.understood(wire.said(SOUND), CSV) == SOUND
+    assert answers.understood(wire.said(Document(content_type=XML)), XML) == Document(
+        content_type=XML
+    )
 
 
 def test_answer_is_the_error():
     answer = wire.failed(FormatError(FormatFault.ENCRYPTED, "wants a password"))
     with pytest.raises(FormatError, match="wants a password") as caught:
-        wire.understood(answer, CSV)
+        answers.understood(answer, CSV)
     assert caught.value.kind is FormatFault.ENCRYPTED
 
 
@@ -539,7 +541,7 @@ def test_answer_is_the_error():
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):
-        wire.understood(wire.said(unsound), CSV)
+        answers.understood(wire.said(unsound), CSV)
 
 
 @pytest.mark.parametrize(
@@ -565,7 +567,7 @@ def test_document_that_no_reader_gives_is_refused(unsound):
 )
 def test_answer_that_is_none_is_refused(answer):
     with pytest.raises(wire.AnswerError):
-        wire.understood(answer, CSV)
+        answers.understood(answer, CSV)
 
 
 FORGED = """

@@ -1,0 +1,79 @@
+"""What a process that reads documents answers, as far as the crawler believes it.
+
+It believes nothing: a document may have taken over the process that reads it. So an answer is
+checked field by field.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from smartcrawl.extract.charset import CODECS
+from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
+from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG
+from smartcrawl.extract.wire import LONGEST, AnswerError
+from smartcrawl.items import Document, Link
+from smartcrawl.urls import request_url
+
+_CHARSETS: Final = CODECS | {"", "utf-16", "utf-32", "utf-32-le", "utf-32-be"}
+_WORD: Final = 32  #: characters of the type of a link
+
+_DOCUMENT: Final = TypeAdapter(Document)
+
+
+def understood(answer: bytes, media_type: str, longest: int = LONGEST) -> Document:
+    """Return the document of an answer, whose fields have ``longest`` characters at most.
+
+    Raises:
+        FormatError: the answer is an error.
+        AnswerError: it is none that a reader of ``media_type`` gives.
+    """
+    if answer[:1] == b"E":
+        raise _error(answer[1:])
+    try:
+        document = _DOCUMENT.validate_json(memoryview(answer)[1:].tobytes(), strict=True)
+    except ValidationError as error:
+        raise AnswerError(str(error)[:LONGEST]) from error
+    wrong = _wrong(document, media_type, max(longest, LONGEST), answer)
+    if answer[:1] != b"D" or wrong:
+        raise AnswerError(f"a document with {wrong}")
+    return document
+
+
+def _error(answer: bytes) -> FormatError:
+    try:
+        told: Any = json.loads(answer)
+        return FormatError(FormatFault(told["kind"]), str(told["message"])[:LONGEST])
+    except (ValueError, TypeError, LookupError) as error:
+        raise AnswerError("an error that cannot be read") from error
+
+
+def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> str:
+    """Return what in the document of an answer no reader says, or an empty string."""
+    texts = [document.title, document.description, *document.overlong]
+    texts += [text for image in document.images for text in image if isinstance(text, str)]
+    texts += [link.anchor for link in document.links]
+    if any(len(text) > longest for text in texts):
+        return "an overlong field"
+    if sum(len(section.heading) + len(section.text) for section in document.sections) > MAX_TEXT:
+        return "too much text"
+    if b"\\u0000" in answer and "\0" in "".join((*texts, document.text)):
+        return "a NUL"
+    if any(not 0 <= section.level <= 6 for section in document.sections):
+        return "a heading of no level"
+    if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
+        return "too many links"
+    if not all(map(_is_sound, document.links)):
+        return "a link that is none"
+    if document.canonical is not None and request_url(document.canonical) != document.canonical:
+        return "a canonical address that is none"
+    if document.charset not in _CHARSETS or len(document.language) not in (0, 2):
+        return "no charset or no language"
+    return "" if document.content_type == media_type else "another type"
+
+
+def _is_sound(link: Link) -> bool:
+    return request_url(link.url) == link.url and len(link.type) <= _WORD
