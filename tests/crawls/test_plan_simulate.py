@@ -422,7 +422,9 @@ def test_real_runs_are_a_history(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = html("A", "/")
     crawl(site.url("/"))
+    ended = int(time.time())
     short = crawl.run("plan", "--simulate", "30", expect=1)
+    wait_until(lambda: int(time.time()) > ended, "the clock is a second further")
     site.pages["/a"] = html("A", "/", text="More words than before.")
     crawl(site.url("/"))
 
