@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, ClassVar, Final
 
-import apsw
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,11 +22,10 @@ from scrapy.exceptions import UsageError
 from smartcrawl.exceptions import RegistryError, RunHeldError, SmartcrawlError
 from smartcrawl.logs import escaped, json_safe, shown, shown_lines
 from smartcrawl.options import Options
-from smartcrawl.registry.database import connect, migrate, translated
-from smartcrawl.registry.lease import Lease
+from smartcrawl.ports import Connection
+from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.purge import Removal, Target, held_count, remove
 from smartcrawl.registry.reports import sources_named
-from smartcrawl.registry.views import report_connection
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 
@@ -44,6 +42,7 @@ class RegistryCommand(ScrapyCommand):
     formats: ClassVar[Sequence[str]] = ("table", "json")
     takes_words: ClassVar[bool] = False  #: whether words beside the options mean something
     options: Options  #: read by ``run``
+    database: Database  #: that they name
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all of them have."""
@@ -64,12 +63,13 @@ class RegistryCommand(ScrapyCommand):
         try:
             assert self.settings is not None
             self.options = options = Options.of(self.settings)
-            if not options.registry.exists():
+            self.database = database_of(options.registry)
+            if not self.database.exists():
                 raise RegistryError(
-                    f"there is no registry at {options.registry} yet: crawl something first, such"
+                    f"there is no registry at {self.database} yet: crawl something first, such"
                     " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR="
                 )
-            connection = self.opened(options)
+            connection = self.opened()
             try:
                 sources = sources_named(connection, opts.source)
                 if sources is None:
@@ -87,9 +87,9 @@ class RegistryCommand(ScrapyCommand):
         except BrokenPipeError:
             sys.stderr.close()  # the reader has seen enough, as in "… | head"
 
-    def opened(self, options: Options) -> apsw.Connection:
+    def opened(self) -> Connection:
         """Open the registry, for reading."""
-        return report_connection(options.registry, options.trackers)
+        return self.database.reports(self.options.trackers)
 
     def again(self, *words: object) -> str:
         """Return the command line that does something else in the same registry."""
@@ -107,7 +107,7 @@ class RegistryCommand(ScrapyCommand):
 
     @abstractmethod
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print what was asked for; ``sources`` empty means all."""
 
@@ -115,11 +115,9 @@ class RegistryCommand(ScrapyCommand):
 class ChangingCommand(RegistryCommand):
     """A command that changes the registry between runs: under leases, the guard, with undo."""
 
-    def opened(self, options: Options) -> apsw.Connection:
+    def opened(self) -> Connection:
         """Open the registry, for writing."""
-        connection = connect(options.registry)
-        migrate(connection, options.registry)
-        return connection
+        return self.database.open()
 
     def add_ceiling(self, parser: ArgumentParser) -> None:
         """Add the option that says how many pages may go."""
@@ -136,15 +134,14 @@ class ChangingCommand(RegistryCommand):
         """
         now = int(time.time())
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-        path = self.options.registry
         with ExitStack() as stack:
             for source in sorted(set(sources)):
-                stack.enter_context(Lease.take(path.parent / "leases", source, since))
-            with translated(path, "write"):
+                stack.callback(self.database.take(source, since).release)
+            with self.database.translated("write"):
                 yield now
 
     def guarded(
-        self, connection: apsw.Connection, targets: Sequence[Target], most: int | None
+        self, connection: Connection, targets: Sequence[Target], most: int | None
     ) -> str | None:
         """Return why a removal is withheld, or None where it may go ahead."""
         if most is not None:
@@ -164,7 +161,7 @@ class ChangingCommand(RegistryCommand):
 
     def purge(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         targets: Sequence[Target],
         now: int,
         *,
@@ -222,7 +219,7 @@ def one_word(args: Sequence[str], what: str, example: str) -> str:
     return args[0]
 
 
-def sources_named_all(connection: apsw.Connection) -> list[str]:
+def sources_named_all(connection: Connection) -> list[str]:
     """Return the names of all sources that were ever crawled."""
     return [name for (name,) in connection.execute("SELECT name FROM source ORDER BY name")]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from smartcrawl.cuts import Cuts
 from smartcrawl.items import Address, Batch, HostNow, Visit
 from smartcrawl.logs import redacted
+from smartcrawl.registry.registry import Writer, Written
 from smartcrawl.registry.snapshots import is_stored
-from smartcrawl.registry.sqlite import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 from smartcrawl.rules.seal import no_answer
 

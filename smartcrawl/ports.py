@@ -2,10 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from smartcrawl.items import Chunk
+
+
+class Many:
+    """Numbers, ids or texts as one value of a statement: ``… IN carray(?)``; it may be empty."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[int] | Sequence[bytes] | Sequence[str]) -> None:
+        self.values = values
+
+
+class Rows(Protocol):
+    """What a statement found."""
+
+    @property
+    def get(self) -> Any:
+        """First column of the first row, or None; columns of more than one as a tuple."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that are left."""
+
+
+class Connection(Protocol):
+    """One connection to the registry, whichever database it lies in.
+
+    Statements are written in the SQL that SQLite and PostgreSQL share: ``?`` or ``:name`` for
+    values, ``IN carray(?)`` for ``Many``, flags as ``WHERE flag`` and bool, ``min`` and ``max``
+    also of two numbers, ``hex`` and ``zeroblob`` of bytes.
+    """
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+
+    def execute(self, statement: str, values: Any = ()) -> Rows:
+        """Run one statement."""
+
+    def executemany(
+        self, statement: str, values: Iterable[Sequence[Any] | Mapping[str, Any]]
+    ) -> Any:
+        """Run one statement for each of some rows."""
+
+    def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Insert rows into a table; none of them is there already."""
+
+    def changes(self) -> int:
+        """Return how many rows the last statement wrote."""
+
+    def close(self, force: bool = False) -> None:
+        """Close it, with ``force`` also what was not read to its end."""
 
 
 class Sink(Protocol):

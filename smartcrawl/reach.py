@@ -15,8 +15,8 @@ from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs import OpenRun
-from smartcrawl.registry.sqlite import SqliteRegistry
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.traps import Budget, Trap
@@ -45,7 +45,7 @@ class Reach:
         *,
         source: Source,
         options: Options,
-        registry: SqliteRegistry,
+        registry: Registry,
         opened: OpenRun,
         reader: PageReader,
         frontier: Frontier,

@@ -22,9 +22,10 @@ from smartcrawl.options import Options
 from smartcrawl.orders import Orders, belongs, closing_of, policy_of
 from smartcrawl.reach import Reach
 from smartcrawl.registry.candidates import Ending
-from smartcrawl.registry.lease import Lease
+from smartcrawl.registry.databases import Lease
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.registry import Registry, Writer, open_registry
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import (
     OpenRun,
@@ -35,7 +36,6 @@ from smartcrawl.registry.runs import (
     silent,
     tally,
 )
-from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
@@ -61,7 +61,7 @@ class Run:
         source: Source,
         options: Options,
         orders: Orders,
-        registry: SqliteRegistry,
+        registry: Registry,
         opened: OpenRun,
         lease: Lease,
         now: int,
@@ -140,7 +140,7 @@ class Run:
         if options.snapshot_store is not None:
             registry.keep_snapshots(SnapshotStore(options.snapshot_store))
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-        lease = Lease.take(options.registry.parent / "leases", source.name, since)
+        lease = registry.database.take(source.name, since)
         try:
             registry.end_last(source.name, closing_of(source, options, orders), now)
             opened = registry.open_run(

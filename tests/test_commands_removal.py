@@ -13,7 +13,7 @@ from smartcrawl.commands import plan, why
 from smartcrawl.configuration import Configuration
 from smartcrawl.items import Link
 from smartcrawl.registry import runs
-from smartcrawl.registry.lease import Lease
+from smartcrawl.registry.lease import FileLease
 from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sinks.sqlite import search
 from smartcrawl.urls import Scope
@@ -584,7 +584,7 @@ def test_nothing_is_changed_while_a_run_is_open(orphaned: World, command):
         orphaned.run("orphans", "--purge")
     before = orphaned.tables()
 
-    with Lease.take(orphaned.folder / "data" / "leases", "docs", "2026-01-01T00:00:00+00:00"):
+    with FileLease.take(orphaned.folder / "data" / "leases", "docs", "2026-01-01T00:00:00+00:00"):
         result = orphaned.run(*command, expect=4)
 
     assert f"{command[0]}: docs is being crawled by process" in result.err
@@ -594,20 +594,20 @@ def test_nothing_is_changed_while_a_run_is_open(orphaned: World, command):
 
 
 def test_an_approval_waits_for_the_run_that_is_open(withheld: World):
-    with Lease.take(withheld.folder / "data" / "leases", "docs", "now"):
+    with FileLease.take(withheld.folder / "data" / "leases", "docs", "now"):
         withheld.run("orphans", "--approve", "2", "--max", "3", expect=4)
 
     assert len(withheld.held()) == 4
 
 
 def test_a_run_of_another_source_is_no_obstacle(orphaned: World):
-    with Lease.take(orphaned.folder / "data" / "leases", "other", "now"):
+    with FileLease.take(orphaned.folder / "data" / "leases", "other", "now"):
         orphaned.run("orphans", "--purge")
 
 
 @pytest.mark.parametrize("command", [["orphans"], ["deltamerge"], ["plan"], ["why", SITE]])
 def test_what_only_reads_does_not_wait(orphaned: World, command):
-    with Lease.take(orphaned.folder / "data" / "leases", "docs", "now"):
+    with FileLease.take(orphaned.folder / "data" / "leases", "docs", "now"):
         orphaned.run(*command)
 
 

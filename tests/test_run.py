@@ -13,7 +13,7 @@ from smartcrawl.items import Attempt, Document, Link, Page, Section, Visit
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.registry import runs
-from smartcrawl.registry.sqlite import open_registry
+from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run

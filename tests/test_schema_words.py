@@ -5,8 +5,8 @@ import pytest
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch
 from smartcrawl.registry.candidates import Ending
+from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.reports import runs
-from smartcrawl.registry.sqlite import Writer, open_registry
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.absence import Counts, Policy, counted
 from smartcrawl.rules.clones import KEPT, NONE, OWN

@@ -19,7 +19,7 @@ from smartcrawl.commands.summary import print_summary
 from smartcrawl.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.logs import shown_lines
 from smartcrawl.options import Options
-from smartcrawl.registry.database import connect, migrate, translated
+from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.runs import declared_sources
 from smartcrawl.run import Run
 from smartcrawl.sources import load
@@ -120,11 +120,11 @@ class Command(ScrapyCrawl):
         """Name the sources that sources.toml does not declare any more; they are never swept."""
         assert self.settings is not None
         options = Options.of(self.settings)
-        if not options.registry.exists():
+        database = database_of(options.registry)
+        if not database.exists():
             return
-        with translated(options.registry, "read"):
-            connection = connect(options.registry)
-            migrate(connection, options.registry)
+        with database.translated("read"):
+            connection = database.open()
             declared = load(options.sources_file)
             vanished = [name for name in declared_sources(connection) if name not in declared]
             connection.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, print_json, print_table
+from smartcrawl.ports import Connection
 from smartcrawl.registry.purge import Target, lost
 from smartcrawl.registry.reports import iso
 
@@ -42,7 +42,7 @@ class Command(ChangingCommand):
         self.add_ceiling(parser)
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """List, or remove."""
         if opts.max is not None and not opts.delete:

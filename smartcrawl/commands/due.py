@@ -13,8 +13,9 @@ from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.logs import shown
 from smartcrawl.options import Options
-from smartcrawl.registry.database import connect, migrate, transaction, translated
+from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.items import bring_forward, refreshable
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run import Run
 from smartcrawl.sources import load
@@ -79,10 +80,10 @@ class Command(CrawlCommand):
         declared = load(options.sources_file)
         named = given.get("source")
         known: dict[str, dict[str, str]] = {}
-        if options.registry.exists():
-            with translated(options.registry, "read"):
-                connection = connect(options.registry)
-                migrate(connection, options.registry)
+        database = database_of(options.registry)
+        if database.exists():
+            with database.translated("read"):
+                connection = database.open()
                 known = refreshable(connection)
                 connection.close()
         if named is not None and named not in declared and named in known:
@@ -115,11 +116,11 @@ class Command(CrawlCommand):
         options = Options.of(self.settings)
         now = int(time.time())
         try:
-            if not options.registry.exists():
-                raise RegistryError(f"there is no registry at {options.registry} yet")
-            with translated(options.registry, "write"):
-                connection = connect(options.registry)
-                migrate(connection, options.registry)
+            database = database_of(options.registry)
+            if not database.exists():
+                raise RegistryError(f"there is no registry at {database} yet")
+            with database.translated("write"):
+                connection = database.open()
                 unknown = []
                 with transaction(connection):
                     for url in urls:

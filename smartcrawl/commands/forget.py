@@ -6,11 +6,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
-import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, one_word
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.ports import Connection
 from smartcrawl.registry.purge import forgettable, known, undeclare, unpin
 from smartcrawl.registry.story import near_misses
 from smartcrawl.sources import load
@@ -51,7 +51,7 @@ class Command(ChangingCommand):
         )
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Forget."""
         if args:
@@ -67,7 +67,7 @@ class Command(ChangingCommand):
             self._source(connection, sources, opts)
 
     def _address(
-        self, connection: apsw.Connection, sources: list[str], url: str, opts: Namespace
+        self, connection: Connection, sources: list[str], url: str, opts: Namespace
     ) -> None:
         key = digest(normalize(request_url(url) or url, self.options.trackers))
         found = [page for page in known(connection, key) if not sources or page.source in sources]
@@ -90,7 +90,7 @@ class Command(ChangingCommand):
                 print(f"{page.url} ({page.source}): {state}{pin}", file=sys.stderr)
         self.report(done, 0, opts)
 
-    def _source(self, connection: apsw.Connection, sources: list[str], opts: Namespace) -> None:
+    def _source(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         if len(sources) > 1:
             raise RegistryError(f"{opts.source!r} means {', '.join(sources)}: name one of them")
         name = sources[0]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, Namespace
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json, print_table
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.ports import Connection
 from smartcrawl.registry.hosts import block, hosts, unblock
-from smartcrawl.registry.lease import Lease
 from smartcrawl.urls import host_key
 
 
@@ -47,14 +47,15 @@ class Command(RegistryCommand):
         parser.add_argument("--reason", metavar="TEXT", help="with --block: why, for people")
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the hosts, or do what was ordered."""
         if opts.reason is not None and opts.block is None:
             raise UsageError("--reason says why a host is blocked: give --block HOST as well")
         if opts.block is not None:
             host = host_meant(opts.block)
-            block(self.options.registry, host, opts.reason)
+            with self._writing() as writable:
+                block(writable, host, opts.reason)
             print(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " asked. Its pages count as excluded; what is held of them stays searchable until"
@@ -63,18 +64,29 @@ class Command(RegistryCommand):
             )
         elif opts.unblock is not None:
             host = host_meant(opts.unblock)
-            if unblock(self.options.registry, host):
+            with self._writing() as writable:
+                unblocked = unblock(writable, host)
+            if unblocked:
                 print(f"{host} is not blocked any more: it is asked again from the next run on")
             else:
                 print(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
-            leases = self.options.registry.parent / "leases"
-            found = hosts(connection, sources=sources, is_running=partial(Lease.is_held, leases))
+            found = hosts(connection, sources=sources, is_running=self.database.is_held)
             rows = list(found)
             if opts.format == "json":
                 print_json(rows)
             else:
                 print_table(COLUMNS, [shown(row) for row in rows])
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """Open the registry for writing, too: blocking a host takes no lease."""
+        with self.database.translated("write"):
+            connection = self.database.open()
+            try:
+                yield connection
+            finally:
+                connection.close()
 
 
 #: What the table shows; ``--format json`` has all of it.
@@ -133,6 +145,6 @@ def host_meant(value: str) -> str:
     return host
 
 
-def _blocked(connection: apsw.Connection) -> str:
+def _blocked(connection: Connection) -> str:
     names = [row["host"] for row in hosts(connection) if row["blocked"]]
     return f"Blocked: {', '.join(names)}" if names else "No host is blocked"

@@ -7,11 +7,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, print_json, print_table
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.ports import Connection
 from smartcrawl.registry.purge import Target, orphans, source_of_run, withheld
 from smartcrawl.registry.reports import iso
 from smartcrawl.rules.model import Word
@@ -56,7 +56,7 @@ class Command(ChangingCommand):
         self.add_ceiling(parser)
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """List, remove, or approve."""
         if opts.purge and opts.approve is not None:
@@ -70,7 +70,7 @@ class Command(ChangingCommand):
         else:
             self._list(connection, sources, opts)
 
-    def _list(self, connection: apsw.Connection, sources: list[str], opts: Namespace) -> None:
+    def _list(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         waiting = withheld(connection, sources=sources)
         runs = {target.no: target for target in waiting}
         listed = orphans(connection, sources=sources)
@@ -89,7 +89,7 @@ class Command(ChangingCommand):
                 release = self.again("orphans", "--approve", run, "--max", len(ready))
                 print(f"\nwithheld in {source}: {len(ready)}; release them with: {release}")
 
-    def _purge(self, connection: apsw.Connection, sources: list[str], opts: Namespace) -> None:
+    def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         found = orphans(connection, sources=sources)
         with self.leased(target.source for target in found) as now:
             found = orphans(connection, sources=sources)
@@ -101,7 +101,7 @@ class Command(ChangingCommand):
             done = self.purge(connection, found, now, most=opts.max)
         self.report(done, max(0, len(found) - (opts.max or len(found))), opts)
 
-    def _approve(self, connection: apsw.Connection, sources: list[str], opts: Namespace) -> None:
+    def _approve(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         run = opts.approve
         known = source_of_run(connection, run)
         if known is None or (sources and known[1] not in sources):
@@ -123,7 +123,7 @@ class Command(ChangingCommand):
             print(f"orphans: --max {opts.max}: only {len(ready)} were waiting", file=sys.stderr)
         self.report(done, max(0, len(ready) - (opts.max or 0)), opts)
 
-    def _no_such_run(self, connection: apsw.Connection, sources: list[str], run: int) -> str:
+    def _no_such_run(self, connection: Connection, sources: list[str], run: int) -> str:
         runs = sorted({t.run for t in withheld(connection, sources=sources) if t.run is not None})
         told = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {told}" if told else "no removal is withheld"

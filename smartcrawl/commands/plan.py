@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import apsw
 from rich.console import Console
 from rich.markup import escape
 from scrapy.exceptions import UsageError
@@ -18,6 +17,7 @@ from smartcrawl.cli import RegistryCommand, count, print_json
 from smartcrawl.commands import simulation
 from smartcrawl.commands.today import Today
 from smartcrawl.options import Options, robots_parser
+from smartcrawl.ports import Connection
 from smartcrawl.registry import story
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.purge import Target, withheld
@@ -74,7 +74,7 @@ class Command(RegistryCommand):
         simulation.add_options(parser)
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the plans, or what simulations come to."""
         if opts.svg is not None and opts.simulate is None:
@@ -82,7 +82,7 @@ class Command(RegistryCommand):
         settings = self.settings
         assert settings is not None
         declared = load(self.options.sources_file)
-        known: Any = dict(connection.execute(_SOURCES).fetchall())  # type: ignore[arg-type]
+        known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:
             simulation.show(
@@ -117,7 +117,7 @@ class Command(RegistryCommand):
 class Walk:
     """The next run of a source, if everything answers as it did last time."""
 
-    connection: apsw.Connection
+    connection: Connection
     source_no: int
     source: Source | None  #: None: not declared any more, so it is never crawled nor swept
     options: Options

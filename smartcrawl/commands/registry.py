@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-import apsw
-
 from smartcrawl.cli import RegistryCommand, print_table
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.logs import json_safe
+from smartcrawl.ports import Connection
 from smartcrawl.registry.reports import RECORD_KEYS, records
 from smartcrawl.rules.model import Status
 
@@ -55,7 +54,7 @@ class Command(RegistryCommand):
         parser.add_argument("--output", metavar="FILE", help="write to FILE, not to the terminal")
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the records."""
         status = None

@@ -8,15 +8,15 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import Any
 
-import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, print_json
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.orders import belongs
+from smartcrawl.ports import Connection
 from smartcrawl.registry import items, story
-from smartcrawl.registry.database import transaction, translated
 from smartcrawl.registry.items import Item
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.sources import load
 from smartcrawl.urls import compiled, display, request_url
 
@@ -64,7 +64,7 @@ class Command(ChangingCommand):
         )
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Find what is meant, and order it."""
         if not (opts.url or opts.id or opts.pattern or opts.source):
@@ -73,7 +73,7 @@ class Command(ChangingCommand):
                 print_help=False,
             )
         now = int(time.time())
-        with translated(self.options.registry, "write"):
+        with self.database.translated("write"):
             if opts.url:
                 found, new = self._address(connection, sources, opts.url, now, opts.dry_run)
             else:
@@ -83,9 +83,7 @@ class Command(ChangingCommand):
                         items.order(connection, [item.no for item in found], now)
         self._report(found, new, opts)
 
-    def _known(
-        self, connection: apsw.Connection, sources: list[str], opts: Namespace
-    ) -> list[Item]:
+    def _known(self, connection: Connection, sources: list[str], opts: Namespace) -> list[Item]:
         if opts.id:
             found = [
                 i for i in items.by_id(connection, opts.id) if not sources or i.source in sources
@@ -105,7 +103,7 @@ class Command(ChangingCommand):
         return items.held(connection, sources, lambda url: pattern.search(url) is not None)
 
     def _address(
-        self, connection: apsw.Connection, sources: list[str], url: str, now: int, dry: bool
+        self, connection: Connection, sources: list[str], url: str, now: int, dry: bool
     ) -> tuple[list[Item], list[tuple[str, str]]]:
         """Return the items of an address, and the (source, address) that it is registered as."""
         wanted = request_url(url)
@@ -131,7 +129,7 @@ class Command(ChangingCommand):
             items.register(connection, name, wanted, trackers, now, force=True)
         return [], [(name, wanted)]
 
-    def _holder(self, connection: apsw.Connection, sources: list[str], url: str) -> str:
+    def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
         declared = load(self.options.sources_file)
         rows: Any = connection.execute(_SOURCES).fetchall()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-import apsw
-
 from smartcrawl.cli import RegistryCommand, print_json, print_table
+from smartcrawl.ports import Connection
 from smartcrawl.registry.reports import runs
 
 _COLUMNS = (
@@ -27,7 +26,7 @@ class Command(RegistryCommand):
         return "List the runs, newest first"
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the runs."""
         rows = list(runs(connection, sources=sources))

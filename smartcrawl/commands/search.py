@@ -7,13 +7,13 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import ClassVar
 
-import apsw
 from rich.console import Console
 from rich.markup import escape
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.logs import escaped
+from smartcrawl.ports import Connection
 from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.reports import iso
 from smartcrawl.sinks.sqlite import Hit, search
@@ -53,7 +53,7 @@ class Command(RegistryCommand):
         )
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the hits."""
         query = " ".join(args)

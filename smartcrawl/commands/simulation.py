@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
-
 from smartcrawl.chart import Dot, scatter
 from smartcrawl.cli import print_json, print_table
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.ports import Connection
 from smartcrawl.registry.history import PastRun, lives, past_runs
 from smartcrawl.registry.reports import iso
 from smartcrawl.rules.schedule import Schedule
@@ -88,7 +87,7 @@ def _days(value: str) -> int:
 
 
 def show(
-    connection: apsw.Connection,
+    connection: Connection,
     sources: Mapping[str, int],
     schedule: Schedule,
     *,
@@ -124,7 +123,7 @@ def show(
 
 
 def simulation(
-    connection: apsw.Connection,
+    connection: Connection,
     source: str,
     number: int,
     schedule: Schedule,

@@ -7,7 +7,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Final
 
-import apsw
 from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
@@ -15,7 +14,7 @@ from rich.markup import escape
 from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.commands.summary import REMEDIES
 from smartcrawl.logs import escaped
-from smartcrawl.registry.lease import Lease
+from smartcrawl.ports import Connection
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.status import Counts, SourceStatus, status_of, told
 from smartcrawl.rules.model import RunState
@@ -60,7 +59,7 @@ class Command(RegistryCommand):
         )
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
@@ -89,8 +88,7 @@ class Command(RegistryCommand):
         if run is None:
             return "no run"
         if run.finished_at is None:
-            leases = self.options.registry.parent / "leases"
-            if Lease.is_held(leases, str(status.source)):
+            if self.database.is_held(str(status.source)):
                 return f"run {run.no} goes on, begun {span(now - run.started_at)} ago"
             return f"run {run.no} was left by a process that died: go on with -a resume=1"
         text = "complete" if run.complete else "incomplete"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import apsw
-
 from smartcrawl.configuration import Configuration
 from smartcrawl.options import Options
+from smartcrawl.ports import Connection
 from smartcrawl.registry import story
 from smartcrawl.registry.hosts import distrusted
 from smartcrawl.registry.story import Entry
@@ -22,9 +21,7 @@ _BELIEVED = Trust()
 class Today:
     """Today's configuration of a source, compared with that of each of its pages."""
 
-    def __init__(
-        self, connection: apsw.Connection, source: Source | None, options: Options
-    ) -> None:
+    def __init__(self, connection: Connection, source: Source | None, options: Options) -> None:
         self._configuration = Configuration.of(source, options)
         self._trust = distrusted(connection)
         self._snapshots = options.snapshot_store is not None

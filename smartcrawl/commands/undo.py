@@ -6,13 +6,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
-import apsw
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import FAILED, ChangingCommand, one_word, print_json
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.items import Chunk
+from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal import Undone
@@ -52,7 +52,7 @@ class Command(ChangingCommand):
         )
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Bring back."""
         word = one_word(args, "run", "scrapy undo 7")
@@ -112,9 +112,7 @@ def _why(known: Removals, undone: Undone) -> str:
     return "; ".join(reasons)
 
 
-def _nothing(
-    connection: apsw.Connection, run: int, sources: list[str], found: list[Removals]
-) -> str:
+def _nothing(connection: Connection, run: int, sources: list[str], found: list[Removals]) -> str:
     exists = source_of_run(connection, run)
     if exists is None:
         what = f"there is no run {run}"

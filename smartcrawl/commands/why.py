@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any, ClassVar
 
-import apsw
 from rich.console import Console
 from rich.markup import escape
 from scrapy.settings import BaseSettings
@@ -13,6 +12,7 @@ from scrapy.settings import BaseSettings
 from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
 from smartcrawl.commands.today import Today
 from smartcrawl.options import Options, robots_parser
+from smartcrawl.ports import Connection
 from smartcrawl.registry import story
 from smartcrawl.registry.candidates import OUT_OF_SCOPE
 from smartcrawl.registry.purge import Known, known
@@ -68,7 +68,7 @@ class Command(RegistryCommand):
         )
 
     def work(
-        self, connection: apsw.Connection, sources: list[str], args: list[str], opts: Namespace
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the story."""
         url = one_word(args, "URL", "scrapy why https://docs.example.com/page")
@@ -97,7 +97,7 @@ class _Teller:
     def __init__(
         self,
         command: Command,
-        connection: apsw.Connection,
+        connection: Connection,
         options: Options,
         declared: dict[str, Source],
         settings: BaseSettings,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
-
+from smartcrawl.ports import Connection
+from smartcrawl.registry.pack import numbers
 from smartcrawl.rules.absence import SPOKEN, Policy, is_abandoned, is_old, lets_go, withholds
 from smartcrawl.rules.model import Rule
 
 OUT_OF_SCOPE = "out of scope"
 #: Every record of a source was reached by one of its runs, so reached_run names the source.
 _OF_SOURCE = "reached_run IN (SELECT no FROM run WHERE source = :source)"
-_COMPLETE = (
-    "SELECT no, finished_at FROM run WHERE source = ? AND complete = 1 AND no < ? ORDER BY no"
-)
+_COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete AND no < ? ORDER BY no"
 _ABSENT = f"""
 SELECT s.no, s.seen_run, s.gone_count, r.url, s.depth, s.visited_run = :run, r.error_message,
        r.kind
@@ -32,8 +30,9 @@ SELECT :no, :source, :run, :run, :rule, :detail
  WHERE :rule IN (1, 3, 7) OR NOT EXISTS (SELECT 1 FROM pin WHERE no = :no)
 ON CONFLICT (no) DO UPDATE
    SET renewed = excluded.renewed, rule = excluded.rule, detail = excluded.detail, probe = NULL,
-       withheld = 0, run = CASE WHEN rule = excluded.rule THEN run ELSE excluded.run END
- WHERE renewed < excluded.renewed
+       withheld = FALSE,
+       run = CASE WHEN candidate.rule = excluded.rule THEN candidate.run ELSE excluded.run END
+ WHERE candidate.renewed < excluded.renewed
 """
 #: Of what was not due nothing new was learnt, but that a link leads to it.
 _REFUTED = f"""
@@ -66,9 +65,9 @@ SELECT count(*) FROM state
  WHERE standing > 0 AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
 """
 _WITHHOLD = f"""
-UPDATE candidate SET withheld = 1
+UPDATE candidate SET withheld = TRUE
  WHERE source = :source AND renewed = :run
-   AND (rule <> {int(Rule.ORPHAN)} OR probe IN (SELECT value FROM json_each(:spoken)))
+   AND (rule <> {int(Rule.ORPHAN)} OR probe IN carray(:spoken))
 """
 #: What was proposed as absent by a run that turned out not to have seen everything.
 _NOT_ABSENT = f"""
@@ -81,9 +80,9 @@ SELECT count(*) FROM evidence e
  WHERE (SELECT due FROM run WHERE no = :run) AND e.source = :source AND e.undone IS NULL
    AND e.run < :run
    AND e.run > (SELECT coalesce(max(no), 0) FROM run
-                 WHERE source = :source AND complete = 1 AND no < :run)
+                 WHERE source = :source AND complete AND no < :run)
 """
-_WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld = 1"
+_WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld"
 
 
 Proposal = tuple[int, Rule, dict[str, object]]  #: number, rule, what was found
@@ -134,22 +133,22 @@ class Absence:
     excluded: str | None  #: why it was not asked, or is out of scope; None: no link leads to it
 
 
-def absences(connection: apsw.Connection, ending: Ending) -> Iterator[Absence]:
+def absences(connection: Connection, ending: Ending) -> Iterator[Absence]:
     """Yield what a run did not reach, or reached and did not ask."""
     complete: list[Any] = connection.execute(_COMPLETE, (ending.source, ending.run)).fetchall()
-    numbers = [no for no, _ in complete]
-    row: Any  # apsw gives each column as any of SQLite's types
+    runs = [no for no, _ in complete]
+    row: Any
     for row in connection.execute(_ABSENT, ending.names):
         no, seen, gone_count, url, depth, asked, message, kind = row
-        first = bisect_right(numbers, seen)
+        first = bisect_right(runs, seen)
         excluded = (message or "excluded") if asked else None
         if not asked and not kind and not ending.closing.in_scope(url, depth):
             excluded = OUT_OF_SCOPE
         since = complete[first][1] if first < len(complete) else ending.now
-        yield Absence(no, len(numbers) - first + 1, since, gone_count, seen, excluded)
+        yield Absence(no, len(runs) - first + 1, since, gone_count, seen, excluded)
 
 
-def propose_absent(connection: apsw.Connection, ending: Ending) -> None:
+def propose_absent(connection: Connection, ending: Ending) -> None:
     """Propose what was absent for long enough, if the run turns out to be complete."""
     policy, now = ending.closing.policy, ending.now
     rows: list[Proposal] = [
@@ -170,7 +169,7 @@ def propose_absent(connection: apsw.Connection, ending: Ending) -> None:
     propose(connection, ending, rows)
 
 
-def propose_direct(connection: apsw.Connection, ending: Ending) -> None:
+def propose_direct(connection: Connection, ending: Ending) -> None:
     """Propose what the answers of this run speak against: gone, not acceptable, excluded."""
     policy = ending.closing.policy
     names = ending.names | {
@@ -196,7 +195,7 @@ def propose_direct(connection: apsw.Connection, ending: Ending) -> None:
         propose(connection, ending, excluded)
 
 
-def propose(connection: apsw.Connection, ending: Ending, rows: Iterable[Proposal]) -> None:
+def propose(connection: Connection, ending: Ending, rows: Iterable[Proposal]) -> None:
     """Propose pages, each with its rule and what was found; pinned ones keep what they can."""
     connection.executemany(
         _PROPOSE,
@@ -207,17 +206,22 @@ def propose(connection: apsw.Connection, ending: Ending, rows: Iterable[Proposal
     )
 
 
-def forget_absent(connection: apsw.Connection, ending: Ending) -> None:
+def probed(detail: str, probe: int | None) -> str:
+    """Return what was found of a candidate (JSON), with the answer to the look at it."""
+    return json.dumps(json.loads(detail) | ({} if probe is None else {"probe": probe}))
+
+
+def forget_absent(connection: Connection, ending: Ending) -> None:
     """Drop what was proposed as absent: the run did not see everything after all."""
     connection.execute(_NOT_ABSENT, ending.names)
 
 
-def refute(connection: apsw.Connection, ending: Ending, *, complete: bool) -> None:
+def refute(connection: Connection, ending: Ending, *, complete: bool) -> None:
     """Drop what earlier runs proposed and this one did not."""
     connection.execute(_REFUTED, ending.names | {"complete": complete})
 
 
-def guard(connection: apsw.Connection, ending: Ending) -> int:
+def guard(connection: Connection, ending: Ending) -> int:
     """Withhold the removals of a run if there are too many; return how many are withheld.
 
     What came with this very run, such as a page whose canonical page turned up later, is no
@@ -232,11 +236,10 @@ def guard(connection: apsw.Connection, ending: Ending) -> int:
     before = int(connection.execute(_REMOVED_BEFORE, names).get)
     pages = int(connection.execute(_PAGES, names).get) + before
     if removals and closing.withholds(removals + before, pages):
-        spoken = json.dumps(sorted(SPOKEN))
-        connection.execute(_WITHHOLD, names | {"spoken": spoken})
+        connection.execute(_WITHHOLD, names | {"spoken": numbers(SPOKEN)})
     return int(connection.execute(_WITHHELD, names).get)
 
 
-def _rows(connection: apsw.Connection, statement: str, names: dict[str, int]) -> list[Any]:
+def _rows(connection: Connection, statement: str, names: Mapping[str, int]) -> list[Any]:
     rows: list[Any] = connection.execute(statement, names).fetchall()
     return rows

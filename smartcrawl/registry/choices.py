@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import apsw
-
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.ports import Connection
 
 ITEMS: Final = "IngestItems"
 _CHOSEN = "SELECT name, value FROM choice"
@@ -17,7 +16,7 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 _TAKEN = "SELECT type FROM sqlite_schema WHERE lower(name) = lower(?)"
 
 
-def choose(connection: apsw.Connection, *, partition: str, table: str) -> None:
+def choose(connection: Connection, *, partition: str, table: str) -> None:
     """Keep the kind of PartitionKey and the name of the registry's view; nothing where it is so.
 
     The view "IngestItems" is always there, ``table`` is another name of it.
@@ -25,7 +24,7 @@ def choose(connection: apsw.Connection, *, partition: str, table: str) -> None:
     Raises:
         RegistryError: something else has that name.
     """
-    stored: dict[Any, Any] = dict(connection.execute(_CHOSEN).fetchall())  # type: ignore[arg-type]
+    stored: dict[Any, Any] = dict(connection.execute(_CHOSEN).fetchall())
     if stored.get("partition", "host") != partition:
         connection.execute(_CHOOSE, ("partition", partition))
     before = stored.get("table", ITEMS)

@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-import apsw
-
+from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers
 from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, places
 from smartcrawl.rules.model import RunState
 
 #: A group is a content and, where that is short, a body; what has no text is a group for itself.
 _MEMBERS = """
-SELECT r.content, CASE WHEN c.text_length >= :least THEN NULL
-                       WHEN c.text_length = 0 THEN r.no ELSE r.body_hash END,
+SELECT r.content, CASE WHEN c.text_length = 0 THEN r.no END,
+       CASE WHEN c.text_length BETWEEN 1 AND :least - 1 THEN r.body_hash END,
        r.duplicate_of, r.no, s.lost_count > 0, coalesce(r.changed_run, 0) >= :run, r.entry,
        s.depth, length(r.url), r.first_run, r.id
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
@@ -43,20 +42,20 @@ SELECT DISTINCT r.content FROM several JOIN record r USING (content)
 """
 
 
-def elect(connection: apsw.Connection, run: int, contents: Iterable[int], *, midway: bool) -> None:
+def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: bool) -> None:
     """Give the pages of some contents their places (rules.clones.places)."""
     several: Any = connection.execute(_WITH_CLONES, (numbers(contents),))
     held = [content for (content,) in several.fetchall()]
     if not held:
         return
     names = {"run": run, "contents": numbers(held), "least": MIN_CLONE_TEXT}
-    groups: defaultdict[tuple[int, object], list[Member]] = defaultdict(list)
+    groups: defaultdict[tuple[object, ...], list[Member]] = defaultdict(list)
     before: dict[int, tuple[int | None, int]] = {}
-    row: Any  # apsw gives each column as any of SQLite's types
+    row: Any
     for row in connection.execute(_MEMBERS, names):
-        member = Member(row[3], bool(row[4]), bool(row[5]), *row[6:])
-        groups[row[0], row[1]].append(member)
-        before[member.no] = (row[2], member.entry)
+        member = Member(row[4], bool(row[5]), bool(row[6]), *row[7:])
+        groups[row[:3]].append(member)
+        before[member.no] = (row[3], member.entry)
     moved = [
         (*place, no)
         for members in groups.values()
@@ -66,7 +65,7 @@ def elect(connection: apsw.Connection, run: int, contents: Iterable[int], *, mid
     connection.executemany(_PLACE, moved)
 
 
-def settle_run(connection: apsw.Connection, run: int, source: int) -> None:
+def settle_run(connection: Connection, run: int, source: int) -> None:
     """Elect the originals of every group that was touched since the last settled run."""
     since = int(connection.execute(_SINCE, {"run": run, "source": source}).get)
     names = {"since": since, "source": source}

@@ -7,12 +7,11 @@ from collections import defaultdict
 from dataclasses import astuple
 from operator import itemgetter
 
-import apsw
-
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch
-from smartcrawl.ports import Sink
+from smartcrawl.ports import Connection, Many, Sink
 from smartcrawl.registry.clones import elect
+from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.visited import Judgement, VisitWriter
 from smartcrawl.rules.model import Outcome, Rule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
@@ -56,8 +55,8 @@ ON CONFLICT (host) DO UPDATE
        false_dates = excluded.false_dates, repeated = excluded.repeated,
        rotated = excluded.rotated, ignored = excluded.ignored, honoured = excluded.honoured,
        distrusted_at = CASE WHEN excluded.distrusted_at IS NULL THEN NULL
-                            WHEN excluded.etags < etags THEN excluded.distrusted_at
-                            ELSE coalesce(distrusted_at, excluded.distrusted_at) END
+                            WHEN excluded.etags < trust.etags THEN excluded.distrusted_at
+                            ELSE coalesce(trust.distrusted_at, excluded.distrusted_at) END
 """
 _ROBOTS = """
 INSERT INTO robots (origin, fetched_at, status, etag, last_modified, body)
@@ -100,7 +99,7 @@ UPDATE state SET next_visit = :now
 """
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
-_NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS NOT ?"
+_NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS DISTINCT FROM ?"
 #: What was read as a page is one, whatever names it.
 _KIND = """
 UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND body_hash IS NULL))
@@ -142,7 +141,7 @@ def _interval(schedule: Schedule) -> str:
 def _spread(schedule: Schedule, interval: str) -> str:
     """Return ``schedule.spread(interval, no)`` in SQL."""
     phase = f"({PHASES} + no * {SCATTER} % {PHASES})"
-    return f"{interval} - {interval} * {schedule.jitter} * {phase} / {2000 * PHASES}"
+    return f"{interval} - {phase} * {interval} * {schedule.jitter} / {2000 * PHASES}"
 
 
 def _displayed(host: str) -> str | None:
@@ -156,7 +155,7 @@ class Commit:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         sink: Sink,
         *,
         run: int,
@@ -203,8 +202,8 @@ class Commit:
         self._write_hosts(batch, now)
         self._write_addresses(batch, now)
         if batch.skipped:
-            numbers = apsw.carray(array("q", sorted(batch.skipped)))
-            self._connection.execute(_SKIPPED, {"run": self._run, "numbers": numbers})
+            skipped = {"run": self._run, "numbers": numbers(batch.skipped)}
+            self._connection.execute(_SKIPPED, skipped)
         noticed = [{"no": no, "modified": at, "now": now} for no, at in sorted(batch.noticed)]
         self._connection.executemany(_NOTICED, noticed)
         stale = self._write_touched(batch, now)
@@ -266,8 +265,8 @@ class Commit:
         for number in sorted(batch.reached):
             by_depth[batch.reached[number]].append(number)
         names = {"run": run, "since": self._since, "forced": self._forced}
-        for depth, numbers in by_depth.items():
-            values = {**names, "depth": depth, "numbers": apsw.carray(numbers)}
+        for depth, reached in by_depth.items():
+            values = {**names, "depth": depth, "numbers": Many(reached)}
             self._connection.execute(_REACHED, values)
 
     def _write_touched(self, batch: Batch, now: int) -> int:
@@ -282,7 +281,7 @@ class Commit:
             "run": self._run,
             "number": self._number,
             "now": now,
-            "numbers": apsw.carray(array("q", sorted(batch.touched))),
+            "numbers": numbers(batch.touched),
         }
         self._connection.execute(self._touch, values)
         return len(batch.touched) - self._connection.changes()

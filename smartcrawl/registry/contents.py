@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import apsw
-
 from smartcrawl.items import Visit
-from smartcrawl.ports import Sink
+from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.pack import pack_document
 
 #: What one page held alone, and no removal needs to be undone, gives its row to what follows it.
 _REPLACE = """
-UPDATE OR IGNORE content
+UPDATE content
    SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
        language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11
  WHERE no = ?12 AND source = ?1 AND content_hash <> ?2
+   AND NOT EXISTS (SELECT 1 FROM content WHERE source = ?1 AND content_hash = ?2)
    AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?12 AND no <> ?13)
    AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?12)
 """
@@ -44,7 +43,7 @@ class Holding(NamedTuple):
     alone: bool  #: whether it is certain that no other page does
 
 
-def hold(connection: apsw.Connection, sink: Sink, source: int, visit: Visit) -> Holding:
+def hold(connection: Connection, sink: Sink, source: int, visit: Visit) -> Holding:
     """Return the content row of what a visit found, written now if its hash is new."""
     page, document = visit.page, visit.document
     assert document is not None, "INDEX needs a document"
@@ -83,7 +82,7 @@ def hold(connection: apsw.Connection, sink: Sink, source: int, visit: Visit) -> 
     return Holding(number, same=same, alone=not same)
 
 
-def drop_content(connection: apsw.Connection, sink: Sink, content: int) -> bool:
+def drop_content(connection: Connection, sink: Sink, content: int) -> bool:
     """Take a content that nobody holds any more out of the index; False while somebody does.
 
     Its row goes, too, unless a removal that can be undone needs it.

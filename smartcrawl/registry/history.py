@@ -7,8 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import apsw
-
+from smartcrawl.ports import Connection
 from smartcrawl.rules.simulate import Life
 
 _RUNS = """
@@ -35,13 +34,13 @@ class PastRun(NamedTuple):
     due: int  #: whether it asked only what was due
 
 
-def past_runs(connection: apsw.Connection, source: int) -> list[PastRun]:
+def past_runs(connection: Connection, source: int) -> list[PastRun]:
     """Return the runs of a source, oldest first."""
     rows: Any = connection.execute(_RUNS, (source,)).fetchall()
     return [PastRun(*row) for row in rows]
 
 
-def lives(connection: apsw.Connection, source: int) -> Iterator[Life]:
+def lives(connection: Connection, source: int) -> Iterator[Life]:
     """Yield the pages of a source that are held, sitemaps aside, in order of discovery."""
     rows: Any = connection.execute(_LIVES, (source,))
     for (number, first_seen), found in groupby(rows, itemgetter(0, 1)):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import apsw
-
-from smartcrawl.registry.database import connect, transaction, translated
+from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.reports import iso
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.trust import Trust
 from smartcrawl.urls import display
 
 _HOSTS = """
 WITH page (host, number) AS (
     SELECT r.host, count(*) FROM record r JOIN source o ON o.no = r.source
-     WHERE :sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources))
+     WHERE :every OR o.name IN carray(:sources)
      GROUP BY r.host)
 SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_delay_ms,
        n.delay_ms, n.in_flight, n.parked_until, n.paused_until, n.is_down, o.name,
@@ -30,7 +27,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
   LEFT JOIN run u ON u.no = n.run LEFT JOIN source o ON o.no = u.source
- WHERE :sources = '[]' OR p.number > 0
+ WHERE :every OR p.number > 0
  ORDER BY h.name
 """
 _TRUST = """
@@ -39,10 +36,10 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
   FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL
 """
 _BLOCK = """
-INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, 1, ?)
-ON CONFLICT (name) DO UPDATE SET is_blocked = 1, block_reason = excluded.block_reason
+INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, TRUE, ?)
+ON CONFLICT (name) DO UPDATE SET is_blocked = TRUE, block_reason = excluded.block_reason
 """
-_UNBLOCK = "UPDATE host SET is_blocked = 0, block_reason = NULL WHERE name = ? AND is_blocked = 1"
+_UNBLOCK = "UPDATE host SET is_blocked = FALSE, block_reason = NULL WHERE name = ? AND is_blocked"
 
 HOST_KEYS = (
     "host", "pages", "pagesCrawled", "pagesFailed", "errorRate", "crawlDelayMs", "delayMs",
@@ -52,7 +49,7 @@ HOST_KEYS = (
 
 
 def hosts(
-    connection: apsw.Connection,
+    connection: Connection,
     *,
     sources: Sequence[str] = (),
     is_running: Callable[[str], bool] = lambda source: False,
@@ -63,8 +60,8 @@ def hosts(
     in flight is not. ``robots`` is ``rules``, ``none`` (a 4xx), ``unknown`` (it could not be had
     last time) or None (it was not asked).
     """
-    row: Any  # apsw gives each column as any of SQLite's types
-    for row in connection.execute(_HOSTS, {"sources": json.dumps(list(sources))}):
+    row: Any
+    for row in connection.execute(_HOSTS, {"sources": Many(sources), "every": not sources}):
         name, pages, crawled, failed, crawl_delay = row[:5]
         now = row[5:10] if row[10] is not None and is_running(row[10]) else (None,) * 5
         retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:19]
@@ -95,36 +92,21 @@ def hosts(
         yield dict(zip(HOST_KEYS, values, strict=True))
 
 
-def distrusted(connection: apsw.Connection) -> dict[str, Trust]:
+def distrusted(connection: Connection) -> dict[str, Trust]:
     """Return what is known of the hosts of whom something is not believed."""
     rows: Any = connection.execute(_TRUST)
     return {name: Trust(*counts) for name, *counts in rows}
 
 
-def block(path: Path, host: str, reason: str | None) -> None:
-    """Block a host from the next run on; one that is not known yet is added.
-
-    Raises:
-        RegistryError: the registry cannot be written.
-    """
+def block(connection: Connection, host: str, reason: str | None) -> None:
+    """Block a host from the next run on; one that is not known yet is added."""
     shown = display(f"http://{host}").removeprefix("http://")
-    with translated(path, "write"):
-        connection = connect(path)
-        with transaction(connection):
-            connection.execute(_BLOCK, (host, shown if shown != host else None, reason))
-        connection.close()
+    with transaction(connection):
+        connection.execute(_BLOCK, (host, shown if shown != host else None, reason))
 
 
-def unblock(path: Path, host: str) -> bool:
-    """Let a host be asked again from the next run on; return whether it was blocked.
-
-    Raises:
-        RegistryError: the registry cannot be written.
-    """
-    with translated(path, "write"):
-        connection = connect(path)
-        with transaction(connection):
-            connection.execute(_UNBLOCK, (host,))
-            changed = bool(connection.changes())
-        connection.close()
-    return changed
+def unblock(connection: Connection, host: str) -> bool:
+    """Let a host be asked again from the next run on; return whether it was blocked."""
+    with transaction(connection):
+        connection.execute(_UNBLOCK, (host,))
+        return bool(connection.changes())

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
 import can_ada
 
+from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers, unpack_images
 from smartcrawl.urls import digest, item_id, join, row_key
 
@@ -48,9 +48,7 @@ class ImageDocument:
         }
 
 
-def images_of(
-    connection: apsw.Connection, records: Iterable[int]
-) -> dict[int, list[ImageDocument]]:
+def images_of(connection: Connection, records: Iterable[int]) -> dict[int, list[ImageDocument]]:
     """Return the images of some pages, by the numbers of their records, in document order.
 
     They lie in the content that a page holds: clones have the same ones, each as its own
@@ -60,7 +58,7 @@ def images_of(
     Source: R0-26, R0-64, R0-65, R0-66, R0-101.
     """
     found: dict[int, list[ImageDocument]] = {number: [] for number in records}
-    row: Any  # apsw gives each column as any of SQLite's types
+    row: Any
     for row in connection.execute(_PAGES, (numbers(found),)):
         found[row[0]] = _children(*row[1:])
     return found

@@ -7,14 +7,12 @@ open goes on, and what is ordered while a page is being fetched is honoured by a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
-
 from smartcrawl.exceptions import RegistryError, StaleItemError
+from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import draw
 from smartcrawl.rules.model import Status
@@ -34,15 +32,15 @@ _OF_KEY = f"{_ITEM} WHERE r.id >= ? AND r.id <= ? AND r.source IN (SELECT no FRO
 _OF_SOURCES = f"""
 {_ITEM}
  WHERE r.kind = 0 AND s.standing > 0
-   AND (:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))
+   AND (:every OR o.name IN carray(:sources))
  ORDER BY o.name, r.no
 """
 #: Single use, and counted, so that neither gets lost (R0-55, R0-89).
 _ORDER = """
 INSERT INTO item (no, requested, generation, revision)
-SELECT value, 1, 1, 1 FROM carray(?) WHERE true
+SELECT value, TRUE, 1, 1 FROM carray(?) WHERE TRUE
 ON CONFLICT (no) DO UPDATE
-   SET requested = 1, generation = generation + 1, revision = revision + 1
+   SET requested = TRUE, generation = item.generation + 1, revision = item.revision + 1
 """
 _DUE_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers) AND next_visit > :now"
 _NOTICE = """
@@ -52,10 +50,10 @@ SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source
 """
 _LOCK = """
 INSERT INTO item (no, locked_until, revision) VALUES (:no, :until, 1)
-ON CONFLICT (no) DO UPDATE SET locked_until = excluded.locked_until, revision = revision + 1
+ON CONFLICT (no) DO UPDATE SET locked_until = excluded.locked_until, revision = item.revision + 1
 """
 _LAST_RUN = """
-SELECT o.no, max(r.no) FROM run r JOIN source o ON o.no = r.source WHERE o.name = ?
+SELECT o.no, max(r.no) FROM run r JOIN source o ON o.no = r.source WHERE o.name = ? GROUP BY o.no
 """
 _HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _RECORD = """
@@ -69,8 +67,8 @@ _PENDING = "UPDATE state SET status = 0 WHERE no = ? AND status NOT IN (1, 2)"
 #: Sources that an address on the command line made, and what they began with last.
 _AD_HOC = """
 SELECT o.name, r.url, d.pinned
-  FROM source o JOIN seed d JOIN record r ON r.no = d.no
- WHERE o.declared = 0 AND d.pinned <> 1
+  FROM source o CROSS JOIN seed d JOIN record r ON r.no = d.no
+ WHERE NOT o.declared AND d.pinned <> 1
    AND d.run = (SELECT max(s.run) FROM seed s JOIN run u ON u.no = s.run WHERE u.source = o.no)
    AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no)
  ORDER BY o.name, r.no
@@ -110,14 +108,14 @@ def _item(row: Sequence[Any]) -> Item:
     return Item(*values)
 
 
-def by_url(connection: apsw.Connection, url: str, trackers: Trackers) -> list[Item]:
+def by_url(connection: Connection, url: str, trackers: Trackers) -> list[Item]:
     """Return the items of an address, one for each source that knows it."""
     key = digest(normalize(url, trackers))
     rows: Any = connection.execute(_OF_ID, (key,)).fetchall()
     return [_item(row) for row in rows]
 
 
-def by_id(connection: apsw.Connection, word: str) -> list[Item]:
+def by_id(connection: Connection, word: str) -> list[Item]:
     """Return the items of an id such as ``url_k7gxn3…``, one for each source that knows it.
 
     Raises:
@@ -133,17 +131,17 @@ def by_id(connection: apsw.Connection, word: str) -> list[Item]:
 
 
 def held(
-    connection: apsw.Connection,
+    connection: Connection,
     sources: Sequence[str] = (),
     matches: Callable[[str], bool] = lambda url: True,
 ) -> list[Item]:
     """Return the pages that are held of some sources (none: of all), by their address."""
-    names = {"sources": json.dumps(list(sources))}
+    names = {"sources": Many(sources), "every": not sources}
     rows: Any = connection.execute(_OF_SOURCES, names)
     return [_item(row) for row in rows if matches(row[2])]
 
 
-def order(connection: apsw.Connection, wanted: Iterable[int], now: int) -> None:
+def order(connection: Connection, wanted: Iterable[int], now: int) -> None:
     """Have pages asked without validators and indexed anew, whatever they answer (R0-51 to R0-56).
 
     Each is due at once. The caller opens the transaction.
@@ -154,7 +152,7 @@ def order(connection: apsw.Connection, wanted: Iterable[int], now: int) -> None:
 
 
 def bring_forward(
-    connection: apsw.Connection, key: bytes, now: int, *, source: str | None = None
+    connection: Connection, key: bytes, now: int, *, source: str | None = None
 ) -> list[tuple[str, str]]:
     """Let an id (32 bytes) be due now; return (source, address) of each record that it has."""
     rows: list[Any] = connection.execute(_NOTICE, {"key": key, "source": source}).fetchall()
@@ -163,7 +161,7 @@ def bring_forward(
 
 
 def register(
-    connection: apsw.Connection,
+    connection: Connection,
     source: str,
     url: str,
     trackers: Trackers,
@@ -182,7 +180,7 @@ def register(
     """
     url = unsigned(url)
     row: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
-    if row is None or row[1] is None:
+    if row is None:
         raise RegistryError(f"{source} was never crawled: crawl it once, then register its pages")
     source_no, run = row
     identity = normalize(url, trackers)
@@ -206,13 +204,13 @@ def register(
     return read(connection, no)
 
 
-def read(connection: apsw.Connection, no: int) -> Item:
+def read(connection: Connection, no: int) -> Item:
     """Return the item of a number."""
     row: Any = connection.execute(_OF_NO, (no,)).fetchone()
     return _item(row)
 
 
-def lock(connection: apsw.Connection, item: Item, now: int, seconds: int) -> Item:
+def lock(connection: Connection, item: Item, now: int, seconds: int) -> Item:
     """Take the lock of an item by its ETag and return it as it is then; 0 seconds give it back.
 
     The caller opens the transaction.
@@ -230,7 +228,7 @@ def lock(connection: apsw.Connection, item: Item, now: int, seconds: int) -> Ite
     return read(connection, item.no)
 
 
-def refreshable(connection: apsw.Connection) -> dict[str, dict[str, str]]:
+def refreshable(connection: Connection) -> dict[str, dict[str, str]]:
     """Return the arguments with which sources that are not declared were crawled last, by name."""
     found: dict[str, dict[str, str]] = {}
     row: Any

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from smartcrawl.exceptions import RegistryError, RunHeldError
 
 
-class Lease:
+class FileLease:
     """The right to crawl one source, held until it is released or the process dies."""
 
     def __init__(self, descriptor: int, path: Path) -> None:

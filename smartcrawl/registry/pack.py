@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import apsw
 from backports import zstd
 from pydantic import TypeAdapter
 
 from smartcrawl.items import Document, Image, Link, Section
+from smartcrawl.ports import Many
 
 _LEVEL = 1  #: a third faster than 3, and 3 % larger
 
@@ -75,9 +75,9 @@ def unpack_numbers(packed: bytes) -> array[int]:
     return numbers
 
 
-def numbers(values: Iterable[int]) -> Any:
-    """Return numbers as a value for ``IN carray(?)``, in order; 0 stands for none of them."""
-    return apsw.carray(array("q", sorted(values)) or array("q", [0]))
+def numbers(values: Iterable[int]) -> Many:
+    """Return numbers as a value for ``IN carray(?)``, in order."""
+    return Many(array("q", sorted(values)))
 
 
 def pack_document(document: Document) -> bytes:

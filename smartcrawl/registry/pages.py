@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import apsw
-
 from smartcrawl.items import Page, StoredRobots
+from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.snapshots import Place, Snapshots
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
@@ -57,14 +55,15 @@ SELECT r.no, s.depth, l.scope, l.targets
 """
 _HOST_COUNTS = """
 SELECT h.name, count(*) FROM record r JOIN host h ON h.no = r.host
- WHERE r.source = ? GROUP BY r.host
+ WHERE r.source = ? GROUP BY h.no
 """
 #: Addresses that may carry a session id (rules.traps), as far as LIKE can tell.
 _SESSIONS = """
 SELECT url FROM record
- WHERE source = ? AND (url LIKE '%sess%' OR url LIKE '%cftoken=%' OR url LIKE '%sid=%'
-                       OR url LIKE '%cfid=%' OR url LIKE '%zenid=%' OR url LIKE '%?s=%'
-                       OR url LIKE '%&s=%' OR url LIKE '%;s=%')
+ WHERE source = ?
+   AND (lower(url) LIKE '%sess%' OR lower(url) LIKE '%cftoken=%' OR lower(url) LIKE '%sid=%'
+        OR lower(url) LIKE '%cfid=%' OR lower(url) LIKE '%zenid=%' OR lower(url) LIKE '%?s=%'
+        OR lower(url) LIKE '%&s=%' OR lower(url) LIKE '%;s=%')
  ORDER BY no
 """
 _VISITED = "SELECT no, depth FROM state WHERE visited_run = ?"
@@ -99,11 +98,11 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
  WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
 """
 _CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
-_BLOCKED = "SELECT name FROM host WHERE is_blocked = 1"
+_BLOCKED = "SELECT name FROM host WHERE is_blocked"
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
 
-def leads_to_indexed(connection: apsw.Connection, no: int, origin: int) -> bool:
+def leads_to_indexed(connection: Connection, no: int, origin: int) -> bool:
     """Whether ``no``, which ``origin`` names as canonical, leads to a page that is indexed.
 
     That is: held and not lost. What is held leads to the page that it names, what moved to
@@ -126,7 +125,7 @@ def leads_to_indexed(connection: apsw.Connection, no: int, origin: int) -> bool:
 class PageReader:
     """The loop's own connection: it sees what is committed and waits for nobody."""
 
-    def __init__(self, connection: apsw.Connection, source: int) -> None:
+    def __init__(self, connection: Connection, source: int) -> None:
         self._connection = connection
         self._source = source
 
@@ -141,8 +140,8 @@ class PageReader:
         else ``depth`` is 0xFFFF and the depth at which it was offered decides (M-24).
         """
         found: dict[int, Page] = {}
-        row: Any  # apsw gives each column as any of SQLite's types
-        for row in self._connection.execute(_PAGES, (apsw.carray(array("q", numbers)),)):
+        row: Any
+        for row in self._connection.execute(_PAGES, (Many(numbers),)):
             found[row[0]] = Page(
                 no=row[0],
                 url=row[1],
@@ -187,7 +186,7 @@ class PageReader:
         """Return the numbers of those ids (32 bytes each) that are known."""
         if not ids:
             return {}
-        values = (self._source, apsw.carray(tuple(ids)))
+        values = (self._source, Many(ids))
         rows: Any = self._connection.execute(_NUMBERS, values)
         return dict(rows.fetchall())
 
@@ -226,7 +225,7 @@ class PageReader:
 
     def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the packed raw links of pages that have some."""
-        rows: Any = self._connection.execute(_LINKS, (apsw.carray(array("q", numbers)),))
+        rows: Any = self._connection.execute(_LINKS, (Many(numbers),))
         return dict(rows.fetchall())
 
     def targets(self, no: int) -> tuple[int, bytes, bool] | None:
@@ -263,7 +262,7 @@ class PageReader:
         """Return the (target, its number) of those of ``numbers`` that redirected in a run."""
         if not numbers:
             return {}
-        rows: Any = self._connection.execute(_REDIRECTS, (apsw.carray(array("q", numbers)), run))
+        rows: Any = self._connection.execute(_REDIRECTS, (Many(numbers), run))
         return {no: (target, number) for no, target, number in rows}
 
     def redirect(self, no: int) -> tuple[str | None, int | None]:
@@ -295,7 +294,7 @@ class PageReader:
 
     def last_visits(self, numbers: Sequence[int]) -> dict[int, int]:
         """Return when (Unix seconds) those of ``numbers`` were visited last that ever were."""
-        rows: Any = self._connection.execute(_LAST_VISITS, (apsw.carray(array("q", numbers)),))
+        rows: Any = self._connection.execute(_LAST_VISITS, (Many(numbers),))
         return dict(rows.fetchall())
 
     def leads_to_indexed(self, no: int, origin: int) -> bool:

@@ -11,20 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
-
 from smartcrawl.items import Chunk
-from smartcrawl.ports import Sink
-from smartcrawl.registry.database import transaction
+from smartcrawl.ports import Connection, Many, Sink
+from smartcrawl.registry.candidates import probed
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Remover, Restorer, Undone
 from smartcrawl.registry.runs import draw
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Status
 
 _PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: what removes pinned pages, too
-_WANTED = "(:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))"
+_WANTED = "(:every OR o.name IN carray(:sources))"
 _PAGE = """
 SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
        s.seen_run, s.reached_run, s.last_checked, r.error_message
@@ -33,10 +32,10 @@ _LOST = f"""{_PAGE}
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
  WHERE s.standing = 2 AND s.lost_count > 0 AND {_WANTED} ORDER BY o.name, r.no
 """
-_COMPLETE = "SELECT source, no, finished_at FROM run WHERE complete = 1 ORDER BY source, no"
+_COMPLETE = "SELECT source, no, finished_at FROM run WHERE complete ORDER BY source, no"
 #: What a later run, complete or not, reached is no orphan; what it could not ask is excluded.
 _ABSENT = f"""
-WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete = 1 GROUP BY source)
+WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete GROUP BY source)
 {_PAGE}
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
   JOIN last ON last.source = o.no
@@ -45,11 +44,11 @@ WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete = 1 GROUP BY
    AND NOT EXISTS (SELECT 1 FROM pin WHERE no = r.no)
  ORDER BY o.name, r.no
 """
-_WITHHELD = f"""{_PAGE}, c.rule, json_patch(c.detail, json_object('probe', c.probe)), c.run,
+_WITHHELD = f"""{_PAGE}, c.rule, c.detail, c.probe, c.run,
        s.standing > 0 AND s.visited_run <= c.renewed AND s.reached_run <= c.renewed,
        EXISTS (SELECT 1 FROM pin WHERE no = r.no)
   FROM candidate c JOIN state s USING (no) JOIN record r USING (no) JOIN source o ON o.no = r.source
- WHERE c.withheld = 1 AND {_WANTED} ORDER BY o.name, r.no
+ WHERE c.withheld AND {_WANTED} ORDER BY o.name, r.no
 """
 _HOP = "SELECT r.redirect_no, s.standing = 2 FROM record r JOIN state s USING (no) WHERE r.no = ?"
 _HELD = f"""{_PAGE}
@@ -74,7 +73,7 @@ SELECT e.run, o.name, count(*), count(*) FILTER (WHERE e.undone IS NOT NULL),
 """
 _UNPIN = "DELETE FROM pin WHERE no IN carray(?)"
 _UNPIN_ALL = "DELETE FROM pin WHERE source = (SELECT no FROM source WHERE name = ?)"
-_UNDECLARE = "UPDATE source SET declared = 0 WHERE name = ?"
+_UNDECLARE = "UPDATE source SET declared = FALSE WHERE name = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +101,7 @@ class Target:
     why_not: str | None = None  #: why it is not removable
 
 
-def lost(
-    connection: apsw.Connection, policy: Policy, *, sources: Sequence[str] = ()
-) -> list[Target]:
+def lost(connection: Connection, policy: Policy, *, sources: Sequence[str] = ()) -> list[Target]:
     """Return what is held and was lost when it was visited last.
 
     Removable is what answered a status of LOST_PURGE_STATUSES, however often (design.md 12).
@@ -119,10 +116,10 @@ def lost(
     return found
 
 
-def orphans(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> list[Target]:
+def orphans(connection: Connection, *, sources: Sequence[str] = ()) -> list[Target]:
     """Return what is held, and what the latest complete run did not reach or could not ask."""
     complete: dict[int, list[tuple[int, int]]] = {}
-    row: Any  # apsw gives each column as any of SQLite's types
+    row: Any
     for row in connection.execute(_COMPLETE):
         complete.setdefault(row[0], []).append((row[1], row[2]))
     found = []
@@ -144,7 +141,7 @@ def orphans(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> list
 
 
 def withheld(
-    connection: apsw.Connection, *, sources: Sequence[str] = (), run: int | None = None
+    connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
 ) -> list[Target]:
     """Return what the guard withheld, proposed in ``run`` or earlier (None: in any).
 
@@ -152,7 +149,8 @@ def withheld(
     """
     found = []
     for row in _rows(connection, _WITHHELD, sources):
-        *page, rule, detail, proposed, valid, pinned = row
+        *page, rule, detail, probe, proposed, valid, pinned = row
+        detail = probed(detail, probe)
         if run is not None and proposed > run:
             continue
         why_not = None
@@ -167,9 +165,7 @@ def withheld(
     return found
 
 
-def _stands_in(
-    connection: apsw.Connection, number: int, rule: Rule, detail: dict[str, Any]
-) -> bool:
+def _stands_in(connection: Connection, number: int, rule: Rule, detail: dict[str, Any]) -> bool:
     """Whether the page that is found instead of a redirect or an alias is still held."""
     row: Any
     if rule is Rule.CANONICAL:
@@ -185,18 +181,16 @@ def _stands_in(
     return False
 
 
-def forgettable(connection: apsw.Connection, source: str) -> list[Target]:
+def forgettable(connection: Connection, source: str) -> list[Target]:
     """Return everything that is held of a source, to be forgotten."""
     detail = json.dumps({"why": "the source was forgotten"})
     rows = _rows(connection, _HELD, [source])
     return [_target(row, Rule.FORGOTTEN, detail) for row in rows]
 
 
-def _rows(connection: apsw.Connection, statement: str, sources: Sequence[str]) -> list[Any]:
-    rows: list[Any] = connection.execute(
-        statement, {"sources": json.dumps(list(sources))}
-    ).fetchall()
-    return rows
+def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> list[Any]:
+    names = {"sources": Many(sources), "every": not sources}
+    return connection.execute(statement, names).fetchall()
 
 
 def _target(row: Sequence[Any], rule: Rule, detail: str, **told: Any) -> Target:
@@ -204,7 +198,7 @@ def _target(row: Sequence[Any], rule: Rule, detail: str, **told: Any) -> Target:
     return Target(*values, **told)
 
 
-def held_count(connection: apsw.Connection, source_no: int) -> int:
+def held_count(connection: Connection, source_no: int) -> int:
     """Return how many pages of a source are held."""
     return int(connection.execute(_PAGES, (source_no,)).get)
 
@@ -219,8 +213,8 @@ class Removal:
 
 
 def remove(
-    connection: apsw.Connection,
-    sink: Callable[[apsw.Connection], Sink],
+    connection: Connection,
+    sink: Callable[[Connection], Sink],
     targets: Iterable[Target],
     now: int,
 ) -> list[Removal]:
@@ -259,20 +253,20 @@ class Removals:
     at: int  #: Unix seconds of the last
 
 
-def removals(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
+def removals(connection: Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
     """Return the runs under whose number something was removed, newest first."""
     return [Removals(*row) for row in _rows(connection, _REMOVED_BY, sources)]
 
 
-def source_of_run(connection: apsw.Connection, run: int) -> tuple[int, str] | None:
+def source_of_run(connection: Connection, run: int) -> tuple[int, str] | None:
     """Return (number, name) of the source of a run, or None when there is no such run."""
     row: Any = connection.execute(_RUN, (run,)).fetchone()
     return None if row is None else (row[0], row[1])
 
 
 def undo(
-    connection: apsw.Connection,
-    sink: Callable[[apsw.Connection], Sink],
+    connection: Connection,
+    sink: Callable[[Connection], Sink],
     run: int,
     now: int,
     *,
@@ -312,7 +306,7 @@ class Known:
         return Target(self.no, self.source_no, self.source, self.url, *rest, Rule.FORGOTTEN, detail)
 
 
-def known(connection: apsw.Connection, key: bytes) -> list[Known]:
+def known(connection: Connection, key: bytes) -> list[Known]:
     """Return the records of an id (32 bytes), one for each source that knows it."""
     rows: list[Any] = connection.execute(_KNOWN, (key,)).fetchall()
     return [
@@ -321,13 +315,13 @@ def known(connection: apsw.Connection, key: bytes) -> list[Known]:
     ]
 
 
-def unpin(connection: apsw.Connection, pages: Iterable[int]) -> None:
+def unpin(connection: Connection, pages: Iterable[int]) -> None:
     """Let pages be no seeds any more."""
     with transaction(connection):
         connection.execute(_UNPIN, (numbers(pages),))
 
 
-def undeclare(connection: apsw.Connection, source: str) -> None:
+def undeclare(connection: Connection, source: str) -> None:
     """Unpin all pages of a source, and let nobody miss it in sources.toml."""
     with transaction(connection):
         connection.execute(_UNPIN_ALL, (source,))

@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
-
 from smartcrawl.items import Chunk, Link
-from smartcrawl.ports import Sink
+from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.contents import drop_content
 from smartcrawl.registry.pack import numbers, pack_links, unpack_links
@@ -56,8 +54,8 @@ UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_o
 """
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _ONE_LINK = """
-INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, 1, x'', ?)
-ON CONFLICT (no) DO UPDATE SET scope = 0, count = 1, targets = x'', raw = excluded.raw
+INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, 1, zeroblob(0), ?)
+ON CONFLICT (no) DO UPDATE SET scope = 0, count = 1, targets = zeroblob(0), raw = excluded.raw
 """
 _NO_CANDIDATE = "DELETE FROM candidate WHERE no IN carray(?)"
 _EXPIRED = """
@@ -93,9 +91,9 @@ _HOLD = """
 UPDATE snapshot SET released = NULL WHERE no = (SELECT snapshot FROM record WHERE no = ?)
 """
 _RESTORE_LINKS = """
-INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, ?, x'', ?)
+INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, ?, zeroblob(0), ?)
 ON CONFLICT (no) DO UPDATE
-   SET scope = 0, count = excluded.count, targets = x'', raw = excluded.raw
+   SET scope = 0, count = excluded.count, targets = zeroblob(0), raw = excluded.raw
 """
 _HOLDERS = "SELECT count(*) FROM record WHERE content = ?"
 _DOCUMENT = "SELECT title, document FROM content WHERE no = ?"
@@ -129,7 +127,7 @@ class Remover:
     """Removes pages of one source over one connection; the caller opens the transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, sink: Sink, *, source: int, run: int, number: int
+        self, connection: Connection, sink: Sink, *, source: int, run: int, number: int
     ) -> None:
         self._connection = connection
         self._sink = sink
@@ -200,7 +198,7 @@ class Remover:
             self._connection.execute(_DROP_LINKS, (candidate.no,))
 
 
-def expire(connection: apsw.Connection, source: int, before: int) -> int:
+def expire(connection: Connection, source: int, before: int) -> int:
     """Forget what it took to undo removals before a time (Unix seconds); return how many."""
     contents: Any = connection.execute(_EXPIRING, (source, before)).fetchall()
     count = len(connection.execute(_EXPIRED, (source, before)).fetchall())
@@ -223,7 +221,7 @@ class Restorer:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         sink: Sink,
         *,
         number: int,

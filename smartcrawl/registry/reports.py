@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import apsw
-
+from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import RunState, Status, Word
 from smartcrawl.urls import content_group, item_id
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
-_COMPLETE = "SELECT source, no FROM run WHERE complete = 1 ORDER BY source, no"
+_COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
 _RECORDS = """
 SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
        coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
@@ -27,7 +26,7 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
   JOIN source o ON o.no = r.source
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN record d ON d.no = r.duplicate_of
- WHERE (:sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources)))
+ WHERE (:every OR o.name IN carray(:sources))
    AND (:status IS NULL OR s.status = :status)
    AND (NOT :no_text OR c.text_length = 0)
    AND (NOT :sitemaps OR r.kind > 0)
@@ -38,7 +37,7 @@ SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
        r.removed, r.withheld, r.notes, r.due, r.reextracted
   FROM run r JOIN source o ON o.no = r.source
- WHERE :sources = '[]' OR o.name IN (SELECT value FROM json_each(:sources))
+ WHERE :every OR o.name IN carray(:sources)
  ORDER BY r.no DESC
 """
 #: A run that did not end by itself has no settled counts; what it committed is counted here.
@@ -74,7 +73,7 @@ def iso(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def sources_named(connection: apsw.Connection, name: str | None) -> list[str] | None:
+def sources_named(connection: Connection, name: str | None) -> list[str] | None:
     """Return the known sources that ``name`` means; [] for all, None when there is none.
 
     A bare host also means the ad-hoc sources of its other ports.
@@ -89,7 +88,7 @@ def sources_named(connection: apsw.Connection, name: str | None) -> list[str] | 
 
 
 def records(
-    connection: apsw.Connection,
+    connection: Connection,
     *,
     sources: Sequence[str] = (),
     status: Status | None = None,
@@ -102,11 +101,12 @@ def records(
     feeds.
     """
     complete: defaultdict[int, list[int]] = defaultdict(list)
-    row: Any  # apsw gives each column as any of SQLite's types
+    row: Any
     for row in connection.execute(_COMPLETE):
         complete[row[0]].append(row[1])
     names = {
-        "sources": json.dumps(list(sources)),
+        "sources": Many(sources),
+        "every": not sources,
         "status": status,
         "no_text": no_text,
         "sitemaps": sitemaps,
@@ -148,10 +148,12 @@ def records(
         )
 
 
-def runs(connection: apsw.Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield every run, newest first, with one count for each ``lastOutcome`` word."""
-    row: Any  # apsw gives each column as any of SQLite's types
-    for row in connection.execute(_RUNS, {"sources": json.dumps(list(sources))}).fetchall():
+    row: Any
+    for row in connection.execute(
+        _RUNS, {"sources": Many(sources), "every": not sources}
+    ).fetchall():
         counts = json.loads(row[12])
         if not counts:
             counts = {Word(code).word: n for code, n in connection.execute(_COUNTS, (row[0],))}

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-import apsw
-
-from smartcrawl.ports import Sink
-from smartcrawl.registry.candidates import Ending, propose_absent
-from smartcrawl.registry.database import transaction
+from smartcrawl.ports import Connection, Sink
+from smartcrawl.registry.candidates import Ending, probed, propose_absent
+from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
 from smartcrawl.registry.settle import settle
 from smartcrawl.registry.tombstones import forget_overdue
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault, Rule, RunState, Word
@@ -26,7 +25,7 @@ _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
 """
-_VANISHED = "SELECT name FROM source WHERE declared = 1 ORDER BY name"
+_VANISHED = "SELECT name FROM source WHERE declared ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
 SELECT no, state, forced, started_at, cut, due FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
@@ -37,13 +36,13 @@ SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
 """
 _IS_COMPLETE = "SELECT complete FROM run WHERE no = ?"
 _RESUMABLE = (RunState.OPEN, RunState.VERIFYING, RunState.INTERRUPTED)
-_LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete = 1"
+_LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
 _OPEN = """
 INSERT INTO run (source, number, forced, started_at, due) VALUES (?, ?, ?, ?, ?) RETURNING no
 """
 _REOPEN = """
-UPDATE run SET number = ?, state = 0, complete = 0, finished_at = NULL, reasons = '[]',
+UPDATE run SET number = ?, state = 0, complete = FALSE, finished_at = NULL, reasons = '[]',
        forced = ?
  WHERE no = ?
 """
@@ -52,12 +51,12 @@ _LOOK_AGAIN = "UPDATE candidate SET renewed = renewed - 1, probe = NULL WHERE re
 _FINGERPRINT = """
 INSERT INTO fingerprint (hash, extraction) VALUES (?, ?)
 ON CONFLICT (hash) DO UPDATE SET extraction = excluded.extraction
- WHERE extraction IS NOT excluded.extraction
+ WHERE fingerprint.extraction IS DISTINCT FROM excluded.extraction
 """
 _FINGERPRINT_NO = "SELECT no FROM fingerprint WHERE hash = ?"
 _SEED = """
 INSERT INTO seed (run, no, pinned) VALUES (?, ?, ?)
-ON CONFLICT (run, no) DO UPDATE SET pinned = min(pinned, excluded.pinned)
+ON CONFLICT (run, no) DO UPDATE SET pinned = min(seed.pinned, excluded.pinned)
 """
 _SEEDS = """
 SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target), d.pinned
@@ -71,7 +70,7 @@ SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
   FROM record r JOIN state s USING (no)
  WHERE r.source = :source AND NOT (r.kind > 0 AND s.standing = 1)
    AND (s.visited_run = :run OR (s.reached_run = :run AND :due))
-   AND ((r.kind > 0 AND s.standing = 0) OR r.no IN (SELECT value FROM json_each(:given)))
+   AND ((r.kind > 0 AND s.standing = 0) OR r.no IN carray(:given))
  ORDER BY r.no
 """
 _SITEMAP_END = """
@@ -91,9 +90,9 @@ _SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
 _REMOVED = "UPDATE run SET removed = removed + ? WHERE no = ?"
 _CANDIDATES = f"""
-SELECT no, rule, json_patch(detail, json_object('probe', probe)) FROM candidate
- WHERE source = :source AND renewed = :run AND withheld = 0
-   AND (rule <> {int(Rule.ORPHAN)} OR probe IN (SELECT value FROM json_each(:spoken)))
+SELECT no, rule, detail, probe FROM candidate
+ WHERE source = :source AND renewed = :run AND NOT withheld
+   AND (rule <> {int(Rule.ORPHAN)} OR probe IN carray(:spoken))
  ORDER BY no LIMIT :most
 """
 #: One scan of the narrow table; how many of the new and modified are clones is told apart.
@@ -182,19 +181,19 @@ class RunResult:
     no_text: int = 0  #: pages that are held and have no text
 
 
-def draw(connection: apsw.Connection, name: str, count: int = 1) -> int:
+def draw(connection: Connection, name: str, count: int = 1) -> int:
     """Draw ``count`` numbers of a sequence and return the last."""
     return int(connection.execute(_NEXT, (count, name)).get)
 
 
-def last_state(connection: apsw.Connection, source: str) -> tuple[int, int, RunState] | None:
+def last_state(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
     """Return (run, source, state) of the last run of a source, or None without one."""
     row: Any = connection.execute(_LAST_OF, (source,)).fetchone()
     return None if row is None else (row[0], row[1], RunState(row[2]))
 
 
 def open_run(
-    connection: apsw.Connection,
+    connection: Connection,
     *,
     source: str,
     kind: str,
@@ -236,19 +235,19 @@ def open_run(
         return OpenRun(no, source_no, number, now, forced, False, interrupted, complete, due=due)
 
 
-def declared_sources(connection: apsw.Connection) -> list[str]:
+def declared_sources(connection: Connection) -> list[str]:
     """Return the sources that sources.toml named when they were crawled last."""
     return [str(name) for (name,) in connection.execute(_VANISHED)]
 
 
-def interrupt(connection: apsw.Connection, run: int, now: int, reasons: list[str]) -> None:
+def interrupt(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
     """Close a run that did not end by itself."""
     values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
     connection.execute(_NOBODY_ASKED, (run,))
 
 
-def fingerprint(connection: apsw.Connection, value: bytes, extraction: int | None = None) -> int:
+def fingerprint(connection: Connection, value: bytes, extraction: int | None = None) -> int:
     """Return the small integer that stands for a fingerprint.
 
     ``extraction``: which version extracts under it, if it is that of a configuration.
@@ -259,13 +258,13 @@ def fingerprint(connection: apsw.Connection, value: bytes, extraction: int | Non
 
 
 def add_seeds(
-    connection: apsw.Connection, run: int, numbers: Iterable[int], role: Role = Role.SEED
+    connection: Connection, run: int, given: Iterable[int], role: Role = Role.SEED
 ) -> None:
     """Remember what the run was asked for, to judge it at the seal."""
-    connection.executemany(_SEED, [(run, number, role) for number in numbers])
+    connection.executemany(_SEED, [(run, number, role) for number in given])
 
 
-def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
+def failed_seeds(connection: Connection, run: int) -> tuple[str, ...]:
     """Return the seeds that did not end, through redirects, in 200 or 304 in scope, and why.
 
     Of pinned addresses only the host must have answered, whatever it said.
@@ -279,17 +278,16 @@ def failed_seeds(connection: apsw.Connection, run: int) -> tuple[str, ...]:
 
 
 def failed_sitemaps(
-    connection: apsw.Connection, run: OpenRun, given: Collection[int]
+    connection: Connection, run: OpenRun, given: Collection[int]
 ) -> tuple[str, ...]:
     """Return the sitemaps that brought no addresses and had none before, and why.
 
     One that was ``given`` by hand has to bring some. Of one that a robots.txt or another
     sitemap names any answer will do, even that it is not there.
     """
-    names: dict[str, int | str] = {"source": run.source, "run": run.no, "due": run.due}
-    names["given"] = json.dumps(sorted(given))
+    names = {"source": run.source, "run": run.no, "due": bool(run.due), "given": numbers(given)}
     failed = []
-    row: Any  # apsw gives each column as any of SQLite's types
+    row: Any
     for row in connection.execute(_SITEMAPS, names).fetchall():
         no, url, status, error, moved, redirect_no = row
         held = False
@@ -300,7 +298,7 @@ def failed_sitemaps(
     return tuple(failed)
 
 
-def _sitemap_end(connection: apsw.Connection, run: int, no: int | None) -> tuple[bool, int | None]:
+def _sitemap_end(connection: Connection, run: int, no: int | None) -> tuple[bool, int | None]:
     """Return whether a sitemap that moved is held where it is now, and else what that answers.
 
     What leads out of scope, in a circle or too far says nothing.
@@ -308,7 +306,7 @@ def _sitemap_end(connection: apsw.Connection, run: int, no: int | None) -> tuple
     for _ in range(MAX_REDIRECTS + 1):
         if no is None:
             break
-        held, visited, status, moved, no = connection.execute(_SITEMAP_END, (no,)).fetchone()  # type: ignore[misc]
+        held, visited, status, moved, no = connection.execute(_SITEMAP_END, (no,)).fetchone()
         if visited != run:
             break
         if not moved:
@@ -323,13 +321,13 @@ def _says_nothing(status: int | None) -> bool:
     return status == 429 or status >= 500
 
 
-def _host_answered(connection: apsw.Connection, run: int, no: int) -> bool:
+def _host_answered(connection: Connection, run: int, no: int) -> bool:
     row: Any = connection.execute(_ANSWER, (no,)).fetchone()
     asked = run in (row[1], row[3])  # or skipped: what it said last counts
     return bool(asked and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
 
 
-def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
+def _answered(connection: Connection, run: int, no: int | None) -> bool:
     for _ in range(MAX_REDIRECTS + 1):
         if no is None:
             return False
@@ -343,18 +341,18 @@ def _answered(connection: apsw.Connection, run: int, no: int | None) -> bool:
     return False
 
 
-def tally(connection: apsw.Connection, run: int) -> tuple[int, int, int]:
+def tally(connection: Connection, run: int) -> tuple[int, int, int]:
     """Return (visits, unreachable visits, pending addresses) of a run."""
     row: Any = connection.execute(_TALLY, (run,)).fetchone()
     return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
 
 
-def silent(connection: apsw.Connection, run: int, since: int) -> int:
+def silent(connection: Connection, run: int, since: int) -> int:
     """Return how many pages a run skipped that were asked after run ``since``, and in vain."""
     return int(connection.execute(_SILENT, {"run": run, "since": since}).get)
 
 
-def seal(connection: apsw.Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
+def seal(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
     """Say once and for all whether the run saw everything; False when somebody did already."""
     with transaction(connection):
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
@@ -364,14 +362,14 @@ def seal(connection: apsw.Connection, run: int, reasons: tuple[str, ...], now: i
         return sealed
 
 
-def begin_verify(connection: apsw.Connection, ending: Ending) -> None:
+def begin_verify(connection: Connection, ending: Ending) -> None:
     """Propose what a run that saw everything did not reach; each is looked at before it goes."""
     with transaction(connection):
         connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
         propose_absent(connection, ending)
 
 
-def settle_sealed(connection: apsw.Connection, ending: Ending) -> None:
+def settle_sealed(connection: Connection, ending: Ending) -> None:
     """Settle a run that is sealed; once, whoever gets there first."""
     with transaction(connection):
         connection.execute(_SETTLED, (RunState.SETTLED, ending.run, RunState.SEALED))
@@ -381,7 +379,7 @@ def settle_sealed(connection: apsw.Connection, ending: Ending) -> None:
 
 
 def sweep(
-    connection: apsw.Connection,
+    connection: Connection,
     sink: Sink,
     ending: Ending,
     removed: Callable[[list[Removed]], None],
@@ -391,14 +389,14 @@ def sweep(
     It may be cut between any two batches: what is left is found again.
     """
     run, source, now = ending.run, ending.source, ending.now
-    names = ending.names | {"most": BATCH, "spoken": json.dumps(sorted(SPOKEN))}
+    names = ending.names | {"most": BATCH, "spoken": numbers(SPOKEN)}
     more = True
     while more:
         with transaction(connection):
             rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
             number = draw(connection, "number")
             remover = Remover(connection, sink, source=source, run=run, number=number)
-            candidates = [Candidate(no, Rule(rule), detail) for no, rule, detail in rows]
+            candidates = [Candidate(row[0], Rule(row[1]), probed(*row[2:])) for row in rows]
             gone = remover.remove(candidates, now)
             connection.execute(_REMOVED, (len(gone), run))
             more = len(rows) == BATCH
@@ -412,7 +410,7 @@ def sweep(
         connection.execute(_SWEPT, values)
 
 
-def _count(connection: apsw.Connection, source: int) -> dict[Word, int]:
+def _count(connection: Connection, source: int) -> dict[Word, int]:
     """Return how many records of a source have each word; their sum is their number."""
     found: Any = connection.execute(_COUNTS, (source,)).fetchall()
     counts = Counter({Word(code): n for code, n in found})
@@ -423,7 +421,7 @@ def _count(connection: apsw.Connection, source: int) -> dict[Word, int]:
     return {word: n for word, n in sorted(counts.items()) if n}
 
 
-def result(connection: apsw.Connection, run: int) -> RunResult:
+def result(connection: Connection, run: int) -> RunResult:
     """Return the report of a run."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
     reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -2))

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import apsw
-
+from smartcrawl.ports import Connection
 from smartcrawl.registry.candidates import (
     OUT_OF_SCOPE,
     Ending,
@@ -103,7 +102,7 @@ _DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"
 _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
-def settle(connection: apsw.Connection, ending: Ending, *, complete: bool) -> None:
+def settle(connection: Connection, ending: Ending, *, complete: bool) -> None:
     """Give every record its word and propose what may be removed; the caller's transaction."""
     _words(connection, ending)
     notes: list[str] = []
@@ -122,7 +121,7 @@ def settle(connection: apsw.Connection, ending: Ending, *, complete: bool) -> No
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 
 
-def _words(connection: apsw.Connection, ending: Ending) -> None:
+def _words(connection: Connection, ending: Ending) -> None:
     """Say of everything that was not visited whether it is orphaned, excluded or skipped."""
     connection.execute(_ORPHANED, ending.names | {"word": Word.ORPHANED})
     connection.execute(_SKIPPED, ending.names | {"word": Word.SKIPPED})
@@ -135,7 +134,7 @@ def _words(connection: apsw.Connection, ending: Ending) -> None:
 
 
 def _moves(
-    connection: apsw.Connection, ending: Ending, notes: list[str]
+    connection: Connection, ending: Ending, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
     """Judge the redirects of a run; return whose old content may go, and the hops that count."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
@@ -144,7 +143,7 @@ def _moves(
     before = [Move(*row) for row in skipped]
     closing = ending.closing
     aside: dict[int, int | None] = {}
-    aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())  # type: ignore[arg-type]
+    aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())
     targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
     indexed = _those(connection, _INDEXED, ending.run, targets)
     ratio, least = closing.max_ratio, closing.min_count
@@ -181,7 +180,7 @@ class _Old(NamedTuple):
 
 
 def _those(
-    connection: apsw.Connection, statement: str, run: int, wanted: Iterable[int]
+    connection: Connection, statement: str, run: int, wanted: Iterable[int]
 ) -> frozenset[int]:
     """Return those of the ``wanted`` numbers that a statement finds."""
     values = {"run": run, "numbers": numbers(set(wanted))}
@@ -189,7 +188,7 @@ def _those(
     return frozenset(no for (no,) in rows)
 
 
-def _restart(connection: apsw.Connection, old: _Old) -> None:
+def _restart(connection: Connection, old: _Old) -> None:
     """Let nothing that was counted before the page moved count any more."""
     row = (0, 0, None, None, old.status, Word.REDIRECTED, old.move.http_status, None, old.move.no)
     connection.execute(_COUNTED, row)
@@ -203,7 +202,7 @@ _MESSAGES = {
 _FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIRECTS}
 
 
-def _age(connection: apsw.Connection, ending: Ending, fate: Fate, old: _Old) -> None:
+def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old) -> None:
     """Count a redirect that leads nowhere as an error of its page."""
     fault, move = _FAULTS.get(fate), old.move
     outcome = Outcome.BAD_HEADER if fault else Outcome.HTTP_ERROR
@@ -221,7 +220,7 @@ def _age(connection: apsw.Connection, ending: Ending, fate: Fate, old: _Old) -> 
 
 
 def _canonicals(
-    connection: apsw.Connection,
+    connection: Connection,
     ending: Ending,
     hops: dict[int, int | None],
     notes: list[str],
@@ -235,7 +234,7 @@ def _canonicals(
     flooded = floods(Counter(row[1] for row in rows), pages, min_count=least)
     named = {row[1] for row in rows}
     urls: dict[int, str] = {}
-    urls.update(connection.execute(_URLS, (numbers(named),)).fetchall())  # type: ignore[arg-type]
+    urls.update(connection.execute(_URLS, (numbers(named),)).fetchall())
     notes += [f"canonical_ignored: {urls[no]} is named by too many pages" for no in sorted(flooded)]
     leads = hops | {row[0]: row[1] for row in rows if row[1] not in flooded}
     ends = {*named, *(no for no in leads.values() if no is not None)}

@@ -8,11 +8,10 @@ from array import array
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
-
 from smartcrawl.exceptions import SnapshotStoreError
 from smartcrawl.items import Batch, Visit
-from smartcrawl.registry.database import transaction
+from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Action
 from smartcrawl.snapshots import SnapshotStore, path_of
 
@@ -53,7 +52,7 @@ class Place:
     content_type: str  #: header as received
 
 
-def release(connection: apsw.Connection, snapshot: int | None, now: int) -> None:
+def release(connection: Connection, snapshot: int | None, now: int) -> None:
     """Note that a page does not hold a snapshot any more; it stays for a while."""
     if snapshot is not None:
         connection.execute(_RELEASE, {"no": snapshot, "now": now})
@@ -65,13 +64,13 @@ class Snapshots:
     Every method takes the connection of the thread that calls it.
     """
 
-    def __init__(self, store: SnapshotStore, connection: apsw.Connection) -> None:
+    def __init__(self, store: SnapshotStore, connection: Connection) -> None:
         self._store = store
         self._failures = 0  #: batches in a row of which nothing could be stored
         connection.execute(_STORE, (store.url,))
         self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
 
-    def put(self, connection: apsw.Connection, batch: Batch, now: int) -> dict[bytes, str]:
+    def put(self, connection: Connection, batch: Batch, now: int) -> dict[bytes, str]:
         """Store the bodies of a batch, and return the paths of those that are new by their hash.
 
         What cannot be stored is noted on its visit. The caller opens no transaction yet: a file
@@ -82,9 +81,9 @@ class Snapshots:
             return {}
         keys: dict[int, bytes] = {address.no: address.id for address in batch.addresses}
         numbers = array("q", [visit.page.no for visit in wanted])
-        keys.update(connection.execute(_KEYS, (apsw.carray(numbers),)).fetchall())  # type: ignore[arg-type]
+        keys.update(connection.execute(_KEYS, (Many(numbers),)).fetchall())
         hashes = {visit.body_hash for visit in wanted if visit.body_hash is not None}
-        values: Any = (self._no, apsw.carray(tuple(hashes)))
+        values: Any = (self._no, Many(tuple(hashes)))
         known = {digest for (digest,) in connection.execute(_KNOWN, values)}
         paths: dict[bytes, str] = {}
         bodies: dict[bytes, bytes] = {}
@@ -114,9 +113,7 @@ class Snapshots:
             self._failures = self._failures + 1 if len(failed) == len(bodies) else 0
         return failed
 
-    def note(
-        self, connection: apsw.Connection, batch: Batch, new: dict[bytes, str], now: int
-    ) -> None:
+    def note(self, connection: Connection, batch: Batch, new: dict[bytes, str], now: int) -> None:
         """Give each visit the number of its snapshot; the caller's transaction."""
         noted: dict[bytes, int | None] = {}
         for visit in batch.visits:
@@ -136,7 +133,7 @@ class Snapshots:
 
     def _path(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         key: bytes,
         visit: Visit,
         now: int,
@@ -147,7 +144,7 @@ class Snapshots:
         in_use = path in taken.values() or connection.execute(_TAKEN, (self._no, path)).get
         return path_of(now, key, kind, body_hash=visit.body_hash) if in_use else path
 
-    def find(self, connection: apsw.Connection, page: int) -> Place:
+    def find(self, connection: Connection, page: int) -> Place:
         """Return where the snapshot of a page lies, which other pages may share.
 
         Raises:
@@ -169,7 +166,7 @@ class Snapshots:
             return self._store.get(place.path, place.body_hash)
         return await asyncio.to_thread(self._store.get, place.path, place.body_hash)
 
-    def expire(self, connection: apsw.Connection, before: int) -> int:
+    def expire(self, connection: Connection, before: int) -> int:
         """Remove what no page held since a time (Unix seconds); return how many files went.
 
         The rows go first: what is left of a crash between is a file that nobody refers to.

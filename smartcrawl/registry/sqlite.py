@@ -1,242 +1,222 @@
-"""The registry in one SQLite file: a control connection, a reader, and one writer thread."""
+"""The registry in a SQLite file: pragmas, migrations, translated errors, leases beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+import time
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.items import Batch
-from smartcrawl.ports import Sink
-from smartcrawl.registry import choices, runs
-from smartcrawl.registry.candidates import Closing, Ending
-from smartcrawl.registry.commit import Commit
-from smartcrawl.registry.database import connect, migrate, transaction, translated
-from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.removal import Removed
-from smartcrawl.registry.runs import OpenRun, RunResult
-from smartcrawl.registry.snapshots import Snapshots
-from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.model import RunState
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.ports import Many
+from smartcrawl.registry.lease import FileLease
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.views import show_links
+from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
-_RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
-_GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
+APPLICATION_ID = 0x736D6372  #: "smcr"
+BUSY_TIMEOUT = 30_000  #: milliseconds; writers hold the lock for tens of them
+
+_NOTHING = array("q", [0])  #: what is no number and no text of a row: SQLite takes no empty array
+_LOOK = """
+SELECT (SELECT application_id FROM pragma_application_id),
+       (SELECT user_version FROM pragma_user_version),
+       (SELECT count(*) FROM sqlite_schema)
+"""
 
 
-def open_registry(path: Path, sink: Callable[[apsw.Connection], Sink]) -> SqliteRegistry:
-    """Open the registry at ``path``, made if it is not there, brought up to this version.
+class SqliteDatabase:
+    """A registry in a SQLite file; its leases lie beside it."""
 
-    ``sink`` makes the index that writes over a connection of the registry.
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._leases = path.parent / "leases"
+
+    def __str__(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def exists(self) -> bool:
+        """Whether there is a registry already."""
+        return self.path.exists()
+
+    def open(self) -> SqliteConnection:
+        """Connect for writing; see ``databases.Database``."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RegistryError(
+                f"cannot create {self.path.parent} ({error.strerror}); name another DATA_DIR that"
+                " this user may write to"
+            ) from error
+        connection = connect(self.path)
+        migrate(connection, self.path)
+        return connection
+
+    def connect(self, *, readonly: bool = False) -> SqliteConnection:
+        """Connect to a file that was opened before."""
+        return connect(self.path, readonly=readonly)
+
+    def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
+        """Connect for reading, with the virtual table ``outlinks``."""
+        migrate(opened := connect(self.path), self.path)
+        opened.close()
+        connection = connect(self.path, readonly=True)
+        show_links(connection, trackers)
+        return connection
+
+    def translated(self, doing: str) -> AbstractContextManager[None]:
+        """Turn SQLite's errors into RegistryError."""
+        return translated(self.path, doing)
+
+    def take(self, source: str, since: str) -> FileLease:
+        """Take the lease of ``source``."""
+        return FileLease.take(self._leases, source, since)
+
+    def is_held(self, source: str) -> bool:
+        """Whether a process crawls ``source`` now."""
+        return FileLease.is_held(self._leases, source)
+
+
+@contextmanager
+def translated(path: Path, doing: str) -> Iterator[None]:
+    """Turn SQLite's errors into RegistryError, naming the file and what was being done."""
+    try:
+        yield
+    except apsw.NotADBError as error:
+        raise RegistryError(
+            f"{path} is not a registry ({error}); move it away, or name another DATA_DIR"
+        ) from error
+    except apsw.CorruptError as error:
+        raise RegistryError(
+            f"{path} is damaged ({error}); restore a backup, or move it away to start again"
+        ) from error
+    except apsw.FullError as error:
+        raise RegistryError(
+            f"no space left for {path}; free some and start again with -a resume=1: everything"
+            " committed is kept"
+        ) from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.PermissionsError) as error:
+        raise RegistryError(
+            f"cannot {doing} {path} ({error}); check that the folder exists and that this user"
+            " may write to it, or name another DATA_DIR"
+        ) from error
+    except apsw.BusyError as error:
+        raise RegistryError(
+            f"{path} was locked for {BUSY_TIMEOUT // 1000} s while trying to {doing} it; another"
+            " program holds it open for writing: end that program and start again"
+        ) from error
+    except apsw.Error as error:
+        raise RegistryError(
+            f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
+            " kept: start again with -a resume=1, and report this if it comes again"
+        ) from error
+
+
+class SqliteConnection(apsw.Connection):
+    """A connection that takes the values of ``ports.Connection``."""
+
+    def __init__(self, *args: Any, **names: Any) -> None:
+        super().__init__(*args, **names)
+        self.convert_binding = _bound
+
+    def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Insert rows into a table; none of them is there already."""
+        places = ", ".join("?" * len(columns))
+        self.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
+
+
+def _bound(_: apsw.Cursor, __: int, value: Any) -> Any:
+    """Turn what SQLite has no type for into what it takes."""
+    if isinstance(value, Many):
+        values = value.values
+        if not len(values):
+            return apsw.carray(_NOTHING)
+        return apsw.carray(array("q", values) if isinstance(values[0], int) else tuple(values))
+    raise TypeError(f"{type(value).__name__} is no value of a statement")
+
+
+def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
+    """Open one connection, durable; the file itself is not touched yet (see ``migrate``).
 
     Raises:
-        RegistryError: it cannot be opened, is another program's, or of a newer version.
+        RegistryError: the file cannot be opened; it is never recreated silently.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RegistryError(
-            f"cannot create {path.parent} ({error.strerror}); name another DATA_DIR that this"
-            " user may write to"
-        ) from error
-    connection = connect(path)
-    migrate(connection, path)
-    return SqliteRegistry(path, connection, sink)
+    flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
+    with translated(path, "open"):
+        connection = SqliteConnection(str(path), flags=flags)
+        connection.set_busy_timeout(BUSY_TIMEOUT)
+        connection.execute("PRAGMA synchronous = FULL").fetchall()
+        connection.execute("PRAGMA cache_size = -16000").fetchall()  # KiB, negative
+        connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()  # pages, 16 MiB
+        if readonly:
+            connection.execute("PRAGMA query_only = 1").fetchall()
+    return connection
 
 
-class SqliteRegistry:
-    """One registry file. Every public method is for the thread that opened it."""
+def migrations() -> list[tuple[int, str]]:
+    """Return the numbered schema files as (version, SQL), in order."""
+    folder = files("smartcrawl.registry").joinpath("schema")
+    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.split("_")[0]), entry.read_text("utf-8")) for name, entry in named]
 
-    def __init__(
-        self, path: Path, connection: apsw.Connection, sink: Callable[[apsw.Connection], Sink]
-    ) -> None:
-        self.path = path
-        self.index = sink  #: makes the index that writes over a connection
-        self.snapshots: Snapshots | None = None  #: None: bodies are not kept
-        self.connection = connection  #: control: opening, sealing, settling, reports
-        self._next = self._end = 0
 
-    def choose(self, *, partition: str, table: str) -> None:
-        """Let "IngestItems" have this kind of PartitionKey, and this name, too (R0-80, R0-81).
+def migrate(connection: SqliteConnection, path: Path) -> None:
+    """Bring the schema up to this version, each step in a transaction of its own.
 
-        Raises:
-            RegistryError: something else has that name.
-        """
-        with translated(self.path, "write"), transaction(self.connection):
-            choices.choose(self.connection, partition=partition, table=table)
-
-    def keep_snapshots(self, store: SnapshotStore) -> None:
-        """Store the bodies of pages from here on."""
-        with translated(self.path, "write"), transaction(self.connection):
-            self.snapshots = Snapshots(store, self.connection)
-
-    def open_run(
-        self,
-        *,
-        source: str,
-        kind: str,
-        now: int,
-        resume: bool,
-        forced: bool,
-        declared: bool = False,
-        due: bool = False,
-    ) -> OpenRun:
-        """Open or resume a run (runs.open_run)."""
-        with translated(self.path, "write"):
-            return runs.open_run(
-                self.connection,
-                source=source,
-                kind=kind,
-                now=now,
-                resume=resume,
-                forced=forced,
-                declared=declared,
-                due=due,
+    Raises:
+        RegistryVersionError: the file was written by a newer version.
+        RegistryError: the file is another program's.
+    """
+    latest = migrations()[-1][0]
+    with translated(path, "open"):
+        application, version, tables = _looked_at(connection)
+        if application != APPLICATION_ID and (application or version or tables):
+            raise RegistryError(
+                f"{path} belongs to another program; name another DATA_DIR or REGISTRY_URL"
             )
-
-    def end_last(self, source: str, closing: Closing, now: int) -> None:
-        """Settle and sweep the last run of a source, if a dead process left it sealed."""
-        with translated(self.path, "write"):
-            last = runs.last_state(self.connection, source)
-            if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
-                self._finish(Ending(last[0], last[1], now, closing), _unwatched)
-
-    def declared_sources(self) -> list[str]:
-        """Return the sources that sources.toml named when they were crawled last."""
-        return runs.declared_sources(self.connection)
-
-    def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
-        """Return the small integer that stands for a fingerprint (runs.fingerprint)."""
-        with translated(self.path, "write"):
-            return runs.fingerprint(self.connection, value, extraction)
-
-    def reader(self, source: int) -> PageReader:
-        """Return a reader of one source, on a connection of its own."""
-        return PageReader(connect(self.path, readonly=True), source)
-
-    def new_number(self) -> int:
-        """Return the number of an address that was met for the first time."""
-        if self._next == self._end:
-            with translated(self.path, "write"), transaction(self.connection):
-                self._end = runs.draw(self.connection, "address", _RESERVE) + 1
-            self._next = self._end - _RESERVE
-        self._next += 1
-        return self._next - 1
-
-    def give_back(self) -> None:
-        """Give back the numbers that were drawn and not used, if nobody drew after us."""
-        with translated(self.path, "write"), transaction(self.connection):
-            self.connection.execute(_GIVE_BACK, (self._next - 1, self._end - 1))
-        self._next = self._end = 0
-
-    def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
-        """Remember what a run was asked for."""
-        with translated(self.path, "write"), transaction(self.connection):
-            runs.add_seeds(self.connection, run, numbers, role)
-
-    def begin_verify(self, ending: Ending) -> None:
-        """Propose what a run that saw everything did not reach (runs.begin_verify)."""
-        with translated(self.path, "write"):
-            runs.begin_verify(self.connection, ending)
-
-    def end(
-        self,
-        ending: Ending,
-        reasons: tuple[str, ...],
-        removed: Callable[[list[Removed]], None] | None = None,
-    ) -> RunResult:
-        """Seal, settle and sweep a run that ended by itself, and report it.
-
-        ``removed`` is told what the sweep removes, batch by batch.
-        """
-        with translated(self.path, "write"):
-            runs.seal(self.connection, ending.run, reasons, ending.now)
-            self._finish(ending, removed or _unwatched)
-            if self.snapshots is not None:
-                before = ending.now - ending.closing.snapshot_retention
-                self.snapshots.expire(self.connection, before)
-            return runs.result(self.connection, ending.run)
-
-    def _finish(self, ending: Ending, removed: Callable[[list[Removed]], None]) -> None:
-        runs.settle_sealed(self.connection, ending)
-        runs.sweep(self.connection, self.index(self.connection), ending, removed)
-
-    def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
-        """Close a run that did not end by itself; it can be resumed."""
-        with translated(self.path, "write"), transaction(self.connection):
-            runs.interrupt(self.connection, run.no, now, list(reasons))
-        return runs.result(self.connection, run.no)
-
-    def close(self) -> None:
-        """Close the control connection, and let go of the snapshots' store."""
-        if self.snapshots is not None:
-            self.snapshots.close()
-        self.connection.close()
+        if version > latest:
+            raise RegistryVersionError(
+                f"{path} has schema version {version}, this smartcrawl knows up to {latest};"
+                " upgrade smartcrawl, or name another DATA_DIR"
+            )
+        if version < latest:
+            _switch_to_wal(connection)
+            _apply(connection)
 
 
-def _unwatched(_: list[Removed]) -> None:
-    """Nobody wants to know what was removed."""
+def _looked_at(connection: SqliteConnection) -> tuple[int, int, int]:
+    """Return (application id, schema version, number of tables), all of one moment."""
+    row: Any = connection.execute(_LOOK).fetchone()
+    return row[0], row[1], row[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What became of one batch."""
+def _switch_to_wal(connection: SqliteConnection) -> None:
+    """Turn a new file to WAL mode; SQLite itself does not wait for a lock here."""
+    until = time.monotonic() + BUSY_TIMEOUT / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = wal").fetchall()
+        except apsw.BusyError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
-    batch: Batch
-    stale: int  #: visits that came too late and were dropped
 
-
-class Writer:
-    """Writes the batches of one run, in order, in a thread and over a connection of its own."""
-
-    def __init__(
-        self,
-        registry: SqliteRegistry,
-        run: OpenRun,
-        *,
-        judgement: Judgement,
-    ) -> None:
-        self._path = registry.path
-        self._snapshots = registry.snapshots
-        self._connection = connect(registry.path)
-        self._commit = Commit(
-            self._connection,
-            registry.index(self._connection),
-            run=run.no,
-            source=run.source,
-            number=run.number,
-            since=run.last_complete,
-            forced=run.forced,
-            judgement=judgement,
-        )
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
-
-    def submit(self, batch: Batch, now: int) -> Future[Written]:
-        """Write a batch after those submitted before it.
-
-        The future raises RegistryError when the batch could not be written; nothing of it
-        is in the registry then.
-        """
-        return self._thread.submit(self._write, batch, now)
-
-    def _write(self, batch: Batch, now: int) -> Written:
-        with translated(self._path, "write"):
-            store, new = self._snapshots, {}
-            if store is not None:
-                new = store.put(self._connection, batch, now)
-            with transaction(self._connection):
-                if store is not None:
-                    store.note(self._connection, batch, new, now)
-                stale = self._commit.write(batch, now)
-        for visit in batch.visits:
-            visit.body = None
-        return Written(batch, stale)
-
-    def close(self) -> None:
-        """Wait for what was submitted and close the connection."""
-        self._thread.shutdown(wait=True)
-        self._connection.close()
+def _apply(connection: SqliteConnection) -> None:
+    """Run the steps that are missing; another process may be doing the same."""
+    with transaction(connection):
+        version = connection.pragma("user_version")
+        for number, sql in migrations():
+            if number > version:
+                for statement in sql.split("\n--;\n"):
+                    connection.execute(statement).fetchall()
+                connection.pragma("user_version", number)
+        connection.pragma("application_id", APPLICATION_ID)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import apsw
-
+from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.reports import iso
+from smartcrawl.registry.transactions import one_moment
 from smartcrawl.rules.model import RunState
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
@@ -17,14 +18,14 @@ _DAY: Final = 86_400  #: seconds
 
 _SOURCES = """
 SELECT no, name FROM source
- WHERE :sources = '[]' OR name IN (SELECT value FROM json_each(:sources)) ORDER BY name
+ WHERE :every OR name IN carray(:sources) ORDER BY name
 """
 #: One scan of the narrow table. Its rows have no source: that of the run that reached them is it.
 #: Alike ones are counted together first, so that few have to be sorted out.
 _PAGES = """
 WITH last (source, looked) AS (
     SELECT source, coalesce(max(no) FILTER (WHERE complete), 0) FROM run
-     WHERE source IN (SELECT value FROM json_each(:wanted)) GROUP BY source),
+     WHERE source IN carray(:wanted) GROUP BY source),
 alike AS MATERIALIZED (
     SELECT reached_run, seen_run, visited_run >= reached_run AS visited, status, standing,
            lost_count > 0 AS lost, next_visit IS NULL OR next_visit <= :now AS due,
@@ -32,7 +33,7 @@ alike AS MATERIALIZED (
            no IN (SELECT no FROM pin) AS pinned, count(*) AS n
       FROM state
      WHERE reached_run IN (SELECT no FROM run
-                            WHERE source IN (SELECT value FROM json_each(:wanted)))
+                            WHERE source IN carray(:wanted))
      GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9)
 SELECT source,
        sum(n) FILTER (WHERE NOT sitemap),
@@ -57,7 +58,7 @@ WITH visited AS MATERIALIZED (
     SELECT u.source, s.last_checked AS at, count(*) AS n
       FROM state s JOIN run u ON u.no = s.reached_run
      WHERE s.standing = 2 AND s.last_checked IS NOT NULL
-       AND u.source IN (SELECT value FROM json_each(:wanted))
+       AND u.source IN carray(:wanted)
      GROUP BY 1, 2),
 each (source, at, n) AS (
     SELECT * FROM visited UNION ALL SELECT 0, at, sum(n) FROM visited GROUP BY at),
@@ -71,18 +72,7 @@ SELECT source, max(0, :now - max(at) FILTER (WHERE 2 * upto >= every)),
        coalesce(1.0 * sum(n) FILTER (WHERE at > :week) / sum(n), 0)
   FROM summed GROUP BY source
 """
-#: Of what was held already and answered with content again. Runs that did not end have no counts.
-_CHANGES = """
-WITH counted AS (
-    SELECT source, no, coalesce(counts ->> 'modified', 0) AS modified,
-           coalesce(counts ->> 'unchanged', 0) AS unchanged, coalesce(counts ->> 'new', 0) AS new
-      FROM run),
-recent AS (
-    SELECT *, row_number() OVER (PARTITION BY source ORDER BY no DESC) AS place
-      FROM counted WHERE modified + unchanged > 0)
-SELECT source, count(*), sum(modified + unchanged), sum(modified), sum(new)
-  FROM recent WHERE place <= :most GROUP BY source
-"""
+_COUNTS = "SELECT source, counts FROM run WHERE counts <> '{}' ORDER BY no DESC"
 _BYTES = "SELECT source, sum(bytes_downloaded), sum(bytes_saved) FROM run GROUP BY source"
 _LAST = """
 SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved
@@ -90,19 +80,19 @@ SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_down
 """
 _COMPLETE = """
 SELECT source, no, finished_at FROM run
- WHERE no IN (SELECT max(no) FROM run WHERE complete = 1 GROUP BY source)
+ WHERE no IN (SELECT max(no) FROM run WHERE complete GROUP BY source)
 """
 #: From here on what there is little of, by the number of its source.
 _CLONES = """
 SELECT u.source, count(*)
-  FROM (SELECT no FROM record WHERE duplicate_of IS NOT NULL)
+  FROM (SELECT no FROM record WHERE duplicate_of IS NOT NULL) AS clone
   JOIN state s USING (no) JOIN run u ON u.no = s.reached_run GROUP BY 1
 """
 _WITHOUT_TEXT = """
 SELECT c.source, count(*) FROM content c JOIN record r ON r.content = c.no
  WHERE c.text_length = 0 GROUP BY 1
 """
-_WITHHELD = "SELECT source, count(*) FROM candidate WHERE withheld = 1 GROUP BY 1"
+_WITHHELD = "SELECT source, count(*) FROM candidate WHERE withheld GROUP BY 1"
 _PINNED = "SELECT source, count(*) FROM pin GROUP BY 1"
 _ORDERED = """
 SELECT u.source, count(*)
@@ -196,21 +186,20 @@ class SourceStatus:
 
 
 def status_of(
-    connection: apsw.Connection, now: int, *, sources: Sequence[str] = ()
+    connection: Connection, now: int, *, sources: Sequence[str] = ()
 ) -> list[SourceStatus]:
     """Return the status of each source (of all where none is named), and last that of all of these.
 
     A source is listed from its first run on.
     """
-    with connection:  # all of it as of one moment
-        rows = _rows(connection, _SOURCES, {"sources": json.dumps(list(sources))})
+    with one_moment(connection):
+        rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
         names: dict[int, str] = dict(rows)
-        wanted = {"wanted": json.dumps(list(names)), "now": now}
+        wanted = {"wanted": numbers(names), "now": now}
         bounds = {"day": now - _DAY, "week": now - 7 * _DAY}
         counts = _counts(connection, wanted)
         ages = {no: Ages(*row) for no, *row in _rows(connection, _AGES, wanted | bounds)}
-        most = {"most": RECENT_RUNS}
-        changes = {no: Changes(*row) for no, *row in _rows(connection, _CHANGES, most)}
+        changes = _changes(connection)
         amounts = {no: Bytes(*row) for no, *row in _rows(connection, _BYTES)}
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
         complete = {no: row for no, *row in _rows(connection, _COMPLETE)}
@@ -236,7 +225,7 @@ def status_of(
     return [*found, total]
 
 
-def _counts(connection: apsw.Connection, values: dict[str, Any]) -> dict[int, Counts]:
+def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, Counts]:
     """Return the counts of each source by its number."""
     few = [
         dict(_rows(connection, statement))
@@ -248,6 +237,19 @@ def _counts(connection: apsw.Connection, values: dict[str, Any]) -> dict[int, Co
     }
 
 
+def _changes(connection: Connection) -> dict[int, Changes]:
+    """Return what the last runs of each source found; runs that did not end have no counts."""
+    found: dict[int, Changes] = {}
+    for source, told in connection.execute(_COUNTS):
+        counts, before = json.loads(told), found.get(source, Changes())
+        modified, new = counts.get("modified", 0), counts.get("new", 0)
+        compared = modified + counts.get("unchanged", 0)
+        if compared and before.runs < RECENT_RUNS:
+            more = (1, compared, modified, new)
+            found[source] = Changes(*map(sum, zip(before, more, strict=True)))
+    return found
+
+
 def _last_run(row: Sequence[Any]) -> LastRun:
     no, state, complete, reasons, started_at, finished_at, downloaded, saved = row
     told = (RunState(state), bool(complete), tuple(json.loads(reasons)), started_at, finished_at)
@@ -255,7 +257,7 @@ def _last_run(row: Sequence[Any]) -> LastRun:
 
 
 def _rows(
-    connection: apsw.Connection, statement: str, values: dict[str, Any] | None = None
+    connection: Connection, statement: str, values: dict[str, Any] | None = None
 ) -> list[Any]:
     rows: list[Any] = connection.execute(statement, values or {}).fetchall()
     return rows

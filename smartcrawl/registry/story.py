@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-import apsw
-
-from smartcrawl.registry.pack import unpack_links, unpack_numbers
+from smartcrawl.ports import Connection
+from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.reports import RECORD_KEYS, iso
 from smartcrawl.registry.runs import Role
 from smartcrawl.rules.absence import Policy
@@ -35,14 +34,15 @@ SHOWN: Final = 20  #: links and clones that are listed
 _ENTRIES = """
 SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.lost_count,
        s.gone_count, s.gone_since, s.seen_run, s.reached_run, s.visited_run,
-       (r.etag IS NOT NULL) + 2 * (r.last_modified IS NOT NULL), coalesce(r.configuration, 0),
+       CASE WHEN r.etag IS NULL THEN 0 ELSE 1 END
+       + CASE WHEN r.last_modified IS NULL THEN 0 ELSE 2 END, coalesce(r.configuration, 0),
        r.canonical_no, r.redirect_no, r.redirect_target, r.error_message,
        EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit, r.kind,
-       r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, 0)
+       r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, FALSE)
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no)
  WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
 """
-_COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete = 1 ORDER BY no"
+_COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete ORDER BY no"
 _RECORD = """
 SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
        coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
@@ -69,7 +69,7 @@ SELECT l.no, l.scope, l.count, l.targets FROM links l JOIN record r USING (no) W
 """
 _RAW = "SELECT raw FROM links WHERE no = ?"
 _LEADS = "SELECT no FROM record WHERE source = ? AND (redirect_no = ? OR canonical_no = ?)"
-_URLS = "SELECT url FROM record WHERE no IN (SELECT value FROM json_each(?)) ORDER BY no"
+_URLS = "SELECT url FROM record WHERE no IN carray(?) ORDER BY no"
 _STATE_OF = """
 SELECT s.status, s.standing = 2 AND s.lost_count = 0 FROM record r JOIN state s USING (no)
  WHERE r.source = ? AND r.id = ?
@@ -89,7 +89,7 @@ SELECT robots_error, robots_failed_at FROM host
 _ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
 _SEEDS = """
 SELECT r.url, d.pinned FROM seed d JOIN record r USING (no) JOIN source o ON o.no = r.source
- WHERE o.name = :name AND o.declared = 0 AND d.pinned <> 1
+ WHERE o.name = :name AND NOT o.declared AND d.pinned <> 1
    AND d.run = (SELECT max(d.run) FROM seed d JOIN run u ON u.no = d.run
                   JOIN source o ON o.no = u.source WHERE o.name = :name)
  ORDER BY r.no
@@ -153,38 +153,38 @@ class Past:
         return len(self.runs) - first, self.runs[first][1] if first < len(self.runs) else None
 
 
-def past(connection: apsw.Connection, source: int) -> Past:
+def past(connection: Connection, source: int) -> Past:
     """Return the complete runs of a source."""
     rows: Any = connection.execute(_COMPLETE, (source,)).fetchall()
     return Past(tuple(rows))
 
 
-def entries(connection: apsw.Connection, source: int, number: int | None = None) -> Iterator[Entry]:
+def entries(connection: Connection, source: int, number: int | None = None) -> Iterator[Entry]:
     """Yield the records of a source, or the one with this number."""
-    row: Any  # apsw gives each column as any of SQLite's types
+    row: Any
     for row in connection.execute(_ENTRIES, {"source": source, "no": number}):
         yield Entry(*row)
 
 
-def last_settled(connection: apsw.Connection, source: int) -> int | None:
+def last_settled(connection: Connection, source: int) -> int | None:
     """Return the last run of a source that gave every record its word."""
     number: Any = connection.execute(_SETTLED, (source,)).get
     return None if number is None else int(number)
 
 
-def fingerprint_no(connection: apsw.Connection, value: bytes) -> int:
+def fingerprint_no(connection: Connection, value: bytes) -> int:
     """Return the integer that stands for a fingerprint, -1 when no run ever used it."""
     number: Any = connection.execute(_FINGERPRINT, (value,)).get
     return -1 if number is None else int(number)
 
 
-def number_of(connection: apsw.Connection, source: int, key: bytes) -> int | None:
+def number_of(connection: Connection, source: int, key: bytes) -> int | None:
     """Return the number of an id (32 bytes) in a source."""
     number: Any = connection.execute(_NUMBER, (source, key)).get
     return None if number is None else int(number)
 
 
-def stored_links(connection: apsw.Connection, number: int) -> tuple[int, bytes, bytes] | None:
+def stored_links(connection: Connection, number: int) -> tuple[int, bytes, bytes] | None:
     """Return (scope, packed targets, packed raw links) of a record."""
     row: Any = connection.execute(_STORED, (number,)).fetchone()
     return None if row is None else (row[0], row[1], row[2])
@@ -208,7 +208,7 @@ def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: 
     )
 
 
-def record_of(connection: apsw.Connection, number: int, age: int) -> dict[str, Any]:
+def record_of(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return what ``scrapy registry`` tells of a record, and where it was found first."""
     row: Any = connection.execute(_RECORD, (number,)).fetchone()
     hashes = [None if value is None else f"sha256:{value.hex()}" for value in row[8:11]]
@@ -223,7 +223,7 @@ def record_of(connection: apsw.Connection, number: int, age: int) -> dict[str, A
     return dict(zip(RECORD_KEYS, values, strict=True)) | {"discoveredFrom": row[26]}
 
 
-def history(connection: apsw.Connection, number: int) -> list[dict[str, Any]]:
+def history(connection: Connection, number: int) -> list[dict[str, Any]]:
     """Return what happened to a record, oldest first."""
     first: Any = connection.execute(_RECORD, (number,)).fetchone()
     events: list[dict[str, Any]] = [_happened("discovered", first[25], first[19])]
@@ -270,7 +270,7 @@ def _happened(what: str, run: int, at: int) -> dict[str, Any]:
 
 
 def links_in(
-    connection: apsw.Connection, source: int, number: int, key: bytes, trackers: Trackers
+    connection: Connection, source: int, number: int, key: bytes, trackers: Trackers
 ) -> tuple[int, list[str]]:
     """Return how many pages of the source lead to a record, and the first of them."""
     needle = array("I", [number]).tobytes()
@@ -287,12 +287,12 @@ def links_in(
     for row in connection.execute(_LEADS, (source, number, number)):
         found.add(row[0])
     found.discard(number)
-    first = json.dumps(sorted(found)[:SHOWN])
+    first = numbers(sorted(found)[:SHOWN])
     return len(found), [str(url) for (url,) in connection.execute(_URLS, (first,))]
 
 
 def links_out(
-    connection: apsw.Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
+    connection: Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return how many links a record has, and the first of them: in scope, known, indexed?"""
     raw: Any = connection.execute(_RAW, (number,)).get
@@ -315,12 +315,12 @@ def links_out(
     return len(links), shown
 
 
-def clones(connection: apsw.Connection, number: int) -> list[str]:
+def clones(connection: Connection, number: int) -> list[str]:
     """Return the other pages of a record's group of equal content."""
     return [str(url) for (url,) in connection.execute(_CLONES, (number,))]
 
 
-def redirect_chain(connection: apsw.Connection, number: int) -> list[str]:
+def redirect_chain(connection: Connection, number: int) -> list[str]:
     """Return the addresses that a redirect leads through, itself first; none for other pages."""
     chain: Any = connection.execute(_CHAIN, (number,)).get
     return json.loads(chain) if chain is not None else []
@@ -338,7 +338,7 @@ class Proposal:
     detail: dict[str, Any]
 
 
-def proposal(connection: apsw.Connection, number: int) -> Proposal | None:
+def proposal(connection: Connection, number: int) -> Proposal | None:
     """Return the proposal to remove a record."""
     row: Any = connection.execute(_CANDIDATE, (number,)).fetchone()
     if row is None:
@@ -347,7 +347,7 @@ def proposal(connection: apsw.Connection, number: int) -> Proposal | None:
     return Proposal(Rule(rule), run, renewed, probe, bool(waits), json.loads(detail))
 
 
-def pinned_at(connection: apsw.Connection, number: int) -> int | None:
+def pinned_at(connection: Connection, number: int) -> int | None:
     """Return when (Unix seconds) a record was pinned."""
     value: Any = connection.execute(_PIN, (number,)).get
     return None if value is None else int(value)
@@ -360,7 +360,7 @@ class KeptRobots:
     """
 
     def __init__(
-        self, connection: apsw.Connection, read: Callable[[bytes], Callable[[str], Any]]
+        self, connection: Connection, read: Callable[[bytes], Callable[[str], Any]]
     ) -> None:
         self._connection = connection
         self._read = read
@@ -393,7 +393,7 @@ class KeptRobots:
 
 
 def source_today(
-    connection: apsw.Connection, declared: Mapping[str, Source], name: str
+    connection: Connection, declared: Mapping[str, Source], name: str
 ) -> Source | None:
     """Return a source as its next run would take it; None when it is not declared any more.
 
@@ -407,7 +407,7 @@ def source_today(
     return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if rows else None
 
 
-def near_misses(connection: apsw.Connection, url: str, trackers: Trackers) -> list[str]:
+def near_misses(connection: Connection, url: str, trackers: Trackers) -> list[str]:
     """Return known addresses that differ from ``url`` in scheme, slash or www. only."""
     known = request_url(url) or request_url(f"https://{url}")
     if known is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
-
+from smartcrawl.ports import Connection
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.pack import numbers, unpack_numbers
 
@@ -25,7 +24,7 @@ _TARGETS = """
 SELECT l.no, l.targets FROM links l JOIN record r USING (no) WHERE r.source = ? AND l.scope <> 0
 """
 #: Its links are looked up again by their addresses when their turn comes.
-_LOOK_UP = "UPDATE links SET scope = 0, targets = x'' WHERE no IN carray(?)"
+_LOOK_UP = "UPDATE links SET scope = 0, targets = zeroblob(0) WHERE no IN carray(?)"
 _NAMED = (
     "UPDATE record SET redirect_no = NULL WHERE redirect_no IN carray(?)",
     "UPDATE record SET canonical_no = NULL WHERE canonical_no IN carray(?)",
@@ -44,7 +43,7 @@ _FORGET = (
 )
 
 
-def forget_overdue(connection: apsw.Connection, ending: Ending) -> int:
+def forget_overdue(connection: Connection, ending: Ending) -> int:
     """Forget the tombstones of a source whose time is over; return how many.
 
     Only a complete run does, for it knows that no link leads there. An address that comes back

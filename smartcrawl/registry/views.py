@@ -1,18 +1,16 @@
-"""Connections for reports: read-only, with the links of every page as the table outlinks."""
+"""The links of every page as a virtual table of SQLite connections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import apsw
 import apsw.ext
 
-from smartcrawl.registry.database import connect, migrate
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.reports import iso
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, normalize, url_hash
+from smartcrawl.urls import Trackers, normalize, url_hash
 
 _LINKS = """
 SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r USING (no)
@@ -21,15 +19,9 @@ SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r US
 _MOST = 65_536  #: links of one page
 
 
-def report_connection(path: Path, trackers: Trackers = DEFAULT_TRACKERS) -> apsw.Connection:
-    """Open the registry for reading, with the virtual table ``outlinks`` (R2-53)."""
-    opened = connect(path)
-    migrate(opened, path)
-    opened.close()
-    connection = connect(path, readonly=True)
-
+def show_links(connection: apsw.Connection, trackers: Trackers) -> None:
+    """Give a connection the virtual table ``outlinks`` (R2-53)."""
     apsw.ext.make_virtual_module(connection, "outlinks", cast(Any, _Outlinks(connection, trackers)))
-    return connection
 
 
 class _Outlinks:

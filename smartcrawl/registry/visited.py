@@ -5,10 +5,8 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-import apsw
-
 from smartcrawl.items import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
-from smartcrawl.ports import Sink
+from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.contents import drop_content, hold
 from smartcrawl.registry.snapshots import release
 from smartcrawl.rules.absence import Counts, Policy, counted, is_gone, paced
@@ -47,7 +45,7 @@ UPDATE record
        last_changed = CASE WHEN :same OR :again THEN last_changed ELSE :now END,
        changed_run = CASE WHEN :same THEN changed_run ELSE :run END,
        duplicate_of = CASE WHEN :same THEN duplicate_of ELSE :clone_of END,
-       entry = CASE WHEN :same THEN entry ELSE :clone_of IS NULL END
+       entry = CASE WHEN :same THEN entry WHEN :clone_of IS NULL THEN 1 ELSE 0 END
  WHERE no = :no
 """
 #: A newcomer to a group that has an original starts as its clone; the election has the last word.
@@ -66,7 +64,8 @@ UPDATE record
        canonical_no = CASE WHEN :alias THEN :canonical_no END, error_message = :error,
        redirect_target = NULL, redirect_no = NULL, mode = :mode, snapshot = :snapshot,
        verified_at = coalesce(:verified, verified_at),
-       last_changed = CASE WHEN body_hash IS :body_hash THEN last_changed ELSE :now END
+       last_changed = CASE WHEN body_hash IS NOT DISTINCT FROM :body_hash THEN last_changed
+                           ELSE :now END
  WHERE no = :no
 """
 _RENEWED = """
@@ -150,7 +149,7 @@ class VisitWriter:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         sink: Sink,
         *,
         run: int,

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import apsw
-
 from smartcrawl.items import Chunk
+from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import Status
 
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
@@ -71,7 +70,7 @@ class EmbeddedIndex:
     doing so once a batch instead of once a page halves the cost of indexing.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._removed: set[int] = set()
         self._added: dict[int, tuple[str, list[Chunk]]] = {}
@@ -102,16 +101,16 @@ class EmbeddedIndex:
         rows = self._numbered(wanted)
         self._connection.executemany(_PUT, rows)
         if dropped:
-            self._connection.execute(_REMOVE_WORDS, (apsw.carray(dropped),))
+            self._connection.execute(_REMOVE_WORDS, (Many(dropped),))
         self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:]) for row in rows])
         if dropped:
-            self._connection.execute(_REMOVE, (apsw.carray(dropped),))
+            self._connection.execute(_REMOVE, (Many(dropped),))
 
     def _keep(self, contents: set[int], wanted: Mapping[_Row, _Places]) -> array[int]:
         """Give chunks of some contents the places where they are wanted; return the others."""
         moved: list[tuple[int, int, int]] = []
         dropped: list[int] = []
-        held: Any = self._connection.execute(_HELD, (apsw.carray(array("q", sorted(contents))),))
+        held: Any = self._connection.execute(_HELD, (Many(sorted(contents)),))
         for no, content, position, title, headings, text in held:
             row, here = (title, headings, text), (content, position)
             places = wanted.get(row)
@@ -170,7 +169,7 @@ def expression(query: str, *, every: bool) -> str:
 
 
 def search(
-    connection: apsw.Connection,
+    connection: Connection,
     query: str,
     *,
     sources: Sequence[str] = (),
@@ -203,11 +202,11 @@ def search(
 
 
 def _hits(
-    connection: apsw.Connection, match: str, rows: list[tuple[Any, ...]], marks: tuple[str, str]
+    connection: Connection, match: str, rows: list[tuple[Any, ...]], marks: tuple[str, str]
 ) -> list[Hit]:
     names = {
         "query": match,
-        "chunks": apsw.carray(array("q", [row[0] for row in rows])),
+        "chunks": Many([row[0] for row in rows]),
         "open": marks[0],
         "close": marks[1],
     }

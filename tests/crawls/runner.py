@@ -29,7 +29,7 @@ from scrapy.http import Response
 
 from smartcrawl.commands import crawl
 from smartcrawl.items import Batch
-from smartcrawl.registry import database
+from smartcrawl.registry import sqlite, transactions
 
 _BATCH = 5  #: visits, so that a small site has many transactions
 
@@ -79,7 +79,7 @@ def kill(number: str) -> None:
         places.step()
 
     Batch.MAX_VISITS = Batch.MAX_TOUCHED = _BATCH
-    _replaced("transaction", database.transaction, transaction)
+    _replaced("transaction", transactions.transaction, transaction)
     if places.last == 0:
         _at_exit(lambda: print(f"places: {places.passed}"))
 
@@ -95,12 +95,12 @@ def locks() -> None:
         connection.execute("COMMIT")
         held.append(time.monotonic() - began)
 
-    _replaced("transaction", database.transaction, transaction)
+    _replaced("transaction", transactions.transaction, transaction)
     _at_exit(lambda: print("held:", *(f"{seconds:.4f}" for seconds in held)))
 
 
 def full(pages: str) -> None:
-    real = database.connect
+    real = sqlite.connect
 
     def connect(*args: Any, **kwargs: Any) -> apsw.Connection:
         connection = real(*args, **kwargs)

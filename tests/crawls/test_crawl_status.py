@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.commands.status import LOOKS, span
-from smartcrawl.registry.lease import Lease
+from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.status import RUN_KEYS, STATUS_KEYS, Counts
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
@@ -166,7 +166,7 @@ def test_a_run_that_goes_on_and_one_whose_process_died(shop: Site, crawl: Crawl,
     assert status().out.splitlines()[0] == (
         f"{name}: run 1 was left by a process that died: go on with -a resume=1"
     )
-    with Lease.take(crawl.data_dir / "leases", name, "now"):
+    with FileLease.take(crawl.data_dir / "leases", name, "now"):
         assert status().out.startswith(f"{name}: run 1 goes on, begun ")
     crawl.rows("UPDATE run SET state = 9, finished_at = started_at")
     assert status().out.startswith(f"{name}: run 1 interrupted, ")

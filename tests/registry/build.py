@@ -14,11 +14,12 @@ from smartcrawl.items import Address, Batch, Chunk, Document, HostTally, Link, P
 from smartcrawl.registry import runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
-from smartcrawl.registry.database import connect, migrate, transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
+from smartcrawl.registry.sqlite import SqliteConnection, connect, migrate
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
@@ -67,7 +68,7 @@ class Desk:
 
     def __init__(self, path: Path | None = None, *, source: str = "docs") -> None:
         if path is None:
-            self.connection = apsw.Connection(":memory:")
+            self.connection = SqliteConnection(":memory:")
         else:
             self.connection = connect(path)
         migrate(self.connection, path or Path(":memory:"))

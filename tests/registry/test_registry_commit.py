@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from smartcrawl.items import Batch, HostTally, Link
 from smartcrawl.registry import runs
-from smartcrawl.registry.database import transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_document, unpack_links
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Outcome, Standing, Status, Word
 from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound
 

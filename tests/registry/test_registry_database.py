@@ -17,16 +17,16 @@ import pytest
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.items import Batch
-from smartcrawl.registry.database import (
+from smartcrawl.registry.registry import Writer, open_registry
+from smartcrawl.registry.sqlite import (
     APPLICATION_ID,
+    SqliteDatabase,
     connect,
     migrate,
     migrations,
-    transaction,
     translated,
 )
-from smartcrawl.registry.sqlite import Writer, open_registry
-from smartcrawl.registry.views import report_connection
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 from tests.registry.build import NOW, Desk
@@ -38,7 +38,7 @@ OPENERS = """
 import sys
 from pathlib import Path
 from smartcrawl.exceptions import SmartcrawlError
-from smartcrawl.registry.sqlite import open_registry
+from smartcrawl.registry.registry import open_registry
 from smartcrawl.sinks.sqlite import EmbeddedIndex
 print("ready", flush=True)
 try:
@@ -194,7 +194,7 @@ def test_a_newer_version_is_refused_by_name_and_numbers_and_stays_as_it_is(file:
     connection = connect(file)
     connection.pragma("user_version", LATEST + 4)
 
-    openers = (lambda: open_registry(file, EmbeddedIndex), lambda: report_connection(file))
+    openers = (lambda: open_registry(file, EmbeddedIndex), lambda: SqliteDatabase(file).reports())
     for opener in openers:
         with pytest.raises(RegistryVersionError) as caught:
             opener()
@@ -318,7 +318,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
     registry = open_registry(file, sink)
     run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
     writer = Writer(registry, run, judgement=Judgement())
-    readers = [connect(file, readonly=True), report_connection(file)]
+    readers = [connect(file, readonly=True), SqliteDatabase(file).reports()]
 
     for connection in (registry.connection, *met, *readers):
         assert connection.pragma("journal_mode") == "wal"
@@ -333,7 +333,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
 
 def test_a_reader_cannot_write(file: Path):
     registry = open_registry(file, EmbeddedIndex)
-    for reader in (connect(file, readonly=True), report_connection(file)):
+    for reader in (connect(file, readonly=True), SqliteDatabase(file).reports()):
         with pytest.raises(apsw.ReadOnlyError):
             reader.execute("DELETE FROM sequence").fetchall()
         reader.close()
@@ -425,7 +425,8 @@ def test_a_lock_is_waited_for(file: Path):
     code = textwrap.dedent("""
         import sys, time
         from pathlib import Path
-        from smartcrawl.registry.database import connect, transaction
+        from smartcrawl.registry.sqlite import connect
+        from smartcrawl.registry.transactions import transaction
         connection = connect(Path(sys.argv[1]))
         with transaction(connection):
             connection.execute(sys.argv[2]).fetchall()

@@ -5,8 +5,8 @@ import pytest
 from smartcrawl.exceptions import RegistryError, StaleItemError
 from smartcrawl.items import Page
 from smartcrawl.registry import items
-from smartcrawl.registry.database import transaction
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Outcome, Status
 from smartcrawl.urls import DEFAULT_TRACKERS as TRACKERS
 from tests.registry.build import LATER, NOW, Desk

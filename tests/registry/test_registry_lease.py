@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.exceptions import RegistryError, RunHeldError
-from smartcrawl.registry.lease import Lease
+from smartcrawl.registry.lease import FileLease
 
 ROOT = Path(__file__).resolve().parents[2]
 SINCE = "2025-06-15T15:06:40+00:00"
 HOLDER = """
 import sys, time
 from pathlib import Path
-from smartcrawl.registry.lease import Lease
-lease = Lease.take(Path(sys.argv[1]), "docs", "2025-06-15T15:06:40+00:00")
+from smartcrawl.registry.lease import FileLease
+lease = FileLease.take(Path(sys.argv[1]), "docs", "2025-06-15T15:06:40+00:00")
 print("held", flush=True)
 time.sleep(600)
 """
@@ -42,7 +42,7 @@ def test_a_second_process_is_refused_and_told_who_where_and_since_when(
     holder: "subprocess.Popen[str]", tmp_path: Path
 ):
     with pytest.raises(RunHeldError) as caught:
-        Lease.take(tmp_path, "docs", "2026-01-01T00:00:00+00:00")
+        FileLease.take(tmp_path, "docs", "2026-01-01T00:00:00+00:00")
 
     error = caught.value
     assert (error.source, error.pid, error.host, error.since) == (
@@ -57,33 +57,33 @@ def test_a_holder_that_is_killed_leaves_no_lease(holder: "subprocess.Popen[str]"
     holder.send_signal(signal.SIGKILL)
     holder.wait(timeout=30)
 
-    Lease.take(tmp_path, "docs", SINCE).release()
+    FileLease.take(tmp_path, "docs", SINCE).release()
 
 
 @pytest.mark.usefixtures("holder")
 def test_another_source_is_free(tmp_path: Path):
-    with Lease.take(tmp_path, "other", SINCE) as lease:
+    with FileLease.take(tmp_path, "other", SINCE) as lease:
         assert lease.path.parent == tmp_path
 
 
 def test_within_one_process_it_is_exclusive_until_it_is_released(tmp_path: Path):
-    first = Lease.take(tmp_path, "docs", SINCE)
+    first = FileLease.take(tmp_path, "docs", SINCE)
     with pytest.raises(RunHeldError, match=str(os.getpid())):
-        Lease.take(tmp_path, "docs", SINCE)
+        FileLease.take(tmp_path, "docs", SINCE)
 
     first.release()
     first.release()
 
-    with Lease.take(tmp_path, "docs", SINCE):
+    with FileLease.take(tmp_path, "docs", SINCE):
         pass
-    Lease.take(tmp_path, "docs", SINCE).release()
+    FileLease.take(tmp_path, "docs", SINCE).release()
 
 
 def test_a_refused_start_does_not_overwrite_who_holds_it(tmp_path: Path):
-    with Lease.take(tmp_path, "docs", SINCE) as lease:
+    with FileLease.take(tmp_path, "docs", SINCE) as lease:
         written = lease.path.read_bytes()
         with pytest.raises(RunHeldError):
-            Lease.take(tmp_path, "docs", "2030-01-01T00:00:00+00:00")
+            FileLease.take(tmp_path, "docs", "2030-01-01T00:00:00+00:00")
 
         assert lease.path.read_bytes() == written
 
@@ -91,19 +91,19 @@ def test_a_refused_start_does_not_overwrite_who_holds_it(tmp_path: Path):
 def test_the_name_of_an_earlier_holder_does_not_show_through(tmp_path: Path):
     (tmp_path / "docs.lock").write_text("x" * 1_000)
 
-    with Lease.take(tmp_path, "docs", SINCE), pytest.raises(RunHeldError) as caught:
-        Lease.take(tmp_path, "docs", SINCE)
+    with FileLease.take(tmp_path, "docs", SINCE), pytest.raises(RunHeldError) as caught:
+        FileLease.take(tmp_path, "docs", SINCE)
 
     assert (caught.value.pid, caught.value.since) == (os.getpid(), SINCE)
 
 
 @pytest.mark.parametrize("written", [b"", b"\xff\xfe", b'{"pid": 1', b"[1]"])
 def test_a_holder_that_is_just_writing_is_respected_all_the_same(tmp_path: Path, written: bytes):
-    with Lease.take(tmp_path, "docs", SINCE) as lease:
+    with FileLease.take(tmp_path, "docs", SINCE) as lease:
         lease.path.write_bytes(written)
 
         with pytest.raises(RunHeldError) as caught:
-            Lease.take(tmp_path, "docs", SINCE)
+            FileLease.take(tmp_path, "docs", SINCE)
 
     assert (caught.value.pid, caught.value.host) == (0, "?")
 
@@ -112,7 +112,7 @@ def test_a_holder_that_is_just_writing_is_respected_all_the_same(tmp_path: Path,
 def test_any_name_of_a_source_stays_in_the_folder(tmp_path: Path, source: str):
     folder = tmp_path / "a" / "leases"
 
-    with Lease.take(folder, source, SINCE) as lease:
+    with FileLease.take(folder, source, SINCE) as lease:
         assert lease.path.resolve().parent == folder
 
 
@@ -120,9 +120,12 @@ def test_a_lease_that_cannot_be_written_is_a_message(tmp_path):
     (tmp_path / "leases").write_text("in the way")
 
     with pytest.raises(RegistryError, match="leases"):
-        Lease.take(tmp_path / "leases", "docs", "2026-01-01T00:00:00+00:00")
+        FileLease.take(tmp_path / "leases", "docs", "2026-01-01T00:00:00+00:00")
 
 
 def test_names_that_differ_never_share_a_lease(tmp_path):
-    with Lease.take(tmp_path, "a:1", "now") as one, Lease.take(tmp_path, "a_1", "now") as other:
+    with (
+        FileLease.take(tmp_path, "a:1", "now") as one,
+        FileLease.take(tmp_path, "a_1", "now") as other,
+    ):
         assert one.path != other.path

@@ -10,7 +10,7 @@ import pytest
 
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.registry import runs
-from smartcrawl.registry.sqlite import open_registry
+from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.http import outcome_of
 from smartcrawl.rules.model import Outcome, RunState, Word
 from smartcrawl.sinks.sqlite import EmbeddedIndex

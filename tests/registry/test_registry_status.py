@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smartcrawl.registry import items, purge
-from smartcrawl.registry.database import transaction
 from smartcrawl.registry.status import (
     RUN_KEYS,
     STATUS_KEYS,
@@ -21,6 +20,7 @@ from smartcrawl.registry.status import (
     status_of,
     told,
 )
+from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from tests.registry.build import LATER, LONG, NOW, Desk, closing

@@ -11,7 +11,7 @@ import pytest
 
 from smartcrawl.items import Chunk, HostTally, Link
 from smartcrawl.registry.pack import pack_links, pack_numbers
-from smartcrawl.registry.views import report_connection
+from smartcrawl.registry.sqlite import SqliteDatabase
 from smartcrawl.rules.model import Outcome
 from smartcrawl.urls import Trackers, digest, row_key, url_hash
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
@@ -116,7 +116,7 @@ class Shelf:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.connection = report_connection(file)
+        self.connection = SqliteDatabase(file).reports()
 
     def rows(self, view: str) -> list[dict[str, object]]:
         cursor = self.connection.execute(f'SELECT * FROM "{view}"')
@@ -556,7 +556,7 @@ def test_targets_have_the_ids_of_their_records_whatever_trackers_are_set(file: P
     desk.index(POST, "words", links=[Link(target.url, "", "hyperlink", False)])
     desk.close()
 
-    reports = report_connection(file, Trackers(names=frozenset({"ref"})))
+    reports = SqliteDatabase(file).reports(Trackers(names=frozenset({"ref"})))
     rows = reports.execute("SELECT target_url_hash FROM outlinks").fetchall()
 
     assert rows == [(target.id.hex(),)]

@@ -1,0 +1,61 @@
+"""The database that a registry lies in: a SQLite file, or PostgreSQL (design.md 5)."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from smartcrawl.ports import Connection
+from smartcrawl.registry.sqlite import SqliteDatabase
+from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
+
+
+class Lease(Protocol):
+    """The right to crawl one source, held until it is released or its holder is dead."""
+
+    def release(self) -> None:
+        """Give it back; a second call does nothing."""
+
+
+class Database(Protocol):
+    """Where a registry lies; as text it is what messages may name."""
+
+    def exists(self) -> bool:
+        """Whether there is a registry already."""
+
+    def open(self) -> Connection:
+        """Connect for writing; the registry is made if there is none, and brought up to date.
+
+        Raises:
+            RegistryError: it cannot be opened, is another program's, or of a newer version.
+        """
+
+    def connect(self, *, readonly: bool = False) -> Connection:
+        """Connect to a registry that was opened before.
+
+        Raises:
+            RegistryError: it cannot be reached.
+        """
+
+    def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
+        """Connect for reading, with all views that other programs may want (R2-53)."""
+
+    def translated(self, doing: str) -> AbstractContextManager[None]:
+        """Turn the errors of the database into RegistryError, naming it and what was done."""
+
+    def take(self, source: str, since: str) -> Lease:
+        """Take the lease of ``source``; ``since`` is told to whoever comes second.
+
+        Raises:
+            RunHeldError: another process holds it.
+            RegistryError: it cannot be written.
+        """
+
+    def is_held(self, source: str) -> bool:
+        """Whether a process crawls ``source`` now."""
+
+
+def database_of(place: Path | str) -> Database:
+    """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database."""
+    return SqliteDatabase(Path(place))
