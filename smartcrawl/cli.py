@@ -27,7 +27,7 @@ from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.purge import Removal, Target, held_count, remove
 from smartcrawl.registry.reports import sources_named
 from smartcrawl.rules.absence import withholds
-from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sinks.embedded import embedded_index
 
 DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
 _CMDLINE: Final = 40  #: priority of settings that were given with -s
@@ -168,7 +168,7 @@ class ChangingCommand(RegistryCommand):
         most: int | None,
     ) -> list[Removal]:
         """Remove pages, at most ``most`` of them."""
-        return remove(connection, EmbeddedIndex, targets[:most], now)
+        return remove(connection, embedded_index, targets[:most], now)
 
     def withhold(self, why: str, *words: object) -> None:
         """Say that nothing was removed, why, and which command goes on."""

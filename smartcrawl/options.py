@@ -54,7 +54,7 @@ class Options:
     """The choices that the operator has. The manual is docs/settings.md."""
 
     data_dir: Path
-    registry: Path  #: file of the SQLite registry
+    registry: Path | str  #: file of the SQLite registry, or URL of a PostgreSQL database
     sources_file: Path
     registry_table: str = "IngestItems"  #: its name for other programs
     partition: str = "host"  #: what its PartitionKey holds: host or scheme
@@ -215,16 +215,19 @@ def _folder(settings: Mapping[str, Any]) -> Path:
     return _beside_project(value, ".smartcrawl")
 
 
-def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path:
+def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path | str:
+    """Return the file of the registry, or the URL of a PostgreSQL database."""
     url = str(settings["REGISTRY_URL"] or "").strip()
     if not url:
         return data_dir / "registry.db"
+    scheme, _, rest = url.partition("://")
+    if scheme in ("postgresql", "postgres") and rest:
+        return url
     if not url.startswith("sqlite:///") or url == "sqlite:///":
         raise SettingError(
-            f"REGISTRY_URL is '{url.partition(':')[0]}:…': this version keeps its registry in"
-            " SQLite;"
-            " write sqlite:///PATH (four slashes for an absolute path), or leave it empty"
-            " for registry.db in DATA_DIR"
+            f"REGISTRY_URL is '{url.partition(':')[0]}:…': it takes sqlite:///PATH (four slashes"
+            " for an absolute path) or postgresql://USER:PASSWORD@HOST/DATABASE; empty stands for"
+            " registry.db in DATA_DIR"
         )
     return Path(url.removeprefix("sqlite:///")).expanduser().absolute()
 

@@ -43,6 +43,10 @@ class Connection(Protocol):
     """
 
     @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgres``."""
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open."""
 

@@ -40,7 +40,7 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.seal import Evidence, reasons
-from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.trusting import HostTrust
@@ -135,7 +135,7 @@ class Run:
             RunHeldError: another process crawls this source.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = open_registry(options.registry, EmbeddedIndex)
+        registry = open_registry(options.registry, embedded_index)
         registry.choose(partition=options.partition, table=options.registry_table)
         if options.snapshot_store is not None:
             registry.keep_snapshots(SnapshotStore(options.snapshot_store))

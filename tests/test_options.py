@@ -353,13 +353,19 @@ def test_the_registry_is_a_file_in_sqlite(tmp_path, monkeypatch, url, path):
 
 
 @pytest.mark.covers("RD-20")
+@pytest.mark.parametrize("url", ["postgresql://me:x@db.example/crawl", "postgres://db.example/c"])
+def test_the_registry_is_a_database_in_postgresql(url: str):
+    assert options(REGISTRY_URL=url).registry == url
+
+
+@pytest.mark.covers("RD-20")
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://me:secret@db.example/crawl",
-        "postgresql://me:se@cret@db.example/crawl",
-        "postgresql://db.example/crawl",
-        "postgresql://db.example/crawl?user=me&password=secret",
+        "mysql://me:secret@db.example/crawl",
+        "mysql://me:se@cret@db.example/crawl",
+        "postgresql://",
+        "postgresql:db?password=secret",
         "sqlite://registry.db",
         "sqlite:///",
         "registry.db",
@@ -370,5 +376,5 @@ def test_another_registry_is_refused_without_its_password(url: str):
         options(REGISTRY_URL=url)
 
     assert str(caught.value).startswith("REGISTRY_URL is ")
-    assert "write sqlite:///PATH" in str(caught.value)
+    assert "it takes sqlite:///PATH" in str(caught.value)
     assert "cret" not in str(caught.value)

@@ -16,7 +16,8 @@ from smartcrawl.logs import escaped
 from smartcrawl.ports import Connection
 from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.reports import iso
-from smartcrawl.sinks.sqlite import Hit, search
+from smartcrawl.sinks.embedded import search
+from smartcrawl.sinks.sqlite import Hit
 
 _SHOWN = 5  #: images of a page in a table
 _OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text

@@ -17,7 +17,7 @@ from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal import Undone
 from smartcrawl.registry.reports import iso
-from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sinks.embedded import embedded_index
 
 _SHOWN = 10  #: runs in a message
 
@@ -64,7 +64,7 @@ class Command(ChangingCommand):
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
         with self.leased([known.source]) as now:
-            undone = undo(connection, EmbeddedIndex, run, now, pin=opts.pin, chunked=_chunked)
+            undone = undo(connection, embedded_index, run, now, pin=opts.pin, chunked=_chunked)
         self._tell(known, undone, opts)
 
     def _tell(self, known: Removals, undone: Undone, opts: Namespace) -> None:

@@ -13,7 +13,7 @@ _CHOOSE = """
 INSERT INTO choice (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
-_TAKEN = "SELECT type FROM sqlite_schema WHERE lower(name) = lower(?)"
+_TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
 
 
 def choose(connection: Connection, *, partition: str, table: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from smartcrawl.ports import Connection
+from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.sqlite import SqliteDatabase
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
+
+_T = TypeVar("_T")
 
 
 class Lease(Protocol):
@@ -44,6 +48,9 @@ class Database(Protocol):
     def translated(self, doing: str) -> AbstractContextManager[None]:
         """Turn the errors of the database into RegistryError, naming it and what was done."""
 
+    def retried(self, work: Callable[[], _T]) -> _T:
+        """Do something that is one transaction, again where another one or a restart undid it."""
+
     def take(self, source: str, since: str) -> Lease:
         """Take the lease of ``source``; ``since`` is told to whoever comes second.
 
@@ -58,4 +65,4 @@ class Database(Protocol):
 
 def database_of(place: Path | str) -> Database:
     """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database."""
-    return SqliteDatabase(Path(place))
+    return SqliteDatabase(place) if isinstance(place, Path) else PostgresDatabase(place)

@@ -23,7 +23,7 @@ _ITEM = """
 SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, 0), coalesce(i.generation, 0),
        coalesce(i.processed, 0), i.locked_until, s.number || '.' || coalesce(i.revision, 0),
        s.next_visit, EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no)
-  FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source LEFT JOIN item i USING (no)
+  FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN source o ON o.no = r.source
 """
 #: With the sources named, the index serves.
 _OF_ID = f"{_ITEM} WHERE r.id = ? AND r.source IN (SELECT no FROM source) ORDER BY o.name"

@@ -23,8 +23,8 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
        i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
        coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs
-  FROM record r JOIN state s USING (no) JOIN host h ON h.no = r.host LEFT JOIN links l USING (no)
-  LEFT JOIN item i USING (no)
+  FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no) LEFT JOIN item i USING (no)
+  JOIN host h ON h.no = r.host
  WHERE r.no IN carray(?)
 """
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"

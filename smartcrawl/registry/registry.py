@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from smartcrawl.items import Batch
 from smartcrawl.ports import Connection, Sink
@@ -21,6 +23,8 @@ from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import RunState
 from smartcrawl.snapshots import SnapshotStore
+
+_T = TypeVar("_T")
 
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
@@ -56,13 +60,11 @@ class Registry:
         Raises:
             RegistryError: something else has that name.
         """
-        with self.database.translated("write"), transaction(self.connection):
-            choices.choose(self.connection, partition=partition, table=table)
+        self._write(lambda: choices.choose(self.connection, partition=partition, table=table))
 
     def keep_snapshots(self, store: SnapshotStore) -> None:
         """Store the bodies of pages from here on."""
-        with self.database.translated("write"), transaction(self.connection):
-            self.snapshots = Snapshots(store, self.connection)
+        self.snapshots = self._write(lambda: Snapshots(store, self.connection))
 
     def open_run(
         self,
@@ -76,8 +78,8 @@ class Registry:
         due: bool = False,
     ) -> OpenRun:
         """Open or resume a run (runs.open_run)."""
-        with self.database.translated("write"):
-            return runs.open_run(
+        return self._steps(
+            lambda: runs.open_run(
                 self.connection,
                 source=source,
                 kind=kind,
@@ -87,13 +89,17 @@ class Registry:
                 declared=declared,
                 due=due,
             )
+        )
 
     def end_last(self, source: str, closing: Closing, now: int) -> None:
         """Settle and sweep the last run of a source, if a dead process left it sealed."""
-        with self.database.translated("write"):
+
+        def end() -> None:
             last = runs.last_state(self.connection, source)
             if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
                 self._finish(Ending(last[0], last[1], now, closing), _unwatched)
+
+        self._steps(end)
 
     def declared_sources(self) -> list[str]:
         """Return the sources that sources.toml named when they were crawled last."""
@@ -101,8 +107,7 @@ class Registry:
 
     def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
         """Return the small integer that stands for a fingerprint (runs.fingerprint)."""
-        with self.database.translated("write"):
-            return runs.fingerprint(self.connection, value, extraction)
+        return self._steps(lambda: runs.fingerprint(self.connection, value, extraction))
 
     def reader(self, source: int) -> PageReader:
         """Return a reader of one source, on a connection of its own."""
@@ -111,27 +116,24 @@ class Registry:
     def new_number(self) -> int:
         """Return the number of an address that was met for the first time."""
         if self._next == self._end:
-            with self.database.translated("write"), transaction(self.connection):
-                self._end = runs.draw(self.connection, "address", _RESERVE) + 1
+            self._end = self._write(lambda: runs.draw(self.connection, "address", _RESERVE)) + 1
             self._next = self._end - _RESERVE
         self._next += 1
         return self._next - 1
 
     def give_back(self) -> None:
         """Give back the numbers that were drawn and not used, if nobody drew after us."""
-        with self.database.translated("write"), transaction(self.connection):
-            self.connection.execute(_GIVE_BACK, (self._next - 1, self._end - 1))
+        numbers = (self._next - 1, self._end - 1)
+        self._write(lambda: self.connection.execute(_GIVE_BACK, numbers))
         self._next = self._end = 0
 
     def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
         """Remember what a run was asked for."""
-        with self.database.translated("write"), transaction(self.connection):
-            runs.add_seeds(self.connection, run, numbers, role)
+        self._write(lambda: runs.add_seeds(self.connection, run, numbers, role))
 
     def begin_verify(self, ending: Ending) -> None:
         """Propose what a run that saw everything did not reach (runs.begin_verify)."""
-        with self.database.translated("write"):
-            runs.begin_verify(self.connection, ending)
+        self._steps(lambda: runs.begin_verify(self.connection, ending))
 
     def end(
         self,
@@ -143,7 +145,8 @@ class Registry:
 
         ``removed`` is told what the sweep removes, batch by batch.
         """
-        with self.database.translated("write"):
+
+        def end() -> RunResult:
             runs.seal(self.connection, ending.run, reasons, ending.now)
             self._finish(ending, removed or _unwatched)
             if self.snapshots is not None:
@@ -151,15 +154,30 @@ class Registry:
                 self.snapshots.expire(self.connection, before)
             return runs.result(self.connection, ending.run)
 
+        return self._steps(end)
+
     def _finish(self, ending: Ending, removed: Callable[[list[Removed]], None]) -> None:
         runs.settle_sealed(self.connection, ending)
         runs.sweep(self.connection, self.index(self.connection), ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end by itself; it can be resumed."""
-        with self.database.translated("write"), transaction(self.connection):
-            runs.interrupt(self.connection, run.no, now, list(reasons))
+        self._write(lambda: runs.interrupt(self.connection, run.no, now, list(reasons)))
         return runs.result(self.connection, run.no)
+
+    def _write(self, work: Callable[[], _T]) -> _T:
+        """Do something in one transaction."""
+
+        def within() -> _T:
+            with transaction(self.connection):
+                return work()
+
+        return self._steps(within)
+
+    def _steps(self, work: Callable[[], _T]) -> _T:
+        """Do something whose transactions may be done again from the first one on."""
+        with self.database.translated("write"):
+            return self.database.retried(work)
 
     def close(self) -> None:
         """Close the control connection, and let go of the snapshots' store."""
@@ -193,9 +211,9 @@ class Writer:
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
-        self._commit = Commit(
+        self._new_commit = partial(
+            Commit,
             self._connection,
-            registry.index(self._connection),
             run=run.no,
             source=run.source,
             number=run.number,
@@ -203,6 +221,8 @@ class Writer:
             forced=run.forced,
             judgement=judgement,
         )
+        self._index = registry.index
+        self._commit: Commit | None = None  #: of this batch and the next
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
@@ -218,13 +238,22 @@ class Writer:
             store, new = self._snapshots, {}
             if store is not None:
                 new = store.put(self._connection, batch, now)
-            with transaction(self._connection):
-                if store is not None:
-                    store.note(self._connection, batch, new, now)
-                stale = self._commit.write(batch, now)
+            stale = self._database.retried(partial(self._commit_batch, batch, new, now))
         for visit in batch.visits:
             visit.body = None
         return Written(batch, stale)
+
+    def _commit_batch(self, batch: Batch, new: dict[bytes, str], now: int) -> int:
+        # What a try left undone must not be in the next one.
+        commit, self._commit = self._commit, None
+        if commit is None:
+            commit = self._new_commit(self._index(self._connection))
+        with transaction(self._connection):
+            if self._snapshots is not None:
+                self._snapshots.note(self._connection, batch, new, now)
+            stale = commit.write(batch, now)
+        self._commit = commit
+        return stale
 
     def close(self) -> None:
         """Wait for what was submitted and close the connection."""

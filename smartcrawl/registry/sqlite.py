@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -18,6 +18,8 @@ from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.views import show_links
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
+
+_T = TypeVar("_T")
 
 APPLICATION_ID = 0x736D6372  #: "smcr"
 BUSY_TIMEOUT = 30_000  #: milliseconds; writers hold the lock for tens of them
@@ -74,6 +76,10 @@ class SqliteDatabase:
         """Turn SQLite's errors into RegistryError."""
         return translated(self.path, doing)
 
+    def retried(self, work: Callable[[], _T]) -> _T:
+        """Do something that is one transaction; SQLite lets nobody undo it."""
+        return work()
+
     def take(self, source: str, since: str) -> FileLease:
         """Take the lease of ``source``."""
         return FileLease.take(self._leases, source, since)
@@ -121,6 +127,8 @@ def translated(path: Path, doing: str) -> Iterator[None]:
 class SqliteConnection(apsw.Connection):
     """A connection that takes the values of ``ports.Connection``."""
 
+    dialect = "sqlite"
+
     def __init__(self, *args: Any, **names: Any) -> None:
         super().__init__(*args, **names)
         self.convert_binding = _bound
@@ -161,7 +169,7 @@ def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
 
 def migrations() -> list[tuple[int, str]]:
     """Return the numbered schema files as (version, SQL), in order."""
-    folder = files("smartcrawl.registry").joinpath("schema")
+    folder = files("smartcrawl.registry").joinpath("schema", "sqlite")
     named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [(int(name.split("_")[0]), entry.read_text("utf-8")) for name, entry in named]
 

@@ -160,12 +160,21 @@ def expression(query: str, *, every: bool) -> str:
     >>> expression('a OR *', every=False)
     '"a" OR "OR"'
     """
-    phrases = []
+    return (" " if every else " OR ").join(f'"{phrase}"' for phrase in phrases(query))
+
+
+def phrases(query: str) -> list[str]:
+    """Return the words of what a person typed, and those in quotes together.
+
+    >>> phrases('apple  "error code" * 42')
+    ['apple', 'error code', '42']
+    """
+    found: list[str] = []
     sayable = query.replace("\0", " ").encode("utf-8", "ignore").decode()
     for quoted, word in _WORD.findall(sayable):
         parts = [quoted] if quoted else word.split('"')
-        phrases += [f'"{part}"' for part in parts if any(c.isalnum() for c in part)]
-    return (" " if every else " OR ").join(phrases)
+        found += [part for part in parts if any(c.isalnum() for c in part)]
+    return found
 
 
 def search(

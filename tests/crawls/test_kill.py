@@ -54,7 +54,7 @@ _SITE = f"""
 import os, signal, sys
 from collections import Counter
 from contextlib import contextmanager
-from smartcrawl.registry import runs, sqlite
+from smartcrawl.registry import registry, runs
 
 assert runs.BATCH > 100
 runs.BATCH = {_SWEPT_AT_ONCE}
@@ -77,7 +77,7 @@ def transaction(connection):
     die("after the commit of", name)
 
 if step:
-    runs.transaction = sqlite.transaction = transaction
+    runs.transaction = registry.transaction = transaction
 """
 #: Differ between a run and the same run in two parts: times.
 _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt"}

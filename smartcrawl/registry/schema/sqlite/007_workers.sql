@@ -2,3 +2,6 @@
 
 -- Digest of the text that told content.language; NULL: content of before schema 7.
 ALTER TABLE content ADD COLUMN sample BLOB
+--;
+-- What there is by now, under a name that both databases know.
+CREATE VIEW relation (name) AS SELECT name FROM sqlite_schema

@@ -1,0 +1,88 @@
+"""The shared SQL of ``ports.Connection`` in the words of PostgreSQL and of psycopg."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from smartcrawl.ports import Many
+from smartcrawl.registry.transactions import READING, WRITING
+
+_WORDS: Final = {
+    WRITING: "BEGIN",
+    READING: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
+_VALUE: Final = r"\?\d*|:[a-z_]+"
+#: Texts, names, comments and casts are passed over; values and arrays are replaced.
+_TOKEN: Final = re.compile(
+    rf"""(?P<kept>'(?:[^']|'')*'|"[^"]*"|--[^\n]*|::)"""
+    rf"|\bIN\s+carray\((?P<any>{_VALUE})\)|\bFROM\s+carray\((?P<rows>{_VALUE})\)"
+    rf"|(?P<value>{_VALUE})|(?P<percent>%)"
+)
+
+
+@cache
+def translated(statement: str) -> str:
+    """Return a statement as psycopg takes it.
+
+    >>> translated("SELECT a % 2 FROM t WHERE no IN carray(?) AND url LIKE '%x' AND b = :b")
+    "SELECT a %% 2 FROM t WHERE no = ANY(%s) AND url LIKE '%%x' AND b = %(b)s"
+    >>> translated("UPDATE t SET a = ?2 WHERE b = ?1")
+    'UPDATE t SET a = %(p2)s WHERE b = %(p1)s'
+    """
+    if statement in _WORDS:
+        return _WORDS[statement]
+    return _TOKEN.sub(_replaced, statement)
+
+
+def _replaced(found: re.Match[str]) -> str:
+    if found["kept"] is not None:
+        return found["kept"].replace("%", "%%")
+    if found["percent"] is not None:
+        return "%%"
+    if found["any"] is not None:
+        return f"= ANY({_place(found['any'])})"
+    if found["rows"] is not None:
+        return f"FROM unnest({_place(found['rows'])}) AS t (value)"
+    return _place(found["value"])
+
+
+def _place(value: str) -> str:
+    if value == "?":
+        return "%s"
+    return f"%(p{value[1:]})s" if value[0] == "?" else f"%({value[1:]})s"
+
+
+def bound(statement: str, values: Any) -> Any:
+    """Return the values of a statement as psycopg takes them; None where there are none."""
+    if not values:
+        return ()
+    if isinstance(values, Mapping):
+        return {name: _bound(value) for name, value in values.items()}
+    if "?1" in statement:
+        return {f"p{place}": _bound(value) for place, value in enumerate(values, 1)}
+    return [_bound(value) for value in values]
+
+
+def _bound(value: Any) -> Any:
+    return list(value.values) if isinstance(value, Many) else value
+
+
+def values_of(statement: str) -> tuple[str, str, str] | None:
+    """Return an INSERT as what stands before its row of values, that row, and what follows.
+
+    >>> values_of("INSERT INTO t (a, b) VALUES (?, (SELECT ?)) ON CONFLICT DO NOTHING")
+    ('INSERT INTO t (a, b) VALUES ', '(?, (SELECT ?))', ' ON CONFLICT DO NOTHING')
+    >>> values_of("UPDATE t SET a = ?")
+    """
+    before, word, rest = statement.partition("VALUES ")
+    if not word or not before.lstrip().startswith("INSERT"):
+        return None
+    depth = 0
+    for place, character in enumerate(rest):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return before + word, rest[: place + 1], rest[place + 1 :]
+    return None

@@ -1,0 +1,216 @@
+"""The registry in PostgreSQL: connections, migrations, translated errors (design.md 5)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Final, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from smartcrawl.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.registry.heartbeat import HeartbeatLease
+from smartcrawl.registry.session import (
+    PATIENCE,
+    ConnectionLostError,
+    PostgresConnection,
+    first_line,
+    is_passing,
+)
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
+
+_T = TypeVar("_T")
+
+_LEAST: Final = 13_00_00  #: version of the server, as libpq gives it
+_LOCK: Final = 0x736D6372  #: "smcr": those who migrate wait for each other
+_TRIES: Final = 20
+_VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
+_VERSION = "SELECT version FROM smartcrawl_schema"
+_IS_THERE = "SELECT to_regclass('smartcrawl_schema') IS NOT NULL"
+_TAKEN = """
+SELECT relname FROM pg_class
+ WHERE relnamespace = current_schema()::regnamespace
+   AND relname IN ('record', 'state', 'run', 'host')
+"""
+
+
+class PostgresDatabase:
+    """A registry in the first schema of the search path of a PostgreSQL database."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __str__(self) -> str:
+        """Return the URL without its password."""
+        return shown(self._url)
+
+    def exists(self) -> bool:
+        """Whether there is a registry already."""
+        with self.translated("read"):
+            connection = PostgresConnection(self._url)
+            try:
+                return bool(connection.execute(_IS_THERE).get)
+            finally:
+                connection.close()
+
+    def open(self) -> PostgresConnection:
+        """Connect for writing; see ``databases.Database``."""
+        with self.translated("open"):
+            connection = PostgresConnection(self._url)
+            migrate(connection, str(self))
+            return connection
+
+    def connect(self, *, readonly: bool = False) -> PostgresConnection:
+        """Connect to a registry that was opened before."""
+        with self.translated("open"):
+            return PostgresConnection(self._url, readonly=readonly)
+
+    def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> PostgresConnection:
+        """Connect for reading."""
+        self.open().close()
+        return self.connect(readonly=True)
+
+    @contextmanager
+    def translated(self, doing: str) -> Iterator[None]:
+        """Turn PostgreSQL's errors into RegistryError, naming the database and the remedy."""
+        try:
+            yield
+        except (psycopg.Error, ConnectionLostError) as error:
+            raise RegistryError(_told(error, doing, str(self))) from error
+
+    def retried(self, work: Callable[[], _T]) -> _T:
+        """Do something that is one transaction, again where another one or a restart undid it."""
+        until = time.monotonic() + PATIENCE
+        for attempt in range(_TRIES):
+            try:
+                return work()
+            except (psycopg.Error, ConnectionLostError) as error:
+                lost = isinstance(error, ConnectionLostError)
+                if not (lost or is_passing(error)) or time.monotonic() > until:  # type: ignore[arg-type]
+                    raise
+            time.sleep(min(0.02 * 2**attempt, 1.0))
+        return work()
+
+    def take(self, source: str, since: str) -> HeartbeatLease:
+        """Take the lease of ``source``."""
+        with self.translated("write"):
+            return HeartbeatLease.take(PostgresConnection(self._url), source, since)
+
+    def is_held(self, source: str) -> bool:
+        """Whether a process crawls ``source`` now."""
+        with self.translated("read"):
+            connection = PostgresConnection(self._url, readonly=True)
+            try:
+                return HeartbeatLease.is_held(connection, source)
+            finally:
+                connection.close()
+
+
+def shown(url: str) -> str:
+    """Return the URL of a database without its password.
+
+    >>> shown("postgresql://crawler:secret@db.example/registry")
+    'postgresql://crawler@db.example/registry'
+    """
+    scheme, _, rest = url.partition("://")
+    who, at, where = rest.rpartition("@")
+    where = where.partition("?")[0]
+    return f"{scheme}://{who.partition(':')[0]}{at}{where}"
+
+
+def migrations() -> list[tuple[int, str]]:
+    """Return the numbered schema files as (version, SQL), in order; the first makes all of it."""
+    folder = files("smartcrawl.registry").joinpath("schema", "postgres")
+    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(int(name.split("_")[0]), entry.read_text("utf-8")) for name, entry in named]
+
+
+def migrate(connection: PostgresConnection, place: str) -> None:
+    """Bring the schema up to this version, all of it in one transaction.
+
+    Raises:
+        RegistryVersionError: it was written by a newer version, or the server is too old.
+        RegistryError: the tables are another program's.
+    """
+    server = connection.server_version
+    if server < _LEAST:
+        raise RegistryVersionError(
+            f"{place} is PostgreSQL {server // 10_000}; the registry needs"
+            f" {_LEAST // 10_000} or newer"
+        )
+    latest = migrations()[-1][0]
+    if _version(connection, place) == latest:
+        return
+    with transaction(connection):
+        connection.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
+        version = _version(connection, place)
+        if version > latest:
+            raise RegistryVersionError(
+                f"{place} has schema version {version}, this smartcrawl knows up to {latest};"
+                " upgrade smartcrawl, or name another REGISTRY_URL"
+            )
+        if not version:
+            connection.execute(_VERSION_TABLE)
+            connection.execute("INSERT INTO smartcrawl_schema (version) VALUES (0)")
+        for number, sql in migrations():
+            if number > version:
+                for statement in sql.split("\n--;\n"):
+                    connection.define(statement)
+        connection.execute("UPDATE smartcrawl_schema SET version = ?", (latest,))
+
+
+def _version(connection: PostgresConnection, place: str) -> int:
+    """Return the version of the schema, 0 where there is none."""
+    if connection.execute(_IS_THERE).get:
+        return int(connection.execute(_VERSION).get)
+    taken = [name for (name,) in connection.execute(_TAKEN)]
+    if taken:
+        raise RegistryError(
+            f"{place} has a table {taken[0]} of another program; name a database or a schema"
+            " (?options=-csearch_path%3DNAME) of its own in REGISTRY_URL"
+        )
+    return 0
+
+
+_SAID: Final = {
+    errors.InvalidPassword: "check user and password in REGISTRY_URL",
+    errors.InvalidAuthorizationSpecification: "check user and password in REGISTRY_URL",
+    errors.InvalidCatalogName: "create that database, or name another one in REGISTRY_URL",
+    errors.InsufficientPrivilege: "let this user create and write tables there, or name another"
+    " database in REGISTRY_URL",
+    errors.InvalidSchemaName: "create the schema that search_path names",
+    errors.DiskFull: "free some space on its disk and start again with -a resume=1: everything"
+    " committed is kept",
+    errors.ReadOnlySqlTransaction: "it takes no writes: name the primary server in REGISTRY_URL",
+}
+
+
+def _told(error: Exception, doing: str, place: str) -> str:
+    """Return what went wrong and what to do."""
+    what = first_line(error) or type(error).__name__
+    told = [remedy for kind, remedy in _SAID.items() if isinstance(error, kind)]
+    told += [remedy for words, remedy in _WORDS if words in str(error)]
+    if told:
+        return f"cannot {doing} {place} ({what}); {told[0]}"
+    if isinstance(error, psycopg.OperationalError | ConnectionLostError):
+        remedy = "check that the server runs and that host, port and name in REGISTRY_URL are right"
+        return f"cannot {doing} {place} ({what}); {remedy}; everything committed is kept"
+    return (
+        f"cannot {doing} {place} ({type(error).__name__}: {what}); everything committed is kept:"
+        " start again with -a resume=1, and report this if it comes again"
+    )
+
+
+#: What libpq says before there is an error code.
+_WORDS: Final = (
+    ("password authentication failed", "check user and password in REGISTRY_URL"),
+    ("no password supplied", "give user and password in REGISTRY_URL"),
+    ("no pg_hba.conf entry", "let this user in from this machine, in the server's pg_hba.conf"),
+    ("does not exist", "create it, or name another one in REGISTRY_URL"),
+    ("invalid URI", "it takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
+    ("invalid connection option", "it takes postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
+)

@@ -1,0 +1,253 @@
+"""A connection to PostgreSQL that takes the shared SQL, and outlives the server's restarts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.adapt import Loader
+from psycopg.pq import TransactionStatus
+
+from smartcrawl.registry.dialect import bound, translated, values_of
+from smartcrawl.registry.transactions import WRITING
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+PATIENCE: Final = 60.0  #: seconds that a server may be away
+_PAUSE: Final = 0.2  #: seconds before the second try; the pauses double
+_LONGEST_PAUSE: Final = 5.0
+_AT_ONCE: Final = 500  #: rows of one statement
+_OPTIONS: Final = {
+    "autocommit": True,
+    "cursor_factory": psycopg.ClientCursor,  # values in the text: their types follow from the rest
+    "connect_timeout": 10,
+    "application_name": "smartcrawl",
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+_SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = 0"
+_BEGIN: Final = "BEGIN; SELECT pg_current_xact_id()"
+_FATE: Final = "SELECT pg_xact_status(%s::text::xid8)"
+
+
+class _Numeric(Loader):
+    """Sums, as whole numbers where they are."""
+
+    def load(self, data: Any) -> int | float:
+        """Return the number."""
+        text = bytes(data).decode()
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+
+
+class ConnectionLostError(Exception):
+    """The transaction that was open is gone, and nothing of it is in the database."""
+
+
+class PostgresRows:
+    """What a statement found, in the manner of apsw's cursors."""
+
+    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._cursor = cursor
+
+    @property
+    def get(self) -> Any:
+        """First column of the first row, or None; columns of more than one as a tuple."""
+        row = self.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+        return self._cursor.fetchone() if self._cursor.description is not None else None
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+        return self._cursor.fetchall() if self._cursor.description is not None else []
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that are left."""
+        while (row := self.fetchone()) is not None:
+            yield row
+
+
+class PostgresConnection:
+    """See ``ports.Connection``. Used by one thread at a time.
+
+    When the server goes away between transactions it is waited for. Within one, that is told as
+    ConnectionLostError, and the transaction can be tried again: what was committed is known even
+    where the answer to COMMIT got lost.
+    """
+
+    dialect = "postgres"
+
+    def __init__(self, url: str, *, readonly: bool = False) -> None:
+        self._url = url
+        self._readonly = readonly
+        self._changes = 0
+        self._xact: str | None = None  #: id of the transaction that writes
+        self._connection = self._connected()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        connection: Any = psycopg.connect(self._url, **_OPTIONS)  # type: ignore[arg-type]
+        connection.adapters.register_loader("numeric", _Numeric)
+        connection.execute(_SETTINGS)
+        if self._readonly:
+            connection.execute("SET default_transaction_read_only = on")
+        return connection  # type: ignore[no-any-return]
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._connection.info.transaction_status != TransactionStatus.IDLE and not self.lost
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server is not there any more."""
+        return self._connection.closed or self._connection.broken
+
+    def execute(self, statement: str, values: Any = ()) -> PostgresRows:
+        """Run one statement."""
+        if statement == WRITING:
+            return self._patiently(self._begin)
+        if statement == "COMMIT":
+            return self._commit()
+        if self.in_transaction:
+            return self._within(statement, values)
+        return self._patiently(lambda: self._run(statement, values))
+
+    def _run(self, statement: str, values: Any) -> PostgresRows:
+        cursor = self._connection.execute(translated(statement), bound(statement, values))
+        self._changes = max(cursor.rowcount, 0)
+        return PostgresRows(cursor)
+
+    def _within(self, statement: str, values: Any) -> PostgresRows:
+        try:
+            return self._run(statement, values)
+        except psycopg.OperationalError as error:
+            if self.lost:
+                raise ConnectionLostError(str(error)) from error
+            raise
+
+    def _begin(self) -> PostgresRows:
+        cursor = self._connection.execute(_BEGIN)
+        cursor.nextset()
+        row = cursor.fetchone()
+        self._xact = None if row is None else str(row[0])
+        return PostgresRows(cursor)
+
+    def _commit(self) -> PostgresRows:
+        """Commit; when the answer gets lost, ask what became of the transaction."""
+        xact, self._xact = self._xact, None
+        try:
+            return self._run("COMMIT", ())
+        except psycopg.OperationalError as error:
+            if not self.lost:
+                raise
+            if xact is not None:
+                while (fate := self._patiently(lambda: self._fate(xact))) == "in progress":
+                    time.sleep(_PAUSE)
+                if fate == "committed":
+                    return PostgresRows(self._connection.cursor())
+            raise ConnectionLostError(str(error)) from error
+
+    def _fate(self, xact: str) -> str | None:
+        row = self._connection.execute(_FATE, (xact,)).fetchone()
+        return None if row is None else row[0]
+
+    def _patiently(self, work: Callable[[], _T]) -> _T:
+        """Do something outside of a transaction; a server that is away is waited for."""
+        until, pause = time.monotonic() + PATIENCE, _PAUSE
+        while True:
+            try:
+                if self.lost:
+                    self._connection = self._connected()
+                return work()
+            except psycopg.OperationalError as error:
+                if not (self.lost or is_passing(error)) or time.monotonic() + pause > until:
+                    raise
+                logger.warning("PostgreSQL is away, trying again: %s", first_line(error))
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def executemany(self, statement: str, values: Iterable[Any]) -> None:
+        """Run one statement for each of some rows, hundreds with one round trip."""
+        rows = iter(values)
+        told = values_of(statement)
+        cursor = psycopg.ClientCursor(self._connection)
+        while some := list(islice(rows, _AT_ONCE)):
+            if told is not None:
+                before, row, after = told
+                each = ",".join(self._filled(cursor, row, one) for one in some)
+                text = before + each + after
+            else:
+                text = ";".join(self._filled(cursor, statement, one) for one in some)
+            self._plain(text)
+
+    def _filled(self, cursor: psycopg.ClientCursor[Any], text: str, values: Any) -> str:
+        return cursor.mogrify(translated(text), bound(text, values))
+
+    def _plain(self, text: str) -> None:
+        """Run text that has its values in it."""
+        try:
+            self._connection.execute(text.encode())
+        except psycopg.OperationalError as error:
+            if self.lost:
+                raise ConnectionLostError(str(error)) from error
+            raise
+
+    def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Insert rows into a table; none of them is there already."""
+        command = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        try:
+            with self._connection.cursor().copy(command.encode()) as copy:
+                for row in rows:
+                    copy.write_row(row)
+        except psycopg.OperationalError as error:
+            if self.lost:
+                raise ConnectionLostError(str(error)) from error
+            raise
+
+    def define(self, statement: str) -> None:
+        """Run a statement of a schema, which is in PostgreSQL's own words."""
+        self._connection.execute(statement.encode())
+
+    @property
+    def server_version(self) -> int:
+        """The version of the server, such as 150018."""
+        return self._connection.info.server_version
+
+    def changes(self) -> int:
+        """Return how many rows the last statement wrote."""
+        return self._changes
+
+    def close(self, force: bool = False) -> None:
+        """Close it."""
+        self._connection.close()
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """Whether what failed may succeed when it is tried again."""
+    kinds = (
+        errors.SerializationFailure,
+        errors.DeadlockDetected,
+        errors.AdminShutdown,
+        errors.CrashShutdown,
+        errors.CannotConnectNow,
+        errors.ConnectionFailure,
+        errors.TooManyConnections,
+    )
+    if isinstance(error, kinds):
+        return True
+    return error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+
+
+def first_line(error: Exception) -> str:
+    """Return what an error says first."""
+    return str(error).partition("\n")[0]

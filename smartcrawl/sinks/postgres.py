@@ -1,0 +1,144 @@
+"""The embedded index of a registry in PostgreSQL: stems of chunks in its full-text search."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from smartcrawl.items import Chunk
+from smartcrawl.ports import Connection, Many
+from smartcrawl.rules.model import Status
+from smartcrawl.sinks.sqlite import Hit, phrases
+
+_REMOVE = "DELETE FROM chunk WHERE content IN carray(?)"
+_PUT = """
+INSERT INTO chunk (content, position, title, headings, text, words) VALUES (?, ?, ?, ?, ?,
+    setweight(to_tsvector('stems', ?), 'A') || setweight(to_tsvector('stems', ?), 'B')
+    || to_tsvector('stems', ?))
+"""
+_SEARCH = """
+WITH hit AS (
+    SELECT k.no AS chunk, k.content AS content, ts_rank_cd(k.words, {query}, 1) AS rank
+      FROM chunk k JOIN content c ON c.no = k.content
+     WHERE k.words @@ {query}
+       AND (:every OR c.source IN (SELECT no FROM source WHERE name IN carray(:sources)))
+),
+best AS (
+    SELECT DISTINCT ON (r.no) r.no, hit.chunk, hit.rank
+      FROM hit JOIN record r ON r.content = hit.content AND r.entry > 0
+     ORDER BY r.no, hit.rank DESC, hit.chunk
+)
+SELECT b.rank, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
+       s.last_checked, r.last_changed, r.no,
+       ts_headline('stems', k.headings, {query}, :whole),
+       ts_headline('stems', k.text, {query}, :part)
+  FROM best b
+  JOIN record r USING (no)
+  JOIN chunk k ON k.no = b.chunk
+  JOIN content c ON c.no = r.content
+  JOIN state s ON s.no = r.no
+  JOIN source o ON o.no = r.source
+ ORDER BY b.rank DESC, length(r.url), r.url LIMIT :limit
+"""
+
+
+class PostgresIndex:
+    """Writes chunks and their words over the registry's connection, in its transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._removed: set[int] = set()
+        self._added: dict[int, tuple[str, list[Chunk]]] = {}
+
+    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+        """Write the chunks of a content row that has none."""
+        self._added[content] = (title, list(chunks) or [Chunk((), "")])
+
+    def remove(self, content: int) -> None:
+        """Remove the chunks of a content row; what is put after this call stays."""
+        self._removed.add(content)
+        self._added.pop(content, None)
+
+    def flush(self) -> None:
+        """Write what was put and removed since the last call."""
+        removed, self._removed = self._removed, set()
+        added, self._added = self._added, {}
+        if removed:
+            self._connection.execute(_REMOVE, (Many(sorted(removed)),))
+        rows = []
+        for content, (title, chunks) in sorted(added.items()):
+            for position, chunk in enumerate(chunks):
+                told = (title, " > ".join(chunk.headings), chunk.text)
+                rows.append((content, position, *told, *map(_plain, told)))
+        self._connection.executemany(_PUT, rows)
+
+
+def _plain(text: str) -> str:
+    """Return a text without the marks on its letters, as it is searched."""
+    if text.isascii():
+        return text
+    parted = unicodedata.normalize("NFKD", text)
+    return "".join(letter for letter in parted if not unicodedata.combining(letter))
+
+
+def search(
+    connection: Connection,
+    query: str,
+    *,
+    sources: Sequence[str] = (),
+    limit: int = 10,
+    marks: tuple[str, str] = ("[", "]"),
+) -> list[Hit]:
+    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+
+    All words in one chunk come first; where no chunk has them all, any of them counts.
+    ``marks`` are put around the words found.
+    """
+    words = [_plain(phrase) for phrase in phrases(query)]
+    if not words:
+        return []
+    start, stop = (mark.replace('"', "") for mark in marks)
+    shape = f'StartSel="{start}",StopSel="{stop}"'
+    names: dict[str, Any] = {
+        "sources": Many(sources),
+        "every": not sources,
+        "limit": limit,
+        "whole": f"{shape},HighlightAll=true",
+        "part": f"{shape},MaxWords=32,MinWords=16",
+    }
+    names |= {f"word_{letter_of(place)}": word for place, word in enumerate(words)}
+    tests = [f"phraseto_tsquery('stems', :word_{letter_of(n)})" for n in range(len(words))]
+    for joint in (" && ", " || "):
+        statement = _SEARCH.format(query=f"({joint.join(tests)})")
+        rows = connection.execute(statement, names).fetchall()
+        if rows:
+            return [_hit(row) for row in rows]
+    return []
+
+
+def letter_of(place: int) -> str:
+    """Return a number in letters, for the name of a value.
+
+    >>> letter_of(0), letter_of(27)
+    ('a', 'bb')
+    """
+    return chr(ord("a") + place % 26) * (1 + place // 26)
+
+
+def _hit(row: Sequence[Any]) -> Hit:
+    rank, url, source, title, language, description, status, lost_count = row[:8]
+    return Hit(
+        url=url,
+        source=source,
+        title=title,
+        headings=row[11],
+        snippet=" ".join(row[12].split()),
+        score=float(f"{rank:.6g}"),
+        language=language,
+        description=description,
+        lost=status == Status.ERROR or lost_count > 0,
+        last_checked=row[8],
+        last_changed=row[9],
+        no=row[10],
+    )
