@@ -116,3 +116,18 @@ def redis_url(redis: servers.Redis, redis_numbers: Iterator[int]) -> Iterator[st
     redis.start()
     with RedisClient.from_url(url) as client:
         client.flushdb()
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[servers.Elasticsearch]:
+    """The Elasticsearch of this worker; a test that kills it need not start it again."""
+    with servers.elasticsearch() as running:
+        yield running
+
+
+@pytest.fixture
+def elasticsearch_prefix(elasticsearch: servers.Elasticsearch) -> Iterator[str]:
+    """A prefix for names of indices, templates and pipelines, deleted afterwards."""
+    elasticsearch.start()  # where an earlier test has killed it
+    with elasticsearch.prefix() as prefix:
+        yield prefix

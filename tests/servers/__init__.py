@@ -8,14 +8,22 @@ failure.
 
 from tests.servers.cache import UnavailableError, absent, cache_folder, release
 from tests.servers.debian import debian_docs
+from tests.servers.elastic import (
+    EDITIONS,
+    Elasticsearch,
+    elasticsearch,
+    elasticsearch_lookup,
+)
 from tests.servers.postgresql import GUEST, Postgres, postgres, postgres_lookup
 from tests.servers.processes import PortTakenError, Server, stop
 from tests.servers.redis import Redis, redis_lookup, redis_server
 from tests.servers.web import Answered, Nginx, nginx, nginx_lookup
 
 __all__ = [
+    "EDITIONS",
     "GUEST",
     "Answered",
+    "Elasticsearch",
     "Nginx",
     "PortTakenError",
     "Postgres",
@@ -25,6 +33,8 @@ __all__ = [
     "absent",
     "cache_folder",
     "debian_docs",
+    "elasticsearch",
+    "elasticsearch_lookup",
     "nginx",
     "nginx_lookup",
     "postgres",

@@ -17,7 +17,7 @@ import psycopg
 from tests.servers.cache import UnavailableError, absent
 from tests.servers.debian import library_path, unpacked
 from tests.servers.folders import data_folder
-from tests.servers.processes import Server, hand_over, unprivileged, with_parent
+from tests.servers.processes import Server, hand_over, reachable, unprivileged, with_parent
 
 USER = "smartcrawl"
 #: Only this role, which a test may create, is asked for its password; others are let in.
@@ -160,7 +160,7 @@ def postgres_lookup() -> Programs | UnavailableError:
     """The installed or unpacked programs; asked once per process: without a network it is slow."""
     try:
         programs = _installed() or _unpacked()
-        _try(programs)
+        reachable(programs.folder / "postgres")
     except UnavailableError as error:
         return error
     return programs
@@ -192,19 +192,3 @@ def _newest_first(root: Path) -> list[Path]:
     folders = root.glob("usr/lib/postgresql/*/bin")
     servers = [folder for folder in folders if (folder / "postgres").is_file()]
     return sorted(servers, key=lambda folder: float(folder.parent.name), reverse=True)
-
-
-def _try(programs: Programs) -> None:
-    """Raise UnavailableError where the user that it is to run as cannot run it."""
-    done = subprocess.run(
-        [*unprivileged(), programs.folder / "postgres", "--version"],
-        env=os.environ | programs.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise UnavailableError(
-            f"{programs.folder}/postgres cannot be run by another user than root: "
-            f"{done.stderr.strip()}; SMARTCRAWL_TEST_CACHE may name a folder that all may enter"
-        )

@@ -13,12 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from tests.servers.cache import UnavailableError
 
 _STOP_SECONDS = 5
 _END_SECONDS = 30
 _FIRST_PORT = 10_000
 _NOBODY = 65534
+_SAID = 3_000  #: characters
 #: A process that is to end with its parent ends with the thread that started it: this one stays
 #: until the interpreter ends, whichever thread of a test asks for a server.
 _STARTER = ThreadPoolExecutor(1, "servers")
@@ -109,24 +112,20 @@ class Server(ABC):
             return
         family = descendants(self._process.pid)
         self._process.send_signal(self._ending)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_SECONDS)
-        if self.running:
-            self.kill()
+        deadline = time.monotonic() + _END_SECONDS
+        # One that only launches the server may be gone before it.
+        while self.running or any(map(alive, family)):
+            if time.monotonic() > deadline:
+                self.kill()
+                break
+            time.sleep(0.01)
         _end(family)
 
     def kill(self) -> None:
         """End it at once with all its processes by SIGKILL, as a crash of the machine does."""
         if self._process is None or not self.running:
             return
-        # Held first: it could start another process after they were counted.
-        self._process.send_signal(signal.SIGSTOP)
-        while _state(self._process.pid) not in ("T", "Z", None):
-            time.sleep(0.001)
-        family = descendants(self._process.pid)
-        self._process.kill()
-        self._process.wait()
-        _end(family)
+        end_family(self._process)
 
     def restart(self) -> None:
         """Stop it in order and start it again."""
@@ -208,6 +207,39 @@ def hand_over(folder: Path) -> None:
         os.chown(folder, _NOBODY, _NOBODY)
 
 
+def reachable(path: Path) -> None:
+    """Raise UnavailableError where the user of `unprivileged` commands cannot read `path`."""
+    done = subprocess.run([*unprivileged(), "test", "-r", path], check=False)
+    if done.returncode:
+        raise UnavailableError(
+            f"it refuses root, and no other user can read {path}: "
+            "let SMARTCRAWL_TEST_CACHE name a folder that all may enter"
+        )
+
+
+def run_whole(command: Sequence[str | Path], seconds: float) -> None:
+    """Run a command that starts others; none of them is left when it fails or takes too long.
+
+    Raises:
+        UnavailableError: it failed; the message is the end of what it said.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except BaseException:
+        end_family(process)
+        raise
+    if process.returncode:
+        raise UnavailableError(f"{Path(command[0]).name} failed: {said.strip()[-_SAID:]}")
+
+
 # Who belongs to whom
 
 
@@ -231,6 +263,18 @@ def descendants(pid: int) -> list[Relative]:
         found += below
         level = [child.pid for child in below]
     return found
+
+
+def end_family(process: subprocess.Popen[Any]) -> None:
+    """Kill a process and all below it, and wait until they are gone."""
+    # Held first: it could start another one after they were counted.
+    process.send_signal(signal.SIGSTOP)
+    while _state(process.pid) not in ("T", "Z", None):
+        time.sleep(0.001)
+    family = descendants(process.pid)
+    process.kill()
+    process.wait()
+    _end(family)
 
 
 def alive(relative: Relative) -> bool:
