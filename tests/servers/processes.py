@@ -112,6 +112,7 @@ class Server(ABC):
             return
         family = descendants(self._process.pid)
         self._process.send_signal(self._ending)
+        self._process.send_signal(signal.SIGCONT)  # a test may have halted it
         deadline = time.monotonic() + _END_SECONDS
         # One that only launches the server may be gone before it.
         while self.running or any(map(alive, family)):
