@@ -13,7 +13,6 @@ from scrapy.crawler import Crawler
 from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.exceptions import (
     RegistryError,
-    SmartcrawlError,
     SnapshotError,
     SnapshotStoreError,
 )
@@ -39,6 +38,7 @@ from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
 from smartcrawl.signatures import unsigned
+from smartcrawl.stopping import stop
 
 logger = logging.getLogger(__name__)
 
@@ -411,15 +411,7 @@ class CommitPipeline(VisitPipeline):
                 await asyncio.wrap_future(before)
             run.ledger.collect()
         except RegistryError as error:
-            self._fail(run, error)
-
-    def _fail(self, run: Run, error: SmartcrawlError) -> None:
-        if run.failure is None:
-            run.failure = error
-            logger.error("%s", error)
-            closing = self.crawler.engine.close_spider_async(reason="commit_failed")
-            task = asyncio.ensure_future(closing)
-            task.add_done_callback(lambda done: done.exception())
+            stop(self.crawler, run, error)
 
     async def close_spider(self) -> None:
         """Write what is left; the run is sealed after this."""

@@ -24,6 +24,9 @@ class Rows(Protocol):
     def get(self) -> Any:
         """First column of the first row, or None; columns of more than one as a tuple."""
 
+    def get_description(self) -> tuple[Any, ...]:
+        """Return name and type of each column."""
+
     def fetchone(self) -> Any:
         """Return the next row, or None."""
 

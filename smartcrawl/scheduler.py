@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 from itertools import count
 from typing import Any, Self
@@ -14,10 +15,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
+from smartcrawl.exceptions import RegistryError
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.items import Attempt, Page
 from smartcrawl.politeness import HostGate, gate_of, host_of, slot_of
 from smartcrawl.run import Run, run_of
+from smartcrawl.stopping import stop
+
+logger = logging.getLogger(__name__)
 
 
 class NumberScheduler(BaseScheduler):
@@ -83,7 +88,7 @@ class NumberScheduler(BaseScheduler):
         """Return what is asked next, or None when nothing may go out now."""
         if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
             return request
-        page = self._run.next_page(self._free) if self._run is not None else None
+        page = self._next_page(self._run) if self._run is not None else None
         if page is not None:
             return self._request(page)
         if self._run is not None and self._run.resting:
@@ -91,6 +96,15 @@ class NumberScheduler(BaseScheduler):
         elif self._gate is not None and self._gate.held:
             self._wake_in_time(self._gate)
         return None
+
+    def _next_page(self, run: Run) -> Page | None:
+        try:
+            return run.next_page(self._free)
+        except Exception as error:  # the engine would wait for ever
+            logger.exception("cannot find what is asked next")
+            told = f"cannot find what is asked next ({type(error).__name__}: {error})"
+            stop(self._crawler, run, RegistryError(told))
+            return None
 
     def _next_ordinary(self) -> Request | None:
         """Return the first ordinary Request whose host is not held back."""

@@ -20,7 +20,7 @@ from smartcrawl.signatures import unsigned
 from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize
 
 _ITEM = """
-SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, 0), coalesce(i.generation, 0),
+SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, FALSE), coalesce(i.generation, 0),
        coalesce(i.processed, 0), i.locked_until, s.number || '.' || coalesce(i.revision, 0),
        s.next_visit, EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no)
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN source o ON o.no = r.source

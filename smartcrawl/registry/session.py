@@ -63,6 +63,10 @@ class PostgresRows:
         row = self.fetchone()
         return row[0] if row is not None and len(row) == 1 else row
 
+    def get_description(self) -> tuple[tuple[str, str], ...]:
+        """Return name and type of each column."""
+        return tuple((c.name, str(c.type_code)) for c in self._cursor.description or ())
+
     def fetchone(self) -> Any:
         """Return the next row, or None."""
         return self._cursor.fetchone() if self._cursor.description is not None else None
@@ -182,7 +186,7 @@ class PostgresConnection:
         told = values_of(statement)
         cursor = psycopg.ClientCursor(self._connection)
         while some := list(islice(rows, _AT_ONCE)):
-            if told is not None:
+            if told is not None and "DO UPDATE" not in told[2]:  # which takes a row once only
                 before, row, after = told
                 each = ",".join(self._filled(cursor, row, one) for one in some)
                 text = before + each + after

@@ -61,7 +61,8 @@ UPDATE record
        content_length = :content_length,
        content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
        configuration = :configuration, canonical_url = :canonical,
-       canonical_no = CASE WHEN :alias THEN :canonical_no END, error_message = :error,
+       canonical_no = CASE WHEN :alias THEN CAST(:canonical_no AS BIGINT) END,
+       error_message = :error,
        redirect_target = NULL, redirect_no = NULL, mode = :mode, snapshot = :snapshot,
        verified_at = coalesce(:verified, verified_at),
        last_changed = CASE WHEN body_hash IS NOT DISTINCT FROM :body_hash THEN last_changed

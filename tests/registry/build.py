@@ -1,16 +1,15 @@
 """Registries for tests: visits go through rules and Commit, as a run's do."""
 
 from array import array
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
-
-import apsw
+from typing import Any, ClassVar
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.items import Address, Batch, Chunk, Document, HostTally, Link, Page, Section, Visit
+from smartcrawl.ports import Connection
 from smartcrawl.registry import runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
@@ -25,7 +24,7 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
@@ -63,15 +62,21 @@ def at_once(step: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("it waits for something")
 
 
+def in_sqlite(path: Path | None) -> Connection:
+    """Open a registry in a file, or in memory."""
+    connection = SqliteConnection(":memory:") if path is None else connect(path)
+    migrate(connection, path or Path(":memory:"))
+    return connection
+
+
 class Desk:
     """One source in a registry, crawled by hand: `open()`, `write(visit(url, …))`, `seal()`."""
 
+    #: Opens a connection to the registry of a file, where tests want another database.
+    connected: ClassVar[Callable[[Path | None], Connection] | None] = None
+
     def __init__(self, path: Path | None = None, *, source: str = "docs") -> None:
-        if path is None:
-            self.connection = SqliteConnection(":memory:")
-        else:
-            self.connection = connect(path)
-        migrate(self.connection, path or Path(":memory:"))
+        self.connection = (self.connected or in_sqlite)(path)
         self.source = source
         self.run: OpenRun | None = None
         self.closing = closing()  #: replace it to play another source or other choices
@@ -124,7 +129,7 @@ class Desk:
     def end(self, ending: Ending) -> None:
         self.removed.clear()
         runs.settle_sealed(self.connection, ending)
-        index = EmbeddedIndex(self.connection)
+        index = embedded_index(self.connection)
         runs.sweep(self.connection, index, ending, self.removed.extend)
 
     @property
@@ -213,7 +218,7 @@ class Desk:
         run = self._run
         return Commit(
             self.connection,
-            EmbeddedIndex(self.connection),
+            embedded_index(self.connection),
             run=run.no,
             source=run.source,
             number=number or run.number,
@@ -279,8 +284,16 @@ class Desk:
         }
 
 
-def index_is_sound(connection: apsw.Connection) -> bool:
+def index_is_sound(connection: Connection) -> bool:
     """Whether the words of the index are those of its chunks; raises when they are not."""
+    if connection.dialect == "postgres":
+        wrong = """
+            SELECT count(*) FROM chunk
+             WHERE words <> setweight(to_tsvector('stems', title), 'A')
+                            || setweight(to_tsvector('stems', headings), 'B')
+                            || to_tsvector('stems', text)
+        """
+        return not connection.execute(wrong).get
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"
     ).fetchall()

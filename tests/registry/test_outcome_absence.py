@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.rules.model import Rule, Status, Word
-from smartcrawl.sinks.sqlite import search
+from smartcrawl.sinks.embedded import search
 from tests.registry.build import Desk, closing
 from tests.registry.test_outcome_table import (
     DAY,

@@ -16,7 +16,7 @@ from smartcrawl.items import Link, Visit
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome, Rule, RunState, Standing, Status, Word
-from smartcrawl.sinks.sqlite import search
+from smartcrawl.sinks.embedded import search
 from tests.registry.build import LONG, NOW, Desk, closing, document, index_is_sound
 
 A = "http://a.example/the/page"

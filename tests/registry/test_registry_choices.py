@@ -36,14 +36,12 @@ def test_the_table_has_the_name_that_was_chosen_and_its_own(desk: Desk):
         'SELECT count(*) FROM "IngestItems"'
     )
     choose(desk.connection, partition="host", table="Other")
-    assert desk.rows("SELECT name FROM sqlite_schema WHERE name IN ('Known', 'Other')") == [
-        ("Other",)
-    ]
+    assert desk.rows("SELECT name FROM relation WHERE name IN ('Known', 'Other')") == [("Other",)]
     for name in ("record", "RECORD", "pages"):
         with pytest.raises(RegistryError, match="REGISTRY_TABLE_NAME"):
             choose(desk.connection, partition="host", table=name)
     choose(desk.connection, partition="host", table="IngestItems")
-    assert desk.rows("SELECT name FROM sqlite_schema WHERE name = 'Other'") == []
+    assert desk.rows("SELECT name FROM relation WHERE name = 'Other'") == []
 
 
 @pytest.mark.covers("R0-08", "R0-09", "R0-81")

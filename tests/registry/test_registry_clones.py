@@ -440,12 +440,12 @@ def test_nobody_is_the_clone_of_a_clone_or_of_other_content():
 
         wrong = """
         SELECT count(*) FROM record r JOIN record o ON o.no = r.duplicate_of
-         WHERE o.duplicate_of IS NOT NULL OR o.content IS NOT r.content OR o.no = r.no
+         WHERE o.duplicate_of IS NOT NULL OR o.content IS DISTINCT FROM r.content OR o.no = r.no
             OR r.entry <> 0 OR o.entry <> 1
         """
         without = """
         SELECT count(*) FROM record WHERE content IS NOT NULL GROUP BY content
-        HAVING sum(duplicate_of IS NULL AND entry = 1) = 0
+        HAVING count(*) FILTER (WHERE duplicate_of IS NULL AND entry = 1) = 0
         """
         assert desk.rows(wrong) == [(0,)]
         assert desk.rows(without) == []

@@ -13,7 +13,7 @@ from smartcrawl.registry import runs
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.http import outcome_of
 from smartcrawl.rules.model import Outcome, RunState, Word
-from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.sinks.embedded import embedded_index
 from tests.registry.build import LATER, NOW, Desk, closing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +122,7 @@ def test_the_last_complete_run_is_told_and_incomplete_ones_are_not(desk: Desk):
     assert desk.open().last_complete == 1
 
 
+@pytest.mark.sqlite
 def test_a_process_that_is_killed_leaves_an_open_run_with_what_it_committed(file: Path):
     code = """
 import os, signal, sys
@@ -519,7 +520,7 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
 
 @pytest.mark.covers("M-17")
 def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
-    first, second = open_registry(file, EmbeddedIndex), open_registry(file, EmbeddedIndex)
+    first, second = open_registry(file, embedded_index), open_registry(file, embedded_index)
     given = [first.new_number(), second.new_number(), first.new_number()]
     given += [second.new_number() for _ in range(5_000)]
     first.give_back()
@@ -535,7 +536,7 @@ def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
 
 
 def test_numbers_that_were_not_used_are_given_back(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, embedded_index)
     assert [registry.new_number() for _ in range(3)] == [1, 2, 3]
 
     registry.give_back()
@@ -546,7 +547,7 @@ def test_numbers_that_were_not_used_are_given_back(file: Path):
 
 
 def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
-    first, second = open_registry(file, EmbeddedIndex), open_registry(file, EmbeddedIndex)
+    first, second = open_registry(file, embedded_index), open_registry(file, embedded_index)
     first.new_number()
     number = second.new_number()
 
@@ -559,7 +560,7 @@ def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
 
 
 def test_giving_back_without_having_drawn_changes_nothing(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, embedded_index)
 
     registry.give_back()
 
@@ -568,7 +569,7 @@ def test_giving_back_without_having_drawn_changes_nothing(file: Path):
 
 
 def test_fingerprints_have_one_number_each(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, embedded_index)
 
     numbers = [registry.fingerprint(value) for value in (b"a", b"b", b"a")]
 

@@ -180,7 +180,7 @@ def test_orphans_and_withheld_removals_are_those_that_are_listed(desk: Desk):
     crawl(desk, home=True, p0=True, p4=True)
     assert counts(desk).withheld > 0
     alike(desk)
-    desk.rows("UPDATE candidate SET withheld = 0 WHERE no = (SELECT max(no) FROM candidate)")
+    desk.rows("UPDATE candidate SET withheld = FALSE WHERE no = (SELECT max(no) FROM candidate)")
     alike(desk)
     desk.rows(
         "UPDATE state SET seen_run = 4 WHERE no = (SELECT max(no) FROM state)"
@@ -235,9 +235,9 @@ def test_what_was_ordered_is_counted_until_it_was_done(desk: Desk):
     crawl(desk, a=True, b=True)
 
     assert counts(desk).ordered == 0
-    desk.rows("UPDATE item SET requested = 1")
+    desk.rows("UPDATE item SET requested = TRUE")
     assert counts(desk).ordered == 1
-    desk.rows("UPDATE item SET requested = 0, generation = processed + 1")
+    desk.rows("UPDATE item SET requested = FALSE, generation = processed + 1")
     assert counts(desk).ordered == 1
 
 

@@ -1,0 +1,22 @@
+"""Ending a run that cannot go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from scrapy.crawler import Crawler
+
+from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+def stop(crawler: Crawler, run: Run, error: SmartcrawlError) -> None:
+    """Let a run end as interrupted: nothing committed is lost, and it can be resumed."""
+    if run.failure is None:
+        run.failure = error
+        logger.error("%s", error)
+        closing = asyncio.ensure_future(crawler.engine.close_spider_async(reason="commit_failed"))
+        closing.add_done_callback(lambda done: done.exception())
