@@ -17,6 +17,7 @@ from smartcrawl.logs import Logs
 from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, scrapy
 from tests.registry.build import Desk
+from tests.registry.spare import Spare
 from tests.site_server import Site
 
 
@@ -62,10 +63,38 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
         yield running
 
 
+#: Modules of whole runs that are run with PostgreSQL, too.
+ALSO_POSTGRES = ("test_crawl_first", "test_crawl_refresh", "test_crawl_due", "test_stories_lost")
+EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run some crawls with both databases; the name of the database is in the test's id."""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    only = metafunc.definition.get_closest_marker("sqlite") is not None
+    if "crawl" in metafunc.fixturenames and name in ALSO_POSTGRES and not (only or EVERYTHING):
+        metafunc.parametrize("stack", ["sqlite", "postgres"], indirect=True)
+
+
 @pytest.fixture
-def crawl(tmp_path: Path, ask: Scrapy) -> Crawl:
+def stack(request: pytest.FixtureRequest) -> str:
+    """The database that the registry of a crawl lies in."""
+    only = request.node.get_closest_marker("sqlite") is not None
+    return getattr(request, "param", "sqlite" if only else EVERYTHING or "sqlite")
+
+
+@pytest.fixture
+def crawl(
+    tmp_path: Path, ask: Scrapy, stack: str, request: pytest.FixtureRequest
+) -> Iterator[Crawl]:
     """The real command, with an empty registry of its own."""
-    return Crawl(tmp_path, ask)
+    if stack == "sqlite":
+        yield Crawl(tmp_path, ask)
+        return
+    spare: Spare = request.getfixturevalue("spare_registries")
+    url = spare.take()
+    yield Crawl(tmp_path, ask, url)
+    spare.put_back(url)
 
 
 @pytest.fixture
@@ -82,6 +111,21 @@ def postgres() -> Iterator[servers.Postgres]:
     """The PostgreSQL of this worker; a test that kills it need not start it again."""
     with servers.postgres() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def spare_registries(postgres: servers.Postgres) -> Iterator[Spare]:
+    """Registries in the PostgreSQL of this worker."""
+    made = []
+
+    def make() -> str:
+        within = postgres.database()
+        made.append(within)
+        return within.__enter__()
+
+    yield Spare(make)
+    for within in made:
+        within.__exit__(None, None, None)
 
 
 @pytest.fixture

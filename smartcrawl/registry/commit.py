@@ -65,12 +65,12 @@ ON CONFLICT (origin) DO UPDATE
    SET fetched_at = excluded.fetched_at, status = excluded.status, etag = excluded.etag,
        last_modified = excluded.last_modified, body = excluded.body
 """
-_RECORD = """
-INSERT INTO record (no, source, id, url, identity, host, discovered_from, first_run, first_seen,
-                    kind)
-VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?, ?, ?)
-"""
-_STATE = "INSERT INTO state (no, reached_run, depth) VALUES (?, ?, ?)"
+_HOST_NUMBERS = "SELECT name, no FROM host WHERE name IN carray(?)"
+_RECORD = (
+    "no", "source", "id", "url", "identity", "host", "discovered_from", "first_run", "first_seen",
+    "kind",
+)  # fmt: skip
+_STATE = ("no", "reached_run", "depth")
 #: The smallest depth counts while the page stays reached; a forced run measures anew (M-24).
 _REACHED = """
 UPDATE state
@@ -227,7 +227,7 @@ class Commit:
         rows = [(origin, r.fetched_at, r.status, r.etag, r.last_modified, r.body)
                 for origin, r in batch.robots.items()]  # fmt: skip
         self._connection.executemany(_ROBOTS, rows)
-        for name, tally in batch.hosts.items():
+        for name, tally in sorted(batch.hosts.items()):  # all lock them in this order
             values = {
                 "name": name,
                 "now": now,
@@ -253,12 +253,16 @@ class Commit:
 
     def _write_addresses(self, batch: Batch, now: int) -> None:
         run, source = self._run, self._source
-        self._connection.executemany(
-            _RECORD,
-            [(a.no, source, a.id, a.url, a.identity, a.host, a.discovered_from, run, now, a.kind)
-             for a in batch.addresses],
-        )  # fmt: skip
-        self._connection.executemany(_STATE, [(a.no, run, a.depth) for a in batch.addresses])
+        if batch.addresses:
+            known = sorted({address.host for address in batch.addresses})
+            hosts = dict(self._connection.execute(_HOST_NUMBERS, (Many(known),)).fetchall())
+            rows = [
+                (a.no, source, a.id, a.url, a.identity, hosts[a.host], a.discovered_from, run, now,
+                 a.kind)
+                for a in batch.addresses
+            ]  # fmt: skip
+            self._connection.fill("record", _RECORD, rows)
+            self._connection.fill("state", _STATE, [(a.no, run, a.depth) for a in batch.addresses])
         kinds = [(kind, number) for number, kind in sorted(batch.kinds.items())]
         self._connection.executemany(_KIND, kinds)
         by_depth: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))

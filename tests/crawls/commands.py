@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import apsw
 
+from smartcrawl.registry.postgres import PostgresDatabase, shown
+
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 90  # a command that takes longer hangs
 _WAIT_SECONDS = 20
@@ -90,16 +92,18 @@ class Crawl:
     them may ever show a traceback.
     """
 
-    def __init__(self, folder: Path, scrapy: Scrapy) -> None:
+    def __init__(self, folder: Path, scrapy: Scrapy, url: str | None = None) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
-        self.registry = self.data_dir / "registry.db"
+        self.registry: Any = Remote(url) if url else self.data_dir / "registry.db"
         self.sources_file = folder / "sources.toml"
         self.environment: dict[str, str] = {
             "AUTOTHROTTLE_ENABLED": "0",
             "TRUST_SAMPLE_RATIO": "0",  # what is asked is what a test says
             "SOFT_404_DETECTION": "0",
         }
+        if url is not None:
+            self.environment["REGISTRY_URL"] = url
         self._scrapy = scrapy
         self._told: dict[tuple[str, ...], str] = {}
 
@@ -239,7 +243,9 @@ class Crawl:
         return sorted(path_of(hit["url"]) for hit in self.search(query, "--limit", "1000"))
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Read from the registry's file."""
+        """Read from the registry, or change it."""
+        if isinstance(self.registry, Remote):
+            return self.registry.rows(statement)
         connection = apsw.Connection(str(self.registry), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(10_000)
@@ -258,6 +264,27 @@ class Crawl:
         """Whether the newest run's words, summed up, are the records of its source."""
         run = self.runs()[0]
         return sum(run[word] for word in WORDS) == len(self.records(source=run["source"]))
+
+
+class Remote:
+    """A registry in PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __str__(self) -> str:
+        return shown(self._url)
+
+    def exists(self) -> bool:
+        """Whether something was crawled."""
+        return bool(self.rows("SELECT 1 FROM source"))
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        connection = PostgresDatabase(self._url).open()
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
 
 
 class Running:

@@ -1,0 +1,33 @@
+"""Empty registries in PostgreSQL that are used again and again."""
+
+from collections.abc import Callable
+
+import psycopg
+
+_TABLES = (
+    "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = 'public'"
+)
+
+
+class Spare:
+    """Empty registries that are used again: to make one takes longer than most tests."""
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+        self._spare: list[str] = []
+
+    def take(self) -> str:
+        return self._spare.pop() if self._spare else self._make()
+
+    def put_back(self, url: str) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            row = connection.execute(_TABLES).fetchone()
+            assert row is not None
+            tables = (
+                str(row[0]).replace("smartcrawl_schema, ", "").replace(", smartcrawl_schema", "")
+            )
+            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY".encode())
+            connection.execute(
+                "INSERT INTO sequence (name, value) VALUES ('number', 0), ('address', 0)"
+            )
+        self._spare.append(url)

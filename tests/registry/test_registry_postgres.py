@@ -1,0 +1,401 @@
+"""What PostgreSQL may do to a registry: go away, come back, undo a transaction, refuse."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import psycopg
+import pytest
+
+from smartcrawl.exceptions import RegistryError, RegistryVersionError, RunHeldError
+from smartcrawl.items import Address, Batch
+from smartcrawl.ports import Connection, Many
+from smartcrawl.registry import heartbeat, registry, session
+from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.registry import Writer, open_registry
+from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
+from smartcrawl.registry.transactions import one_moment, transaction
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.sinks.embedded import embedded_index
+from smartcrawl.urls import digest
+from tests import servers
+from tests.registry.build import NOW
+
+SINCE = "2026-01-01T00:00:00+00:00"
+
+
+@pytest.fixture
+def connection(postgres_url: str) -> Iterator[PostgresConnection]:
+    connection = PostgresDatabase(postgres_url).open()
+    yield connection
+    connection.close()
+
+
+def add(connection: Connection, name: str) -> None:
+    connection.execute("INSERT INTO source (name, kind, created_at) VALUES (?, 'site', 0)", (name,))
+
+
+def names(connection: Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM source ORDER BY name")]
+
+
+@contextmanager
+def away(server: servers.Postgres, seconds: float) -> Iterator[None]:
+    """Kill the server, and let it come back while something else is done."""
+    server.kill()
+
+    def back() -> None:
+        time.sleep(seconds)
+        server.start()
+
+    thread = Thread(target=back)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+# The shared SQL
+
+
+def test_postgres_takes_values_of_every_kind(connection):
+    assert connection.execute("SELECT ? % 7, ':x' || '?'", (30,)).fetchone() == (2, ":x?")
+    assert connection.execute("SELECT :a, :b, :a", {"a": "x'y", "b": b"\0\xff"}).fetchall() == [
+        ("x'y", b"\0\xff", "x'y")
+    ]
+    assert connection.execute("SELECT ?2, ?1", (1, None)).fetchone() == (None, 1)
+    assert connection.execute("SELECT 1 WHERE 3 IN carray(?)", (Many([1, 3]),)).get == 1
+    assert connection.execute("SELECT 1 WHERE 3 IN carray(?)", (Many([]),)).get is None
+    assert connection.execute("SELECT 1 WHERE 'b' IN carray(?)", (Many(["a", "b"]),)).get == 1
+    key = digest("http://a.example/")
+    assert connection.execute("SELECT 1 WHERE ? IN carray(?)", (key, Many((key,)))).get == 1
+
+
+def test_postgres_gives_sums_as_numbers(connection):
+    row = connection.execute("SELECT sum(x), avg(x) FROM (VALUES (1::bigint), (2)) AS t (x)")
+
+    assert [(type(value), value) for value in row.fetchone()] == [(int, 3), (float, 1.5)]
+
+
+def test_postgres_fills_a_table_with_any_text(connection):
+    rows = [(n, f"http://a.example/{n}\t\\N\n'\"", NOW) for n in range(1_000)]
+    connection.fill("pin", ("no", "source", "at"), [(n, n, NOW) for n in range(1_000)])
+    connection.fill("store", ("no", "url"), [(n, url) for n, url, _ in rows])
+
+    assert connection.execute("SELECT count(*), max(no) FROM pin").fetchone() == (1_000, 999)
+    assert connection.execute("SELECT url FROM store WHERE no = 7").get == rows[7][1]
+
+
+def test_postgres_does_many_rows_with_few_round_trips(connection, monkeypatch):
+    sent: list[str] = []
+    plain = PostgresConnection._plain
+    monkeypatch.setattr(
+        PostgresConnection, "_plain", lambda self, text: (sent.append(text), plain(self, text))
+    )
+    connection.executemany(
+        "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+        [(n, 1, NOW) for n in range(900)] * 2,
+    )
+    connection.executemany("UPDATE pin SET at = ? WHERE no = ?", [(n, n) for n in range(900)])
+
+    assert len(sent) == 6
+    assert connection.execute("SELECT count(*) FROM pin WHERE at = no").get == 900
+
+
+def test_postgres_reads_as_of_one_moment(connection, postgres_url):
+    other = PostgresConnection(postgres_url)
+    with one_moment(connection):
+        assert names(connection) == []
+        add(other, "late")
+        assert names(connection) == []
+    assert names(connection) == ["late"]
+    other.close()
+
+
+# The server goes away
+
+
+def test_postgres_that_restarts_between_transactions_is_waited_for(connection, postgres, caplog):
+    add(connection, "before")
+
+    with away(postgres, 1.0):
+        add(connection, "after")
+
+    assert names(connection) == ["after", "before"]
+    assert "PostgreSQL is away" in caplog.text
+
+
+def test_postgres_that_dies_in_a_transaction_leaves_nothing_of_it(connection, postgres):
+    def work() -> None:
+        with transaction(connection):
+            add(connection, "first")
+            postgres.kill()
+            add(connection, "second")
+
+    with pytest.raises(ConnectionLostError):
+        work()
+    postgres.start()
+
+    assert names(connection) == []
+
+
+def test_postgres_transaction_is_done_again_after_a_restart(connection, postgres, postgres_url):
+    tries = []
+
+    def work() -> str:
+        with transaction(connection):
+            tries.append(len(tries))
+            add(connection, "source")
+            if len(tries) == 1:
+                postgres.kill()
+                postgres.start()
+            connection.execute("SELECT 1")
+            return "done"
+
+    assert PostgresDatabase(postgres_url).retried(work) == "done"
+    assert len(tries) == 2
+    assert names(connection) == ["source"]
+
+
+@pytest.mark.parametrize("reached", [True, False], ids=["committed", "not-committed"])
+def test_postgres_tells_whether_a_commit_without_answer_happened(
+    connection, postgres, postgres_url, monkeypatch, reached
+):
+    """The answer to COMMIT gets lost: nothing is done twice, and nothing is left out."""
+    run, cut = PostgresConnection._run, []
+
+    def losing(self: PostgresConnection, statement: str, values: Any) -> Any:
+        if statement != "COMMIT" or cut:
+            return run(self, statement, values)
+        cut.append(statement)
+        if reached:
+            run(self, statement, values)
+        self._connection.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(PostgresConnection, "_run", losing)
+    tries = []
+
+    def work() -> None:
+        with transaction(connection):
+            tries.append(1)
+            add(connection, f"source {len(tries)}")
+
+    PostgresDatabase(postgres_url).retried(work)
+
+    assert len(tries) == (1 if reached else 2)
+    assert names(connection) == [f"source {len(tries)}"]
+
+
+def test_postgres_deadlock_is_tried_again(connection, postgres_url):
+    database = PostgresDatabase(postgres_url)
+    other = PostgresConnection(postgres_url)
+    for name in ("a", "b"):
+        add(connection, name)
+    locked: list[str] = []
+
+    def both(own: Connection, first: str, second: str) -> None:
+        with transaction(own):
+            own.execute("UPDATE source SET created_at = created_at + 1 WHERE name = ?", (first,))
+            locked.append(first)
+            while len(set(locked)) < 2:
+                time.sleep(0.01)
+            own.execute("UPDATE source SET created_at = created_at + 1 WHERE name = ?", (second,))
+
+    thread = Thread(target=lambda: database.retried(lambda: both(other, "b", "a")))
+    thread.start()
+    database.retried(lambda: both(connection, "a", "b"))
+    thread.join()
+    other.close()
+
+    assert connection.execute("SELECT sum(created_at), count(*) FROM source").fetchone() == (4, 2)
+    assert len(locked) == 3, "one of them was the victim"
+
+
+def test_postgres_batch_is_written_once_across_a_restart(postgres_url, postgres, monkeypatch):
+    opened = open_registry(postgres_url, embedded_index)
+    run = opened.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
+    writer = Writer(opened, run, judgement=Judgement())
+    address = Address(
+        1, digest("http://a.example/"), "http://a.example/", None, "a.example", 0, None
+    )
+    batch = Batch(addresses=[address], reached={1: 0})
+    batch.counts["requests"] = 3
+    real, cut = registry.transaction, []
+
+    @contextmanager
+    def killing(connection: Connection) -> Iterator[None]:
+        with real(connection):
+            yield
+            if not cut:
+                cut.append(1)
+                postgres.kill()
+                postgres.start()
+
+    monkeypatch.setattr(registry, "transaction", killing)
+    assert writer.submit(batch, NOW).result().stale == 0
+    writer.close()
+
+    assert opened.connection.execute("SELECT count(*) FROM record").get == 1
+    assert opened.connection.execute("SELECT requests FROM run").get == 3
+    opened.close()
+
+
+def test_postgres_that_stays_away_is_an_error_with_its_remedy(postgres_url, postgres, monkeypatch):
+    database = PostgresDatabase(postgres_url)
+    connection = database.open()
+    monkeypatch.setattr(session, "PATIENCE", 0.5)
+    postgres.kill()
+
+    with (
+        pytest.raises(RegistryError, match="check that the server runs"),
+        database.translated("read"),
+    ):
+        names(connection)
+
+    postgres.start()
+    connection.close()
+
+
+# The lease
+
+
+def test_postgres_lease_names_its_holder_and_is_given_back(postgres_url):
+    database = PostgresDatabase(postgres_url)
+    database.open().close()
+    lease = database.take("docs", SINCE)
+
+    with pytest.raises(RunHeldError) as caught:
+        database.take("docs", "later")
+    assert (caught.value.pid, caught.value.since) == (os.getpid(), SINCE)
+    assert database.is_held("docs")
+    database.take("shop", SINCE).release()
+
+    lease.release()
+    lease.release()
+    assert not database.is_held("docs")
+    database.take("docs", SINCE).release()
+
+
+def test_postgres_lease_shows_that_its_holder_lives(postgres_url, monkeypatch):
+    monkeypatch.setattr(heartbeat, "BEAT", 0.05)
+    database = PostgresDatabase(postgres_url)
+    control = database.open()
+    lease = database.take("docs", SINCE)
+    control.execute("UPDATE lease SET beat = beat - interval '1 hour'")
+
+    deadline = time.monotonic() + 5
+    while not database.is_held("docs"):
+        assert time.monotonic() < deadline, "the lease is renewed"
+        time.sleep(0.02)
+
+    lease.release()
+    control.close()
+
+
+HOLDER = """
+import sys, time
+from smartcrawl.registry.postgres import PostgresDatabase
+lease = PostgresDatabase(sys.argv[1]).take("docs", "then")
+print("taken", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_postgres_lease_of_a_process_that_stands_still_expires(postgres_url, ending):
+    database = PostgresDatabase(postgres_url)
+    control = database.open()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, postgres_url], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "taken\n"
+        with pytest.raises(RunHeldError):
+            database.take("docs", SINCE)
+
+        os.kill(holder.pid, ending)
+        with pytest.raises(RunHeldError):
+            database.take("docs", SINCE)
+        control.execute("UPDATE lease SET beat = beat - interval '61 seconds'")
+        lease = database.take("docs", SINCE)
+
+        holder.kill()
+    assert database.is_held("docs"), "the late one takes nothing back"
+    lease.release()
+    control.close()
+
+
+# What is refused
+
+
+def test_postgres_refuses_what_it_cannot_use(postgres_url, postgres):
+    server = postgres_url.rpartition("/")[0]
+    port = server.rpartition(":")[2]
+    cases = {
+        f"{server}/nowhere": "create it, or name another one in REGISTRY_URL",
+        postgres_url.replace(f":{port}", ":1"): "check that the server runs",
+        f"{postgres_url}?nonsense=1": "it takes postgresql://",
+    }
+    for url, remedy in cases.items():
+        with pytest.raises(RegistryError, match=remedy) as caught:
+            PostgresDatabase(url).open()
+        assert "cannot open postgresql://" in str(caught.value)
+
+
+def test_postgres_password_is_in_no_message(postgres, postgres_url):
+    postgres.execute(f"DROP ROLE IF EXISTS {servers.GUEST}")
+    postgres.execute(f"CREATE ROLE {servers.GUEST} LOGIN PASSWORD 'right'")
+    url = postgres_url.replace("//smartcrawl@", f"//{servers.GUEST}:wr0ng@")
+
+    with pytest.raises(RegistryError, match="check user and password") as caught:
+        PostgresDatabase(url).open()
+    assert "wr0ng" not in str(caught.value)
+
+    with pytest.raises(RegistryError, match="let this user create and write tables") as caught:
+        PostgresDatabase(url.replace("wr0ng", "right")).open()
+    assert "right" not in str(caught.value)
+
+
+def test_postgres_registry_of_a_newer_version_is_refused(connection, postgres_url):
+    connection.execute("UPDATE smartcrawl_schema SET version = 999")
+
+    with pytest.raises(RegistryVersionError, match="schema version 999"):
+        PostgresDatabase(postgres_url).open()
+
+
+def test_postgres_tables_of_another_program_are_left_alone(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as own:
+        own.execute("CREATE TABLE record (music text)")
+
+    with pytest.raises(RegistryError, match="of another program"):
+        PostgresDatabase(postgres_url).open()
+
+    with psycopg.connect(postgres_url, autocommit=True) as own:
+        assert own.execute("SELECT count(*) FROM pg_class WHERE relname = 'state'").fetchone() == (
+            0,
+        )
+
+
+def test_postgres_registry_is_made_once_by_many_at_once(postgres_url):
+    opened: list[PostgresConnection] = []
+    threads = [
+        Thread(target=lambda: opened.append(PostgresDatabase(postgres_url).open()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(opened) == 4
+    for connection in opened:
+        assert connection.execute("SELECT count(*) FROM sequence").get == 2
+        connection.close()
