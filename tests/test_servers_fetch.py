@@ -6,7 +6,6 @@ Shown with stand-ins for apt-get, apt-cache, dpkg and mvn, which cannot run offl
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.servers import UnavailableError, debian_docs, elastic, nginx, postgresql, processes
+from tests.servers import UnavailableError, debian_docs, elastic, nginx, postgresql
 
 APT_GET = """\
 #!/bin/sh
@@ -287,22 +286,3 @@ def test_edition_can_be_named_by_the_environment(monkeypatch):
     assert elastic.default_version() == "8.19"
     monkeypatch.setenv("SMARTCRAWL_TEST_ELASTICSEARCH", "9.4")
     assert elastic.default_version() == "9.4"
-
-
-# Processes
-
-
-def test_what_no_other_user_can_read_is_an_absence_with_its_remedy(tmp_path, monkeypatch):
-    processes.reachable(tmp_path)
-    monkeypatch.setattr(processes, "unprivileged", lambda: ("false",))
-    with pytest.raises(UnavailableError, match="SMARTCRAWL_TEST_CACHE"):
-        processes.reachable(tmp_path)
-
-
-def test_fetch_that_takes_too_long_leaves_no_process(tmp_path):
-    noted = tmp_path / "pid"
-    command = ["sh", "-c", f"sleep 60 & echo $! > '{noted}'; wait"]
-    with pytest.raises(subprocess.TimeoutExpired):
-        processes.run_whole(command, 0.5)
-    state = Path(f"/proc/{int(noted.read_text())}/stat")
-    assert not state.exists() or ") Z " in state.read_text()

@@ -1,74 +1,26 @@
-"""PostgreSQL, Redis and Elasticsearch as the tests start them: answering their real clients, killed
-and started again, and gone afterwards."""
+"""PostgreSQL, Redis and Elasticsearch as the tests start them.
 
-import os
-import signal
+They answer their real clients, can be killed and started again, and are gone afterwards.
+"""
+
 import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
-from elasticsearch import Elasticsearch, NotFoundError
+from elasticsearch import AuthenticationException, Elasticsearch, NotFoundError
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError
 from redis.retry import Retry
 
 from tests import servers
-from tests.servers import Server, folders
-from tests.servers.processes import Relative, alive, descendants, free_port
-
-ROOT = Path(__file__).resolve().parent.parent
-_END_SECONDS = 20
-
-#: Starts a server for ever, in a thread that ends at once.
-OWNER = """\
-import sys, threading
-from pathlib import Path
-from tests import servers
-from tests.servers import folders
-
-folders._MEMORY = Path(sys.argv[2])
-context = getattr(servers, sys.argv[1])()
-thread = threading.Thread(target=lambda: print(context.__enter__().pid, flush=True))
-thread.start()
-thread.join()
-sys.stdin.read()
-"""
-
-
-def family(server: Server) -> list[Relative]:
-    """All processes of a server."""
-    below = descendants(server.pid)
-    return [each for each in descendants(os.getpid()) if each.pid == server.pid] + below
-
-
-def all_end(processes: list[Relative]) -> bool:
-    deadline = time.monotonic() + _END_SECONDS
-    while time.monotonic() < deadline:
-        if not any(map(alive, processes)):
-            return True
-        time.sleep(0.02)
-    return False
-
-
-@pytest.fixture
-def memory(tmp_path: Path, monkeypatch) -> Path:
-    """Where servers keep their data, empty at first."""
-    monkeypatch.setattr(folders, "_MEMORY", tmp_path)
-    return tmp_path
-
+from tests.servers.processes import alive
 
 # PostgreSQL
 
 
-def test_postgres_keeps_what_was_committed_when_it_is_killed(memory):
+def test_postgres_keeps_what_was_committed_when_it_is_killed(server_memory):
     with servers.postgres(fsync="on") as server:
         assert server.execute("SHOW fsync") == [("on",)]
         with server.database() as url:
@@ -76,7 +28,7 @@ def test_postgres_keeps_what_was_committed_when_it_is_killed(memory):
                 connection.execute("CREATE TABLE kept AS SELECT 'ä' AS word")
             open_ = psycopg.connect(url)
             open_.execute("INSERT INTO kept VALUES ('not committed')")
-            processes, port = family(server), server.port
+            processes, port = server.processes(), server.port
 
             server.kill()
 
@@ -88,9 +40,9 @@ def test_postgres_keeps_what_was_committed_when_it_is_killed(memory):
             assert server.port == port
             with psycopg.connect(url) as connection:
                 assert connection.execute("SELECT word FROM kept").fetchall() == [("ä",)]
-        processes = family(server)
+        processes = server.processes()
     assert not any(map(alive, processes))
-    assert not list(memory.iterdir())
+    assert not list(server_memory.iterdir())
     assert not server.running
 
 
@@ -141,14 +93,14 @@ def test_postgres_asks_guests_only_for_their_password(postgres):
     psycopg.connect(postgres.url(), password="any").close()
 
 
-def test_postgres_that_does_not_start_says_why_and_leaves_nothing(memory):
+def test_postgres_that_does_not_start_says_why_and_leaves_nothing(server_memory):
     with pytest.raises(RuntimeError, match="unrecognized configuration parameter"):
         servers.postgres(nonsense=1).__enter__()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(servers.PortTakenError, match="in use"):
             servers.postgres(port=port).__enter__()
-    assert not list(memory.iterdir())
+    assert not list(server_memory.iterdir())
 
 
 def test_postgres_leaves_no_shared_memory_when_it_was_killed():
@@ -166,24 +118,24 @@ def test_postgres_leaves_no_shared_memory_when_it_was_killed():
 # Redis
 
 
-def test_redis_answers_and_starts_empty_unless_it_writes_a_log(memory):
+def test_redis_answers_and_starts_empty_unless_it_writes_a_log(server_memory):
     with servers.redis_server() as server, Redis.from_url(server.url) as client:
-        client.set("word", "a")
-        server.kill()
-        server.start()
-        assert client.get("word") is None
+        for start_again in (server.restart, lambda: (server.kill(), server.start())):
+            client.set("word", "a")
+            start_again()
+            assert client.get("word") is None
     options = {"appendonly": "yes", "appendfsync": "always", "maxmemory_policy": "allkeys-lru"}
     with servers.redis_server(**options) as server, Redis.from_url(server.url) as client:
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "allkeys-lru"}
         client.set("word", "a")
-        processes = family(server)
+        processes = server.processes()
         server.kill()
         assert not any(map(alive, processes))
         server.start()
         assert client.get("word") == b"a"
-        processes = family(server)
+        processes = server.processes()
     assert not any(map(alive, processes))
-    assert not list(memory.iterdir())
+    assert not list(server_memory.iterdir())
 
 
 def test_redis_asks_for_the_password_that_it_was_given():
@@ -227,7 +179,7 @@ def test_elasticsearch_keeps_what_was_written_when_it_is_killed(
     client = Elasticsearch(elasticsearch.url)
     assert client.info()["version"]["number"] == elasticsearch.version
     client.index(index=f"{elasticsearch_prefix}-pages", id="1", document={"word": "kept"})
-    processes, port = family(elasticsearch), elasticsearch.port
+    processes, port = elasticsearch.processes(), elasticsearch.port
 
     elasticsearch.kill()
 
@@ -267,105 +219,21 @@ def test_elasticsearch_of_an_unknown_version_is_an_error():
         servers.elasticsearch("7").__enter__()
 
 
-# All of them
-
-
-@contextmanager
-def owner(name: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that starts a server, then waits to be killed; it prints the server's number."""
-    with folders.data_folder() as memory:  # what the killed one leaves behind
-        process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, name, memory],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"SMARTCRAWL_REQUIRE_SERVERS": "1"},
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
-
-
-@pytest.mark.parametrize(("fixture", "name"), [("postgres", "postgres"), ("redis", "redis_server")])
-def test_server_ends_when_the_tests_are_killed_and_not_before(fixture, name, request):
-    request.getfixturevalue(fixture)  # or a skip
-    with owner(name) as tests:
-        assert tests.stdout is not None
-        pid = int(tests.stdout.readline())
-        processes = descendants(tests.pid)
-        assert pid in [each.pid for each in processes]
-        assert all(map(alive, processes))  # though the thread that asked for them is gone
-        tests.kill()
-        assert all_end(processes)
-
-
-def test_elasticsearch_ends_when_the_tests_are_killed_while_it_starts(elasticsearch):
-    def commands(pid: int) -> str:
-        lines = [Path(f"/proc/{each.pid}/cmdline") for each in descendants(pid)]
-        return " ".join(line.read_text() for line in lines if line.exists())
-
-    with owner("elasticsearch") as tests:
-        deadline = time.monotonic() + _END_SECONDS
-        while "org.elasticsearch.bootstrap" not in commands(tests.pid):
-            assert time.monotonic() < deadline
-            assert tests.poll() is None
-            time.sleep(0.05)
-        processes = descendants(tests.pid)
-        assert len(processes) > 1
-        tests.kill()
-        assert all_end(processes)
-
-
-@pytest.mark.parametrize("start", [servers.postgres, servers.redis_server])
-def test_halted_server_is_stopped_in_order(start: Callable):
-    with start() as server:
-        os.kill(server.pid, signal.SIGSTOP)
-        began = time.monotonic()
-    assert time.monotonic() - began < 10
-    assert server._process.returncode == 0  # not killed
-
-
-@pytest.mark.parametrize("start", [servers.postgres, servers.redis_server])
-def test_server_is_gone_after_a_failing_test(start: Callable, memory):
-    started = start()
-    server = started.__enter__()
-    processes = family(server)
-    failure = AssertionError("a test that fails")
-    assert not started.__exit__(AssertionError, failure, None)  # nor is the failure hidden
+@pytest.mark.slow
+@pytest.mark.parametrize("version", servers.EDITIONS)
+def test_elasticsearch_of_each_version_asks_for_the_password_that_it_was_given(
+    version, server_memory
+):
+    with servers.elasticsearch(version, password="secret") as server:
+        processes = server.processes()
+        assert Elasticsearch(server.url).info()["version"]["number"] == server.version
+        assert server.version.startswith(version)
+        with pytest.raises(AuthenticationException):
+            Elasticsearch(f"http://127.0.0.1:{server.port}").info()
+        with server.prefix() as prefix:
+            Elasticsearch(server.url).indices.create(index=prefix)
+            server.restart()
+            assert Elasticsearch(server.url).indices.exists(index=prefix)
+        assert not Elasticsearch(server.url).indices.exists(index=prefix)
     assert not any(map(alive, processes))
-    assert not list(memory.iterdir())
-    with pytest.raises(RuntimeError, match="does not run"):
-        _ = server.pid
-
-
-def test_ports_are_those_that_no_connection_starts_from():
-    outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
-    first, last = map(int, outgoing)
-    with ThreadPoolExecutor(4) as workers:
-        ports = set(workers.map(lambda _: free_port(), range(200)))
-    assert len(ports) > 150
-    assert not [port for port in ports if first <= port <= last or port < 1_024]
-
-
-def test_folders_of_killed_tests_are_removed_and_those_in_use_are_not(memory, monkeypatch):
-    monkeypatch.setattr(folders, "_GRACE_SECONDS", 0)
-    left = memory / "smartcrawl-server-left"
-    other = memory / "other"
-    other.mkdir()
-    with folders.data_folder() as used:
-        (left / "data").mkdir(parents=True)
-        with folders.data_folder() as second:
-            assert not left.exists()
-            assert used.exists()
-            assert used != second
-    assert list(memory.iterdir()) == [other]
-
-
-def test_folder_that_was_just_made_is_left_alone(memory):
-    young = memory / "smartcrawl-server-young"
-    young.mkdir()
-    with folders.data_folder():
-        assert young.exists()
+    assert not list(server_memory.iterdir())

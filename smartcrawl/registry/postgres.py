@@ -62,12 +62,16 @@ class PostgresDatabase:
         with self.translated("open"):
             connection = PostgresConnection(self._url)
             migrate(connection, str(self))
+            connection.sign()
             return connection
 
     def connect(self, *, readonly: bool = False) -> PostgresConnection:
         """Connect to a registry that was opened before."""
         with self.translated("open"):
-            return PostgresConnection(self._url, readonly=readonly)
+            connection = PostgresConnection(self._url, readonly=readonly)
+            if not readonly:
+                connection.sign()
+            return connection
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> PostgresConnection:
         """Connect for reading."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
+from secrets import token_hex
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import errors
+from psycopg import ClientCursor, errors
 from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
@@ -26,7 +28,7 @@ _LONGEST_PAUSE: Final = 5.0
 _AT_ONCE: Final = 500  #: rows of one statement
 _OPTIONS: Final = {
     "autocommit": True,
-    "cursor_factory": psycopg.ClientCursor,  # values in the text: their types follow from the rest
+    "cursor_factory": ClientCursor,  # values in the text: their types follow from the rest
     "connect_timeout": 10,
     "application_name": "smartcrawl",
     "keepalives_idle": 30,
@@ -34,8 +36,16 @@ _OPTIONS: Final = {
     "keepalives_count": 3,
 }
 _SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = 0"
-_BEGIN: Final = "BEGIN; SELECT pg_current_xact_id()"
-_FATE: Final = "SELECT pg_xact_status(%s::text::xid8)"
+#: One row for each connection that writes, with the number of its last transaction. Ids of
+#: PostgreSQL's own would not do: those that a crash took are given out again.
+_SIGN = """
+INSERT INTO writer (id, last, at) VALUES (%s, 0, now()) ON CONFLICT (id) DO NOTHING;
+DELETE FROM writer WHERE at < now() - interval '7 days'
+"""
+_BEGIN = "BEGIN; UPDATE writer SET last = %s, at = now() WHERE id = %s"
+#: It waits for a transaction that is still being committed.
+_LAST = "SELECT last FROM writer WHERE id = %s FOR UPDATE"
+_SIGN_OFF = "DELETE FROM writer WHERE id = %s"
 
 
 class _Numeric(Loader):
@@ -95,7 +105,8 @@ class PostgresConnection:
         self._url = url
         self._readonly = readonly
         self._changes = 0
-        self._xact: str | None = None  #: id of the transaction that writes
+        self._id: str | None = None  #: in the table of writers
+        self._number = 0  #: of its transaction
         self._connection = self._connected()
 
     def _connected(self) -> psycopg.Connection[Any]:
@@ -139,31 +150,31 @@ class PostgresConnection:
                 raise ConnectionLostError(str(error)) from error
             raise
 
+    def sign(self) -> None:
+        """Let the registry tell from now on which transactions of this connection it holds."""
+        self._id = token_hex(16)
+        self._connection.execute(ClientCursor(self._connection).mogrify(_SIGN, (self._id,)))
+
     def _begin(self) -> PostgresRows:
-        cursor = self._connection.execute(_BEGIN)
-        cursor.nextset()
-        row = cursor.fetchone()
-        self._xact = None if row is None else str(row[0])
-        return PostgresRows(cursor)
+        if self._id is None:
+            return PostgresRows(self._connection.execute("BEGIN"))
+        self._number += 1
+        return PostgresRows(self._connection.execute(_BEGIN, (self._number, self._id)))
 
     def _commit(self) -> PostgresRows:
-        """Commit; when the answer gets lost, ask what became of the transaction."""
-        xact, self._xact = self._xact, None
+        """Commit; when the answer gets lost, ask whether it happened."""
         try:
             return self._run("COMMIT", ())
         except psycopg.OperationalError as error:
             if not self.lost:
                 raise
-            if xact is not None:
-                while (fate := self._patiently(lambda: self._fate(xact))) == "in progress":
-                    time.sleep(_PAUSE)
-                if fate == "committed":
-                    return PostgresRows(self._connection.cursor())
+            if self._id is not None and self._patiently(self._last) == self._number:
+                return PostgresRows(self._connection.cursor())
             raise ConnectionLostError(str(error)) from error
 
-    def _fate(self, xact: str) -> str | None:
-        row = self._connection.execute(_FATE, (xact,)).fetchone()
-        return None if row is None else row[0]
+    def _last(self) -> int | None:
+        row = self._connection.execute(_LAST, (self._id,)).fetchone()
+        return None if row is None else int(row[0])
 
     def _patiently(self, work: Callable[[], _T]) -> _T:
         """Do something outside of a transaction; a server that is away is waited for."""
@@ -184,7 +195,7 @@ class PostgresConnection:
         """Run one statement for each of some rows, hundreds with one round trip."""
         rows = iter(values)
         told = values_of(statement)
-        cursor = psycopg.ClientCursor(self._connection)
+        cursor = ClientCursor(self._connection)
         while some := list(islice(rows, _AT_ONCE)):
             if told is not None and "DO UPDATE" not in told[2]:  # which takes a row once only
                 before, row, after = told
@@ -194,7 +205,7 @@ class PostgresConnection:
                 text = ";".join(self._filled(cursor, statement, one) for one in some)
             self._plain(text)
 
-    def _filled(self, cursor: psycopg.ClientCursor[Any], text: str, values: Any) -> str:
+    def _filled(self, cursor: ClientCursor[Any], text: str, values: Any) -> str:
         return cursor.mogrify(translated(text), bound(text, values))
 
     def _plain(self, text: str) -> None:
@@ -233,6 +244,9 @@ class PostgresConnection:
 
     def close(self, force: bool = False) -> None:
         """Close it."""
+        if self._id is not None and not self.lost and not self.in_transaction:
+            with suppress(psycopg.Error):  # it is cleared away later
+                self._connection.execute(_SIGN_OFF, (self._id,))
         self._connection.close()
 
 

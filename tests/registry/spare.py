@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import psycopg
 
-_TABLES = (
-    "SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables WHERE schemaname = 'public'"
-)
+_TABLES = """
+SELECT string_agg(quote_ident(tablename), ', ') FROM pg_tables
+ WHERE schemaname = 'public' AND tablename <> 'smartcrawl_schema'
+"""
 
 
 class Spare:
@@ -23,10 +24,7 @@ class Spare:
         with psycopg.connect(url, autocommit=True) as connection:
             row = connection.execute(_TABLES).fetchone()
             assert row is not None
-            tables = (
-                str(row[0]).replace("smartcrawl_schema, ", "").replace(", smartcrawl_schema", "")
-            )
-            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY".encode())
+            connection.execute(f"TRUNCATE {row[0]} RESTART IDENTITY".encode())
             connection.execute(
                 "INSERT INTO sequence (name, value) VALUES ('number', 0), ('address', 0)"
             )
