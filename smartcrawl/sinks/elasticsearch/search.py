@@ -1,0 +1,143 @@
+"""Searching the pages of an index, as the embedded index is searched (sinks/sqlite.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from smartcrawl.sinks.elasticsearch.analysis import SUFFIXES, suffix
+from smartcrawl.sinks.elasticsearch.mapping import WEIGHTS
+from smartcrawl.sinks.queries import phrases
+
+MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
+MOST_PHRASES: Final = 64  #: of one query; each is looked for in every language that is held
+_SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
+#: Two characters that no text has: they stand around words until ``marks`` do.
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
+_SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
+_LANGUAGES: Final = 200  #: more than ISO 639-1 has
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page that answers a query."""
+
+    key: str  #: its ``_id``, by which the registry's facts are joined
+    url: str
+    source: str
+    title: str
+    headings: str  #: heading path of the best chunk
+    snippet: str
+    score: float  #: greater is better
+    language: str
+    description: str
+
+
+def languages() -> dict[str, Any]:
+    """Return the aggregation that tells which languages an index holds."""
+    return {"languages": {"terms": {"field": "language", "size": _LANGUAGES}}}
+
+
+def endings(aggregations: Mapping[str, Any]) -> list[str]:
+    """Return the endings of the fields that hold text, by the answer to ``languages()``."""
+    buckets = aggregations["languages"]["buckets"]
+    held = {"", *(suffix(bucket["key"]) for bucket in buckets)}
+    return [ending for ending in SUFFIXES if ending in held]
+
+
+def request(
+    query: str, held: Sequence[str], *, sources: Sequence[str], limit: int, every: bool
+) -> dict[str, Any] | None:
+    """Return what is asked for a query of a person; None where it holds no word.
+
+    The words must all occur in one chunk (``every``), or any of them; its title and headings
+    count as part of it. ``held`` are the endings of the fields that hold text. Equal scores are
+    told apart by the length of the address, then by itself.
+    """
+    wanted = phrases(query)[:MOST_PHRASES]
+    if not wanted:
+        return None
+    in_chunks = {"dis_max": {"queries": [_words(wanted, ending, every=every) for ending in held]}}
+    nested = {
+        "path": "chunks",
+        "score_mode": "max",
+        "query": in_chunks,
+        "inner_hits": {
+            "size": 1,
+            "sort": ["_score", {"chunks.position": "asc"}],
+            "highlight": _highlight(held),
+        },
+    }
+    filters = [{"terms": {"source": list(sources)}}] if sources else []
+    return {
+        "query": {"bool": {"must": [{"nested": nested}], "filter": filters}},
+        "size": max(0, min(limit, MOST_HITS)),
+        "sort": ["_score", {"urlLength": "asc"}, {"url": "asc"}],
+        "source": _SHOWN,
+        "track_total_hits": False,
+    }
+
+
+def _words(wanted: Sequence[str], ending: str, *, every: bool) -> dict[str, Any]:
+    """Return the query for words in the fields of one language, as if they were one field."""
+    fields = [f"chunks.{name}{ending}^{weight}" for name, weight in WEIGHTS.items()]
+    single = [one for one in wanted if one.isalnum()]
+    together = [one for one in wanted if not one.isalnum()]
+    queries: list[dict[str, Any]] = [
+        {"multi_match": {"query": one, "type": "phrase", "fields": fields}} for one in together
+    ]
+    if single:
+        told = {"query": " ".join(single), "operator": "and" if every else "or", "fields": fields}
+        queries.append({"combined_fields": told})
+    if every:
+        return {"bool": {"must": queries}}
+    return {"bool": {"should": queries, "minimum_should_match": 1}}
+
+
+def _highlight(held: Sequence[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for ending in held:
+        fields[f"chunks.headings{ending}"] = {"number_of_fragments": 0}
+        fields[f"chunks.text{ending}"] = {
+            "number_of_fragments": 1,
+            "fragment_size": _SNIPPET,
+            "no_match_size": _SNIPPET,
+        }
+    return {"pre_tags": [_OPEN], "post_tags": [_CLOSE], "fields": fields}
+
+
+def found(hit: Mapping[str, Any], marks: tuple[str, str]) -> Found:
+    """Return one hit of an answer; ``marks`` are put around the words found."""
+    told = hit["_source"]
+    (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
+    ending = suffix(told.get("language", ""))
+    text = chunk["_source"].get(f"text{ending}", "")
+    shown = chunk.get("highlight", {})
+    headings = shown.get(
+        f"chunks.headings{ending}", [chunk["_source"].get(f"headings{ending}", "")]
+    )
+    fragments = shown.get(f"chunks.text{ending}", [""])
+    return Found(
+        key=told["key"],
+        url=told["url"],
+        source=told["source"],
+        title=told.get("title", ""),
+        headings=_marked(headings[0], marks),
+        snippet=_marked(_cut(fragments[0], text), marks),
+        score=float(f"{hit['_score']:.6g}"),
+        language=told.get("language", ""),
+        description=told.get("description", ""),
+    )
+
+
+def _cut(fragment: str, text: str) -> str:
+    """Return a fragment with the signs that text stands before and behind it."""
+    plain = fragment.replace(_OPEN, "").replace(_CLOSE, "").strip()
+    before = "" if text.strip().startswith(plain) else "… "
+    behind = "" if text.strip().endswith(plain) else " …"
+    return f"{before}{fragment}{behind}"
+
+
+def _marked(text: str, marks: tuple[str, str]) -> str:
+    return " ".join(text.split()).replace(_OPEN, marks[0]).replace(_CLOSE, marks[1])
