@@ -21,7 +21,6 @@ from smartcrawl.sinks.elasticsearch.mapping import (
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.targets import Target
 
-TIMEOUT: Final = 60.0  #: seconds for one answer
 _MAJORS: Final = ("8", "9")
 _SHOWN: Final = 3  #: differences that a message names
 _CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
@@ -60,8 +59,11 @@ class Index(NamedTuple):
     uuid: str
 
 
-def connect(target: Target) -> Elasticsearch:
-    """Return a client; nothing is asked yet. It does not try again by itself: Patience does."""
+def connect(target: Target, timeout: float) -> Elasticsearch:
+    """Return a client; nothing is asked yet. It does not try again by itself: Patience does.
+
+    ``timeout`` is how long one answer may take, in seconds.
+    """
     options: dict[str, Any] = {}
     if target.ca_certs is not None:
         options["ca_certs"] = str(target.ca_certs)
@@ -72,7 +74,7 @@ def connect(target: Target) -> Elasticsearch:
     return Elasticsearch(
         target.url,
         **options,
-        request_timeout=TIMEOUT,
+        request_timeout=timeout,
         max_retries=0,
         retry_on_timeout=False,
     )
@@ -192,8 +194,9 @@ class Indices:
             partial(self._client.indices.put_index_template, name=self._names.template, **wanted)
         )
         exist = self.exist()
-        place = int(exist[-1].rpartition("-")[2]) + 1 if exist and not searched else 1
-        name = self._names.numbered(place)
+        numbers = [int(one[-6:]) for one in exist if one[-6:].isdecimal()]
+        place = max(numbers, default=0)
+        name = self._names.numbered(max(1, place if searched else place + 1))
         made = self._ask(
             partial(self._client.options(ignore_status=400).indices.create, index=name)
         )

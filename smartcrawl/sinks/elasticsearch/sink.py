@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
+from enum import Enum, auto
 from functools import partial
 from typing import Any, Self
 from uuid import uuid4
@@ -16,13 +17,23 @@ from smartcrawl.sinks.elasticsearch import search
 from smartcrawl.sinks.elasticsearch.bulk import BulkWriter, Entry, Written
 from smartcrawl.sinks.elasticsearch.documents import iso
 from smartcrawl.sinks.elasticsearch.faults import REBUILD
-from smartcrawl.sinks.elasticsearch.meta import FOREIGN, Known, MetaIndex, mismatch
+from smartcrawl.sinks.elasticsearch.meta import FOREIGN, Known, Memory, MetaIndex, mismatch
 from smartcrawl.sinks.elasticsearch.opening import Indices, Names, check_server, connect
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.scan import Held, Scanner
 from smartcrawl.sinks.elasticsearch.search import Found
 from smartcrawl.sinks.elasticsearch.versions import version
 from smartcrawl.targets import Target
+
+
+class Opening(Enum):
+    """Which index is opened."""
+
+    KNOWN = auto()  #: the one that the registry wrote; another one is refused
+    ANY = auto()  #: whatever is there, to be compared with the registry (scrapy audit)
+    #: An empty one, or the one that was begun so: it is written from now on, and searched after
+    #: ``publish`` (scrapy reindex --from-registry).
+    ANEW = auto()
 
 
 class ElasticsearchSink:
@@ -64,30 +75,35 @@ class ElasticsearchSink:
         *,
         wait: float = 3_600,
         on_wait: Callable[[str], None] = lambda line: None,
-        anew: bool = False,
+        how: Opening = Opening.KNOWN,
+        timeout: float = 60,
         now: Callable[[], float] = time.time,
     ) -> Self:
         """Connect, and check all that could go wrong before the first page is written.
 
-        What is absent is made. With ``anew`` an empty index is made, or one that was begun so is
-        gone on with: it is written from now on, and searched after ``publish``; what the registry
-        knows of the old one does not count then. ``wait`` is ``SINK_WAIT_SECONDS``; ``on_wait`` is
-        given a line for people each second of a wait, and what it raises ends it. To open waits
-        for nobody.
+        What is absent is made. ``wait`` is ``SINK_WAIT_SECONDS``, ``timeout`` how long one answer
+        may take, both in seconds; ``on_wait`` is given a line for people each second of a wait,
+        and what it raises ends it. To open waits for nobody.
 
         Raises:
             SinkError: nobody answers, it is no Elasticsearch 8 or 9, rights are missing, the
                 index is not as this program makes it, or not the one that the registry knows.
                 The message has the remedy.
         """
-        client = connect(target)
+        client = connect(target, timeout)
         try:
             check_server(client, target)
             at_once = Patience(0, on_wait)
             names = Names.of(target.prefix)
             meta = MetaIndex(client, names.meta, target.url, at_once)
             indices = Indices(client, names, target.url, at_once)
-            identity = _begun(meta, indices) if anew else _fitting(meta, indices, target, known)
+            match how:
+                case Opening.KNOWN:
+                    identity = _known(meta, indices, target, known)
+                case Opening.ANY:
+                    identity = _any(meta, indices, target)
+                case Opening.ANEW:
+                    identity = _anew(meta, indices)
         except BaseException:
             client.close()
             raise
@@ -161,7 +177,7 @@ class ElasticsearchSink:
             return self._writer.purge((one.key, one.version) for one in found)
 
     def publish(self) -> str:
-        """Let what was built ``anew`` be searched instead of what was before, which is deleted.
+        """Let what was built ``ANEW`` be searched instead of what was before, which is deleted.
 
         Returns the identity that the index has from now on.
         """
@@ -214,10 +230,9 @@ class ElasticsearchSink:
         return self._scanner.held([] if source is None else [{"term": {"source": source}}])
 
 
-def _fitting(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> str:
+def _known(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> str:
     """Check that the index is the one that is known, made now where none was; its identity."""
-    memory, index = meta.read(), indices.written()
-    where = f"{Names.of(target.prefix).numbered(1).rpartition('-')[0]} at {target.url}"
+    memory, index, where = meta.read(), indices.written(), _where(target)
     if memory is None and (index is not None or indices.exist()):
         raise SinkError(
             f"{where} is there without {target.prefix}-meta, which says whose it is: name another"
@@ -226,30 +241,45 @@ def _fitting(meta: MetaIndex, indices: Indices, target: Target, known: Known) ->
     if memory is None and known.identity is not None:
         raise SinkError(f"{where} is not there any more; {REBUILD}")
     memory = meta.found() if memory is None else memory
-    if memory.building is not None:
-        raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
     wrong = mismatch(memory, known)
     if wrong is not None:
         raise SinkError(f"{where} {wrong}")
-    if memory.index is None:
-        indices.make(searched=True)
-        index = indices.written()
-    uuid = None if index is None else index.uuid
-    if uuid is None or memory.index not in (None, uuid):
+    made = None if memory.building else memory.index
+    if made is not None and (index is None or index.uuid != made):
         raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
-    indices.check()
+    identity = _taken(meta, indices, memory, where)
     if known.identity is None and not indices.is_empty():
         raise SinkError(f"{where} {FOREIGN}")
+    return identity
+
+
+def _any(meta: MetaIndex, indices: Indices, target: Target) -> str:
+    """Check that what is there can be written, made now where nothing was; its identity."""
+    return _taken(meta, indices, meta.found(), _where(target))
+
+
+def _taken(meta: MetaIndex, indices: Indices, memory: Memory, where: str) -> str:
+    if memory.building is not None:
+        raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
+    if indices.written() is None:
+        indices.make(searched=True)
+    indices.check()
     indices.show()
-    return meta.change(memory.identity, index=uuid).identity
+    index = indices.written()
+    assert index is not None, "it was checked"
+    return meta.change(memory.identity, index=index.uuid).identity
 
 
-def _begun(meta: MetaIndex, indices: Indices) -> str:
+def _anew(meta: MetaIndex, indices: Indices) -> str:
     """Begin an empty index, or go on with one that was begun; the identity until it is searched."""
     memory, index = meta.found(), indices.written()
     if memory.building is None or index is None or memory.building != index.uuid:
         indices.make(searched=False)
         index = indices.written()
     indices.check()
-    assert index is not None, "it was made"
+    assert index is not None, "it was checked"
     return meta.change(memory.identity, building=index.uuid).identity
+
+
+def _where(target: Target) -> str:
+    return f"the index {Names.of(target.prefix).template} at {target.url}"
