@@ -11,7 +11,6 @@ from elasticsearch import ApiError, TransportError
 from smartcrawl.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch.faults import is_passing, reason, refusal
 
-FIRST_PAUSE: Final = 0.5  #: seconds; doubles with each failure in a row
 LONGEST_PAUSE: Final = 30.0  #: seconds
 _STEP: Final = 1.0  #: seconds between two reports
 
@@ -21,19 +20,23 @@ Answer = TypeVar("Answer")
 class Patience:
     """How long is waited, in all, while nothing is taken; any success begins it anew.
 
-    ``on_wait`` is given a line for people each second of a wait; what it raises ends the wait.
+    ``seconds`` is ``SINK_WAIT_SECONDS``. ``on_wait`` is given a line for people each second of a
+    wait; what it raises ends the wait. ``first_pause``, in seconds, doubles with each failure in
+    a row.
     """
 
     def __init__(
         self,
         seconds: float,
-        on_wait: Callable[[str], None],
+        on_wait: Callable[[str], None] = lambda line: None,
         *,
+        first_pause: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._seconds = seconds
         self._on_wait = on_wait
+        self._first_pause = first_pause
         self._clock = clock
         self._sleep = sleep
         self._since: float | None = None
@@ -58,7 +61,7 @@ class Patience:
                 f"{name} took nothing for {gone:.0f} s (SINK_WAIT_SECONDS): {why}. Nothing is"
                 " lost: start the run again when it answers, and it goes on where it stopped"
             )
-        pause = min(FIRST_PAUSE * 2 ** min(self._failures, 10), LONGEST_PAUSE)
+        pause = min(self._first_pause * 2 ** min(self._failures, 10), LONGEST_PAUSE)
         self._failures += 1
         until = now + min(pause, self._seconds - gone)
         while (left := until - self._clock()) > 0:

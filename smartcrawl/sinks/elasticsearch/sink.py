@@ -73,17 +73,15 @@ class ElasticsearchSink:
         target: Target,
         known: Known,
         *,
-        wait: float = 3_600,
-        on_wait: Callable[[str], None] = lambda line: None,
+        patience: Patience,
         how: Opening = Opening.KNOWN,
         timeout: float = 60,
         now: Callable[[], float] = time.time,
     ) -> Self:
         """Connect, and check all that could go wrong before the first page is written.
 
-        What is absent is made. ``wait`` is ``SINK_WAIT_SECONDS``, ``timeout`` how long one answer
-        may take, both in seconds; ``on_wait`` is given a line for people each second of a wait,
-        and what it raises ends it. To open waits for nobody.
+        What is absent is made. ``patience`` is had with later requests: to open waits for nobody.
+        ``timeout`` is how long one answer may take, in seconds.
 
         Raises:
             SinkError: nobody answers, it is no Elasticsearch 8 or 9, rights are missing, the
@@ -93,7 +91,7 @@ class ElasticsearchSink:
         client = connect(target, timeout)
         try:
             check_server(client, target)
-            at_once = Patience(0, on_wait)
+            at_once = Patience(0)
             names = Names.of(target.prefix)
             meta = MetaIndex(client, names.meta, target.url, at_once)
             indices = Indices(client, names, target.url, at_once)
@@ -107,7 +105,6 @@ class ElasticsearchSink:
         except BaseException:
             client.close()
             raise
-        patience = Patience(wait, on_wait)
         return cls(client, target, identity, epoch=known.epoch, patience=patience, now=now)
 
     def close(self) -> None:
@@ -153,7 +150,7 @@ class ElasticsearchSink:
         """Write entries in their order; yield what became of each, in constant memory.
 
         Raises:
-            SinkError: it takes nothing any more after ``wait`` seconds, or does not let us write.
+            SinkError: it takes nothing any more (``patience``), or does not let us write.
                 What was not yielded may have been written: write it again under its number.
         """
         return self._writer.written(entries)
@@ -220,7 +217,7 @@ class ElasticsearchSink:
 
     def _search(self, **asked: Any) -> Any:
         request = partial(self._client.search, index=self._names.search, **asked)
-        return Patience(0, lambda line: None).ask(self._name, request).body
+        return Patience(0).ask(self._name, request).body
 
     def scan(self, source: str | None = None) -> Generator[Held]:
         """Yield all documents, tombstones too, in the order of their keys, in constant memory.
