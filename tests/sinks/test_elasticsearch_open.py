@@ -400,7 +400,7 @@ def test_elasticsearch_with_security_is_written_by_whoever_has_the_rights(guarde
         return refusal("", "", target=target)
 
     assert "does not know this user" in said(Target(url, "ours"))
-    wrong = said(Target(url, "ours", user="elastic", password="wrong horse"))
+    wrong = said(Target(url, "ours", user="stranger", password="wrong horse"))
     assert "does not know this user" in wrong
     assert "wrong horse" not in wrong
     assert "does not know this user" in said(Target(url, "ours", api_key="d3Jvbmc6a2V5"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 from smartcrawl.sinks.elasticsearch.analysis import SUFFIXES, suffix
 from smartcrawl.sinks.elasticsearch.mapping import WEIGHTS
@@ -13,10 +14,18 @@ from smartcrawl.sinks.queries import phrases
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
 MOST_PHRASES: Final = 64  #: of one query; each is looked for in every language that is held
 _SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
-#: Two characters that no text has: they stand around words until ``marks`` do.
-_OPEN, _CLOSE = "\ufdd0", "\ufdd1"
 _SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
+
+
+#: What stands around a word until ``marks`` do.
+Tags = tuple[str, str]
+
+
+def unlikely() -> Tags:
+    """Return two words that no text has."""
+    word = uuid4().hex
+    return f"<{word}>", f"</{word}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +55,28 @@ def endings(aggregations: Mapping[str, Any]) -> list[str]:
     return [ending for ending in SUFFIXES if ending in held]
 
 
+def has_words(query: str) -> bool:
+    """Whether there is anything to look for."""
+    return bool(phrases(query))
+
+
 def request(
-    query: str, held: Sequence[str], *, sources: Sequence[str], limit: int, every: bool
-) -> dict[str, Any] | None:
-    """Return what is asked for a query of a person; None where it holds no word.
+    query: str,
+    held: Sequence[str],
+    *,
+    sources: Sequence[str],
+    limit: int,
+    every: bool,
+    tags: Tags,
+) -> dict[str, Any]:
+    """Return what is asked for a query of a person, which has a word.
 
     The words must all occur in one chunk (``every``), or any of them; its title and headings
-    count as part of it. ``held`` are the endings of the fields that hold text. Equal scores are
-    told apart by the length of the address, then by itself.
+    count as part of it. ``held`` are the endings of the fields that hold text, ``tags`` what the
+    answer has around words found. Equal scores are told apart by the length of the address, then
+    by itself.
     """
     wanted = phrases(query)[:MOST_PHRASES]
-    if not wanted:
-        return None
     in_chunks = {"dis_max": {"queries": [_words(wanted, ending, every=every) for ending in held]}}
     nested = {
         "path": "chunks",
@@ -66,7 +85,7 @@ def request(
         "inner_hits": {
             "size": 1,
             "sort": ["_score", {"chunks.position": "asc"}],
-            "highlight": _highlight(held),
+            "highlight": _highlight(held, tags),
         },
     }
     filters = [{"terms": {"source": list(sources)}}] if sources else []
@@ -95,7 +114,7 @@ def _words(wanted: Sequence[str], ending: str, *, every: bool) -> dict[str, Any]
     return {"bool": {"should": queries, "minimum_should_match": 1}}
 
 
-def _highlight(held: Sequence[str]) -> dict[str, Any]:
+def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for ending in held:
         fields[f"chunks.headings{ending}"] = {"number_of_fragments": 0}
@@ -104,11 +123,11 @@ def _highlight(held: Sequence[str]) -> dict[str, Any]:
             "fragment_size": _SNIPPET,
             "no_match_size": _SNIPPET,
         }
-    return {"pre_tags": [_OPEN], "post_tags": [_CLOSE], "fields": fields}
+    return {"pre_tags": [tags[0]], "post_tags": [tags[1]], "fields": fields}
 
 
-def found(hit: Mapping[str, Any], marks: tuple[str, str]) -> Found:
-    """Return one hit of an answer; ``marks`` are put around the words found."""
+def found(hit: Mapping[str, Any], tags: Tags, marks: tuple[str, str]) -> Found:
+    """Return one hit of an answer; ``marks`` are put around the words found, for ``tags``."""
     told = hit["_source"]
     (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
     ending = suffix(told.get("language", ""))
@@ -123,21 +142,21 @@ def found(hit: Mapping[str, Any], marks: tuple[str, str]) -> Found:
         url=told["url"],
         source=told["source"],
         title=told.get("title", ""),
-        headings=_marked(headings[0], marks),
-        snippet=_marked(_cut(fragments[0], text), marks),
+        headings=_marked(headings[0], tags, marks),
+        snippet=_marked(_cut(fragments[0], text, tags), tags, marks),
         score=float(f"{hit['_score']:.6g}"),
         language=told.get("language", ""),
         description=told.get("description", ""),
     )
 
 
-def _cut(fragment: str, text: str) -> str:
+def _cut(fragment: str, text: str, tags: Tags) -> str:
     """Return a fragment with the signs that text stands before and behind it."""
-    plain = fragment.replace(_OPEN, "").replace(_CLOSE, "").strip()
+    plain = fragment.replace(tags[0], "").replace(tags[1], "").strip()
     before = "" if text.strip().startswith(plain) else "… "
     behind = "" if text.strip().endswith(plain) else " …"
     return f"{before}{fragment}{behind}"
 
 
-def _marked(text: str, marks: tuple[str, str]) -> str:
-    return " ".join(text.split()).replace(_OPEN, marks[0]).replace(_CLOSE, marks[1])
+def _marked(text: str, tags: Tags, marks: tuple[str, str]) -> str:
+    return " ".join(text.split()).replace(tags[0], marks[0]).replace(tags[1], marks[1])

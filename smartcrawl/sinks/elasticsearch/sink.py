@@ -203,16 +203,18 @@ class ElasticsearchSink:
         Raises:
             SinkError: it does not answer.
         """
-        if search.request(query, [""], sources=sources, limit=limit, every=True) is None:
+        if not search.has_words(query):
             return []
+        tags = search.unlikely()
         told = self._search(size=0, aggregations=search.languages(), request_cache=True)
         held = search.endings(told["aggregations"])
         for every in (True, False):
-            asked = search.request(query, held, sources=sources, limit=limit, every=every)
-            assert asked is not None, "it has words"
+            asked = search.request(
+                query, held, sources=sources, limit=limit, every=every, tags=tags
+            )
             hits = self._search(**asked)["hits"]["hits"]
             if hits:
-                return [search.found(hit, marks) for hit in hits]
+                return [search.found(hit, tags, marks) for hit in hits]
         return []
 
     def _search(self, **asked: Any) -> Any:
