@@ -13,6 +13,7 @@ from smartcrawl.exceptions import SettingError
 from smartcrawl.logs import redacted
 
 _PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: what Elasticsearch takes as a name
+_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: what no address of ours has
 #: A host without a port means these.
 _PORTS: Final[Mapping[str, int]] = {"http": 9200, "https": 443}
 
@@ -71,8 +72,8 @@ def _parts(address: str) -> tuple[SplitResult, int]:
         parts, port = urlsplit(""), None
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
         raise SettingError(
-            f"ELASTICSEARCH_URL is {redacted(address)!r}: it takes an address such as"
-            " https://search.example:9200, or https://USER:PASSWORD@search.example:9200"
+            f"ELASTICSEARCH_URL is {redacted(_REST.sub('', address))!r}: it takes an address such"
+            " as https://search.example:9200, or https://USER:PASSWORD@search.example:9200"
         )
     return parts, _PORTS[parts.scheme] if port is None else port
 

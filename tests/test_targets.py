@@ -70,7 +70,7 @@ def test_certificates_are_a_file_that_is_there(tmp_path: Path):
     (tmp_path / "ca.pem").write_text("")
 
     assert target(ELASTICSEARCH_CA_CERTS=str(tmp_path / "ca.pem")).ca_certs == tmp_path / "ca.pem"
-    with pytest.raises(SettingError, match="ELASTICSEARCH_CA_CERTS is .*there is no such file"):
+    with pytest.raises(SettingError, match=r"ELASTICSEARCH_CA_CERTS is .*there is no such file"):
         target(ELASTICSEARCH_CA_CERTS=str(tmp_path / "none.pem"))
 
 
