@@ -102,6 +102,27 @@ def test_elasticsearch_takes_every_query(shelf: SimpleNamespace, query: str):
     assert len(shelf.sink.search(query)) <= len(SHELF)
 
 
+LONG = [
+    pytest.param(" ".join(f"w{n}" for n in range(2_000)), id="words"),
+    pytest.param('"' + "a " * 2_000 + '"', id="phrase"),
+    pytest.param("-".join(f"w{n}" for n in range(2_000)), id="word-with-signs"),
+    pytest.param("東京" * 1_000, id="chinese"),
+]
+
+
+@pytest.mark.parametrize("query", LONG)
+def test_elasticsearch_of_all_languages_takes_long_queries(
+    elasticsearch: Elasticsearch, elasticsearch_prefix: str, query: str
+):
+    with opened(elasticsearch.url, elasticsearch_prefix) as sink:
+        languages = [ending.removeprefix("_") for ending in SUFFIXES]
+        sink.write(entries([page(f"in/{one}", "words", language=one) for one in languages]))
+        sink.refresh()
+
+        assert sink.search(query) == []
+        assert len(sink.search("words " + query, limit=100)) == len(SUFFIXES)
+
+
 def test_elasticsearch_limit_may_be_anything(shelf: SimpleNamespace):
     assert len(shelf.sink.search("needle", limit=1)) == 1
     assert shelf.sink.search("needle", limit=0) == []

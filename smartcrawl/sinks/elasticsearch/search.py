@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -12,7 +13,12 @@ from smartcrawl.sinks.elasticsearch.mapping import WEIGHTS
 from smartcrawl.sinks.queries import phrases
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
-MOST_PHRASES: Final = 64  #: of one query; each is looked for in every language that is held
+MOST_WORDS: Final = 64  #: of one query that count
+#: Of one query that count times the fields in which each is looked for: below what a server with
+#: the least memory takes.
+MOST_CLAUSES: Final = 4_000
+#: What an analyzer takes for one word, at most: characters of Chinese and the like each for one.
+_WORD: Final = re.compile(r"[\u2e80-\U0010ffff]|[^\W\u2e80-\U0010ffff]{1,255}")
 _SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
 _SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
@@ -60,6 +66,22 @@ def has_words(query: str) -> bool:
     return bool(phrases(query))
 
 
+def bounded(wanted: Iterable[str], most: int) -> list[str]:
+    """Return phrases of so many words in all; what is over is left out.
+
+    >>> bounded(["broken", "error code 42", "fuse"], 3)
+    ['broken', 'error code']
+    """
+    found = []
+    for phrase in wanted:
+        if most < 1:
+            break
+        ends = [word.end() for word in _WORD.finditer(phrase)]
+        found.append(phrase if len(ends) <= most else phrase[: ends[most - 1]])
+        most -= len(ends)
+    return found
+
+
 def request(
     query: str,
     held: Sequence[str],
@@ -76,7 +98,7 @@ def request(
     answer has around words found. Equal scores are told apart by the length of the address, then
     by itself.
     """
-    wanted = phrases(query)[:MOST_PHRASES]
+    wanted = bounded(phrases(query), min(MOST_WORDS, MOST_CLAUSES // (len(WEIGHTS) * len(held))))
     in_chunks = {"dis_max": {"queries": [_words(wanted, ending, every=every) for ending in held]}}
     nested = {
         "path": "chunks",

@@ -197,8 +197,8 @@ class ElasticsearchSink:
         """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
         All words in one chunk come first; where no chunk has them all, any of them counts.
-        ``marks`` are put around the words found. The first 64 words of a query count. It waits for
-        nobody.
+        ``marks`` are put around the words found. The first 64 words of a query count, fewer where
+        more than 20 languages are held. It waits for nobody.
 
         Raises:
             SinkError: it does not answer.
