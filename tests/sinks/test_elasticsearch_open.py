@@ -1,6 +1,7 @@
 """Opening an index in an Elasticsearch: what is absent is made, what does not fit is refused."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -67,6 +68,34 @@ def test_elasticsearch_keeps_its_identity_and_what_was_sealed(
 def test_elasticsearch_has_an_identity_for_each_prefix(elasticsearch: Elasticsearch, prefix: str):
     with opened(elasticsearch.url, prefix) as one, opened(elasticsearch.url, prefix + "x") as two:
         assert one.identity() != two.identity()
+
+
+def test_elasticsearch_is_opened_by_several_at_once(elasticsearch: Elasticsearch, prefix: str):
+    def identity(_: int) -> str:
+        with opened(elasticsearch.url, prefix) as sink:
+            return sink.identity()
+
+    with ThreadPoolExecutor(4) as workers:
+        assert len(set(workers.map(identity, range(4)))) == 1
+
+
+def test_elasticsearch_keeps_the_highest_of_two_seals_at_once(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    with faulty(elasticsearch.port) as proxy, opened(proxy.url, prefix) as sink:
+
+        def meanwhile(asked, forward):
+            with opened(elasticsearch.url, prefix, Known(sink.identity())) as other:
+                assert other.sealed(9) == version(1, 9)
+            return forward(asked)
+
+        asked = len(proxy.asked)
+        proxy.will("/_doc/sink", lambda asked, forward: forward(asked), meanwhile)
+
+        assert sink.sealed(8) == version(1, 9)
+        assert sink.highest() == version(1, 9)
+        puts = [one for one in proxy.asked[asked:] if one.method == "PUT"]
+        assert len(puts) == 1  # what it was told then is higher than what it had to say
 
 
 def test_elasticsearch_opening_that_was_interrupted_is_ended_by_the_next(
@@ -136,6 +165,30 @@ def test_elasticsearch_is_not_waited_for_at_the_start(
 
     assert lines == []
     assert elasticsearch.ask("GET", f"/{prefix}*") == {}
+
+
+def test_elasticsearch_that_is_still_starting_is_waited_for_a_little(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    lines: list[str] = []
+    with faulty(elasticsearch.port) as proxy:
+        proxy.will("/_doc/sink", *[status(503, "no_shard_available_action_exception")] * 2)
+        opened(proxy.url, prefix, on_wait=lines.append).close()
+        assert len(lines) == 2
+
+        proxy.will("/_doc/sink", *[status(503, "no_shard_available_action_exception")] * 9)
+        with pytest.raises(SinkError, match="no_shard_available"):
+            opened(proxy.url, prefix, wait=0.2)
+
+
+def test_elasticsearch_without_tls_is_not_asked_with_it(elasticsearch: Elasticsearch, prefix: str):
+    url = f"https://127.0.0.1:{elasticsearch.port}"
+
+    said = refusal(url, prefix)
+
+    assert said.startswith(f"{url} cannot be trusted, or talks without TLS: ")
+    assert "http:// in ELASTICSEARCH_URL" in said
+    assert "ELASTICSEARCH_CA_CERTS" in said
 
 
 def test_elasticsearch_that_is_not_there_is_named_without_credentials():

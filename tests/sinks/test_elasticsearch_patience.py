@@ -1,6 +1,7 @@
 """Waiting for an Elasticsearch: how long, how often, and what is said meanwhile."""
 
 import pytest
+from elasticsearch import ConnectionTimeout
 
 from smartcrawl.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch.patience import LONGEST_PAUSE, Patience
@@ -82,3 +83,37 @@ def test_elasticsearch_without_patience_is_not_waited_for():
         patience(clock, lines, seconds=0).wait(NAME, "status 503")
 
     assert lines == []
+
+
+def test_elasticsearch_patience_may_end_earlier_but_not_later():
+    for least, seconds in ((10, 10), (60, 20)):
+        clock, lines = Clock(), []
+        waiting = patience(clock, lines, seconds=20).at_most(least)
+        with pytest.raises(SinkError, match=f"took nothing for {seconds} s"):
+            waiting.ask(NAME, Away(7))
+        assert clock.now == 1_000 + seconds
+        assert lines
+
+
+class Away:
+    """A request that fails so often."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def __call__(self) -> str:
+        self.times -= 1
+        if self.times >= 0:
+            raise ConnectionTimeout("too slow")
+        return "answer"
+
+
+def test_elasticsearch_is_asked_until_it_answers():
+    clock, lines = Clock(), []
+    waiting = patience(clock, lines)
+
+    assert waiting.ask(NAME, Away(3)) == "answer"
+    assert clock.now == 1_000 + 0.5 + 1 + 2
+    assert waiting.ask(NAME, Away(1)) == "answer"
+    assert clock.now == 1_000 + 3.5 + 0.5
+    assert "no answer in time" in lines[0]

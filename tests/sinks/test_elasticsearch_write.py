@@ -10,6 +10,7 @@ import pytest
 from smartcrawl.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import bulk
 from smartcrawl.sinks.elasticsearch.bulk import Entry, Fate, Written
+from smartcrawl.sinks.elasticsearch.documents import PageImage
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.sinks.elasticsearch.versions import version
@@ -144,6 +145,15 @@ def test_elasticsearch_answers_in_the_order_of_the_entries(sink: ElasticsearchSi
 
     assert [answer.key for answer in answers] == [one.key for one in pages]
     assert fates(answers) == ("done", "done", "stale", "done", "done")
+
+
+def test_elasticsearch_takes_what_is_too_long_to_be_found_as_a_whole(
+    desk: SimpleNamespace, sink: ElasticsearchSink
+):
+    long = page("long", "words", images=[PageImage("image_1", "x" * 40_000)],
+                mime_type="text/" + "x" * 40_000)  # fmt: skip
+
+    assert fates(sink.write([entry(long)])) == ("done",)
 
 
 # What is refused

@@ -60,8 +60,8 @@ def refusal(error: ApiError | TransportError, name: str) -> SinkError:
         return SinkError(f"what answers at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
     if isinstance(error, SSLError):
         return SinkError(
-            f"the certificate of {name} cannot be trusted: {why}; name the one that signed it in"
-            " ELASTICSEARCH_CA_CERTS"
+            f"{name} cannot be trusted, or talks without TLS: {why}; name the certificate that"
+            " signed its own in ELASTICSEARCH_CA_CERTS, or write http:// in ELASTICSEARCH_URL"
         )
     if not isinstance(error, ApiError):
         return SinkError(f"{name} cannot be reached: {why}; start it, or correct ELASTICSEARCH_URL")

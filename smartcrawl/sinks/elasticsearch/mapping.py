@@ -12,6 +12,7 @@ MAPPING_VERSION: Final = 1
 #: Fields of a chunk that are searched, with their weights, as in the embedded index.
 WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1}
 _NESTED_LIMIT: Final = 50_000  #: chunks and images of one page; Elasticsearch's own is 10,000
+_LONGEST: Final = 8_191  #: characters of what is found as a whole; a longer one is kept, not found
 _PRIORITY: Final = 500  #: of our template among others that match the same names
 
 
@@ -28,7 +29,7 @@ def settings() -> dict[str, Any]:
 
 def mappings() -> dict[str, Any]:
     """Return the fields of a page and of a tombstone."""
-    keyword = {"type": "keyword"}
+    keyword = {"type": "keyword", "ignore_above": _LONGEST}
     text = {"type": "text", "analyzer": analyzer("")}
     return {
         "dynamic": "false",

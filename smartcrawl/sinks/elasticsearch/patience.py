@@ -42,6 +42,16 @@ class Patience:
         self._since: float | None = None
         self._failures = 0
 
+    def at_most(self, seconds: float) -> Patience:
+        """Return such a patience that ends earlier."""
+        return Patience(
+            min(seconds, self._seconds),
+            self._on_wait,
+            first_pause=self._first_pause,
+            clock=self._clock,
+            sleep=self._sleep,
+        )
+
     def met(self) -> None:
         """Note a success."""
         self._since, self._failures = None, 0
@@ -75,6 +85,8 @@ class Patience:
     def ask(self, name: str, request: Callable[[], Answer]) -> Answer:
         """Return what a request is answered, made again while what is wrong may pass.
 
+        Without patience it is made once.
+
         Raises:
             SinkError: it is refused, or the time is over.
         """
@@ -82,7 +94,7 @@ class Patience:
             try:
                 answer = request()
             except (ApiError, TransportError) as error:
-                if not is_passing(error):
+                if not self._seconds or not is_passing(error):
                     raise refusal(error, name) from error
                 self.wait(name, reason(error))
             else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Self
+from typing import Any, Final, Self
 from uuid import uuid4
 
 from elasticsearch import Elasticsearch
@@ -24,6 +24,8 @@ from smartcrawl.sinks.elasticsearch.scan import Held, Scanner
 from smartcrawl.sinks.elasticsearch.search import Found
 from smartcrawl.sinks.elasticsearch.versions import version
 from smartcrawl.targets import Target
+
+_STARTING: Final = 30  #: seconds for the parts of an index that a server has to find first
 
 
 class Opening(Enum):
@@ -80,8 +82,9 @@ class ElasticsearchSink:
     ) -> Self:
         """Connect, and check all that could go wrong before the first page is written.
 
-        What is absent is made. ``patience`` is had with later requests: to open waits for nobody.
-        ``timeout`` is how long one answer may take, in seconds.
+        What is absent is made. ``patience`` is had with later requests; to open waits for nobody,
+        but for indices that are being made or found again, 30 seconds at most. ``timeout`` is how
+        long one answer may take, in seconds.
 
         Raises:
             SinkError: nobody answers, it is no Elasticsearch 8 or 9, rights are missing, the
@@ -91,10 +94,10 @@ class ElasticsearchSink:
         client = connect(target, timeout)
         try:
             check_server(client, target)
-            at_once = Patience(0)
+            soon = patience.at_most(_STARTING)
             names = Names.of(target.prefix)
-            meta = MetaIndex(client, names.meta, target.url, at_once)
-            indices = Indices(client, names, target.url, at_once)
+            meta = MetaIndex(client, names.meta, target.url, soon)
+            indices = Indices(client, names, target.url, soon)
             match how:
                 case Opening.KNOWN:
                     identity = _known(meta, indices, target, known)
@@ -231,19 +234,21 @@ class ElasticsearchSink:
 
 def _known(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> str:
     """Check that the index is the one that is known, made now where none was; its identity."""
-    memory, index, where = meta.read(), indices.written(), _where(target)
-    if memory is None and (index is not None or indices.exist()):
-        raise SinkError(
-            f"{where} is there without {target.prefix}-meta, which says whose it is: name another"
-            f" ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
-        )
+    memory, where = meta.read(), _where(target)
+    if memory is None and indices.exist():
+        memory = meta.read()  # another process may just have made both, the memory first
+        if memory is None:
+            raise SinkError(
+                f"{where} is there without {target.prefix}-meta, which says whose it is: name"
+                f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
+            )
     if memory is None and known.identity is not None:
         raise SinkError(f"{where} is not there any more; {REBUILD}")
     memory = meta.found() if memory is None else memory
     wrong = mismatch(memory, known)
     if wrong is not None:
         raise SinkError(f"{where} {wrong}")
-    made = None if memory.building else memory.index
+    made, index = None if memory.building else memory.index, indices.written()
     if made is not None and (index is None or index.uuid != made):
         raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
     identity = _taken(meta, indices, memory, where)
