@@ -23,9 +23,13 @@ from structlog.typing import EventDict, WrappedLogger
 from smartcrawl.exceptions import SettingError
 
 #: Loggers that list versions, settings and components at every start.
-_WORDY: Final = frozenset(
-    {"scrapy.addons", "scrapy.crawler", "scrapy.middleware", "scrapy.utils.log"}
-)
+_WORDY: Final = frozenset({
+    "elastic_transport.transport",
+    "scrapy.addons",
+    "scrapy.crawler",
+    "scrapy.middleware",
+    "scrapy.utils.log",
+})  # fmt: skip
 FORMATS: Final = ("text", "json")
 LONGEST: Final = 8_192  #: characters of a message, and of each line of a traceback
 HIDDEN: Final = "…"  #: what stands for a secret, and for what was cut off
@@ -327,7 +331,7 @@ def _handler(settings: Any) -> logging.Handler:
 
 
 def _is_news(record: LogRecord) -> bool:
-    """Whether a line tells more than versions, settings and components, as at every start."""
+    """Whether a line tells more than every start (versions, settings, components) or request."""
     return record.levelno >= logging.WARNING or record.name not in _WORDY
 
 

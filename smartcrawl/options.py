@@ -15,6 +15,7 @@ from smartcrawl.exceptions import SettingError
 from smartcrawl.logs import log_format
 from smartcrawl.rules.absence import PASSING, Policy
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.targets import Target
 from smartcrawl.urls import Trackers
 
 #: Scrapy's own numbers that are checked here, with their least value.
@@ -57,6 +58,8 @@ class Options:
     registry: Path | str  #: file of the SQLite registry, or URL of a PostgreSQL database
     sources_file: Path
     registry_table: str = "IngestItems"  #: its name for other programs
+    elasticsearch: Target | None = None  #: None: content lies in the registry's file
+    sink_wait: int = 3_600  #: seconds without an answer of the sink after which a run ends
     partition: str = "host"  #: what its PartitionKey holds: host or scheme
     depth_limit: int = 0
     due_only: bool = False  #: ask only what is due
@@ -108,6 +111,8 @@ class Options:
             registry=_registry(settings, data_dir),
             sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
             registry_table=_table(settings, "REGISTRY_TABLE_NAME"),
+            elasticsearch=Target.of(settings),
+            sink_wait=_whole(settings, "SINK_WAIT_SECONDS"),
             partition=_one_of(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             depth_limit=_whole(settings, "DEPTH_LIMIT"),
             due_only=_one_of(settings, "RECRAWL_POLICY", "always", "due") == "due",

@@ -31,6 +31,17 @@ REGISTRY_PARTITION_STRATEGY = _env(
 )  # host or scheme: what PartitionKey holds in that table
 SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declared
 
+# Elasticsearch
+ELASTICSEARCH_URL = _env("ELASTICSEARCH_URL", "")  # where content is written; empty: the registry
+ELASTICSEARCH_INDEX_PREFIX = _env(
+    "ELASTICSEARCH_INDEX_PREFIX", "smartcrawl"
+)  # name of the alias that is searched, beginning of all others
+ELASTICSEARCH_API_KEY = _env("ELASTICSEARCH_API_KEY", "")  # instead of user and password
+ELASTICSEARCH_USERNAME = _env("ELASTICSEARCH_USERNAME", "")  # or in the URL
+ELASTICSEARCH_PASSWORD = _env("ELASTICSEARCH_PASSWORD", "")  # or in the URL
+ELASTICSEARCH_CA_CERTS = _env("ELASTICSEARCH_CA_CERTS", "")  # PEM file that vouches for the server
+SINK_WAIT_SECONDS = _env("SINK_WAIT_SECONDS", 3_600)  # for an index that is away, then the run ends
+
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
 CONTENT_HASH_BASIS = _env(

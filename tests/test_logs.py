@@ -434,6 +434,16 @@ def test_a_spiders_own_settings_count_and_the_same_change_nothing(root: logging.
     assert Logs._handler.level == logging.ERROR
 
 
+def test_requests_of_the_client_of_elasticsearch_are_no_news(root: logging.Logger, capfd):
+    for level in ("INFO", "DEBUG"):
+        Logs.install(settings(LOG_LEVEL=level))
+        logging.getLogger("elastic_transport.transport").info(f"POST at {level}")
+        logging.getLogger("elastic_transport.transport").warning("odd")
+
+    told = [line.rpartition(": ")[2] for line in capfd.readouterr().err.splitlines()]
+    assert told == ["odd", "POST at DEBUG", "odd"]
+
+
 def test_a_log_that_is_switched_off_says_nothing(root: logging.Logger, capfd):
     Logs.install(settings(LOG_ENABLED=False))
     logging.getLogger("a").error("oops")

@@ -9,7 +9,8 @@ from typing import Any
 from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import Status
-from smartcrawl.sinks.sqlite import Hit, phrases
+from smartcrawl.sinks.queries import phrases
+from smartcrawl.sinks.sqlite import Hit
 
 _REMOVE = "DELETE FROM chunk WHERE content IN carray(?)"
 _PUT = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import Status
+from smartcrawl.sinks.queries import phrases
 
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
 _PUT = """
@@ -56,7 +56,6 @@ SELECT rowid, highlight(chunk_words, 1, :open, :close),
   FROM chunk_words WHERE chunk_words MATCH :query AND rowid IN carray(:chunks)
 """
 _POOL = 40  #: chunks looked at for each page asked for
-_WORD = re.compile(r'"([^"]+)"|(\S+)')
 
 _Row = tuple[str, str, str]  #: title, headings, text
 _Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
@@ -161,20 +160,6 @@ def expression(query: str, *, every: bool) -> str:
     '"a" OR "OR"'
     """
     return (" " if every else " OR ").join(f'"{phrase}"' for phrase in phrases(query))
-
-
-def phrases(query: str) -> list[str]:
-    """Return the words of what a person typed, and those in quotes together.
-
-    >>> phrases('apple  "error code" * 42')
-    ['apple', 'error code', '42']
-    """
-    found: list[str] = []
-    sayable = query.replace("\0", " ").encode("utf-8", "ignore").decode()
-    for quoted, word in _WORD.findall(sayable):
-        parts = [quoted] if quoted else word.split('"')
-        found += [part for part in parts if any(c.isalnum() for c in part)]
-    return found
 
 
 def search(

@@ -1,0 +1,113 @@
+"""Where an Elasticsearch is found, and as whom we talk to it; read from the settings once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from smartcrawl.exceptions import SettingError
+from smartcrawl.logs import redacted
+
+_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: what Elasticsearch takes as a name
+_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: what no address of ours has
+#: A host without a port means these.
+_PORTS: Final[Mapping[str, int]] = {"http": 9200, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One Elasticsearch, and the indices that are ours in it. Its ``repr`` holds no secret."""
+
+    url: str  #: scheme, host, port and path, without credentials
+    prefix: str = "smartcrawl"  #: name of the alias that is searched, beginning of all others
+    api_key: str = field(default="", repr=False)  #: as Elasticsearch shows it: "encoded"
+    user: str = ""
+    password: str = field(default="", repr=False)
+    ca_certs: Path | None = None  #: PEM file that vouches for the server, beside the system's
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self | None:
+        """Read it from the settings; None where ``ELASTICSEARCH_URL`` is empty.
+
+        Raises:
+            SettingError: naming the setting and what it takes; secrets are not repeated.
+        """
+        prefix = _text(settings, "ELASTICSEARCH_INDEX_PREFIX")
+        if not _PREFIX.fullmatch(prefix):
+            raise SettingError(
+                f"ELASTICSEARCH_INDEX_PREFIX is {prefix!r}: it takes up to 100 lower-case letters,"
+                " digits, _ . and -, and begins with a letter or a digit"
+            )
+        certificates = _certificates(_text(settings, "ELASTICSEARCH_CA_CERTS"))
+        address = _text(settings, "ELASTICSEARCH_URL")
+        if not address:
+            return None
+        parts, port = _parts(address)
+        user, password, api_key = _credentials(settings, parts)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        return cls(
+            url=f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/')}",
+            prefix=prefix,
+            api_key=api_key,
+            user=user,
+            password=password,
+            ca_certs=certificates,
+        )
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str:
+    return str(settings[name] or "").strip()
+
+
+def _parts(address: str) -> tuple[SplitResult, int]:
+    """Return the parts of the address, its scheme in lower case, and its port."""
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
+        raise SettingError(
+            f"ELASTICSEARCH_URL is {redacted(_REST.sub('', address))!r}: it takes an address such"
+            " as https://search.example:9200, or https://USER:PASSWORD@search.example:9200"
+        )
+    return parts, _PORTS[parts.scheme] if port is None else port
+
+
+def _credentials(settings: Mapping[str, Any], parts: SplitResult) -> tuple[str, str, str]:
+    """Return user, password and API key; of the last two at most one is given."""
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    api_key = _text(settings, "ELASTICSEARCH_API_KEY")
+    for name, in_url in (("ELASTICSEARCH_USERNAME", user), ("ELASTICSEARCH_PASSWORD", password)):
+        if in_url and _text(settings, name) not in ("", in_url):
+            raise SettingError(
+                f"{name} is another one than in ELASTICSEARCH_URL: leave one of them out"
+            )
+    user = user or _text(settings, "ELASTICSEARCH_USERNAME")
+    password = password or str(settings["ELASTICSEARCH_PASSWORD"] or "")
+    if bool(user) != bool(password):
+        raise SettingError(
+            "ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD belong together:"
+            f" the {'user' if password else 'password'} is missing"
+        )
+    if user and api_key:
+        raise SettingError(
+            "ELASTICSEARCH_API_KEY is given beside a user and a password: leave one of them out"
+        )
+    return user, password, api_key
+
+
+def _certificates(value: str) -> Path | None:
+    if not value:
+        return None
+    path = Path(value).expanduser().absolute()
+    if not path.is_file():
+        raise SettingError(
+            f"ELASTICSEARCH_CA_CERTS is {value!r}: there is no such file; it takes the path of a"
+            " PEM file with the certificate that signed the server's"
+        )
+    return path

@@ -1,0 +1,95 @@
+"""One table of searches that every sink has to answer alike: pages, queries, addresses in order."""
+
+from typing import NamedTuple
+
+from smartcrawl.items import Chunk
+
+
+class Held(NamedTuple):
+    """A page that is indexed, by the last part of its address."""
+
+    place: str
+    chunks: tuple[Chunk, ...]
+    title: str = ""
+    language: str = "en"
+    source: str = "docs"
+
+
+class Search(NamedTuple):
+    """A query, and the pages that answer it."""
+
+    name: str
+    query: str
+    found: tuple[str, ...]  #: best first
+    sources: tuple[str, ...] = ()
+    limit: int = 10
+
+
+def plain(*texts: str) -> tuple[Chunk, ...]:
+    return tuple(Chunk((), text) for text in texts)
+
+
+PAGES = [
+    Held("zebra/text", plain("all about the zebra here, and more of it"), "Of animals"),
+    Held("zebra/heading", (Chunk(("Zebra",), "all about animals here, and more of it"),), "Other"),
+    Held("zebra/title", plain("all about animals here, and more of it"), "Zebra"),
+    Held("code/together", plain("an error code appears on the panel")),
+    Held("code/apart", plain("a code that was made by mistake, not by an error")),
+    Held("colours/both", plain("red green")),
+    Held("colours/red", plain("red only")),
+    Held("colours/blue", plain("blue only")),
+    Held("chunks/split", plain("copper pipes", "silver spoons")),
+    Held("chunks/one", plain("copper and silver rings")),
+    Held("chunks/title", (Chunk(("Tin",), "nothing else here"),), "Bronze and brass"),
+    Held("fish/many", plain("fish fish fish", "fish among many other words that stand here")),
+    Held("fish/few", plain("fish among many other words that stand here")),
+    Held("fuse", plain("How to change a broken fuse", "Connections were connected again")),
+    Held("cafe", plain("Ein schönes Café in São Paulo"), language="de"),
+    Held("haeuser", plain("Die alten Häuser am Fluss wurden verkauft"), language="de"),
+    Held("chats", plain("Les chevaux de l'étranger"), language="fr"),
+    Held("kolory", plain("Zażółć gęślą jaźń"), language="pl"),
+    Held("tokyo", plain("東京タワーは高い"), language="ja"),
+    Held("nothing", plain("cryptic lines of an unsure tongue"), language=""),
+    Held("same/b", plain("twins look alike"), "Twin"),
+    Held("same/longer", plain("twins look alike!"), "Twin"),
+    Held("same/a", plain("twins look alike?"), "Twin"),
+    Held("untitled", (), "Lonely heading"),
+    Held("shop", plain("red apples are sold here"), "Apples", source="shop"),
+    Held("the", plain("To be or not to be, who said that")),
+    Held("dash", plain("a state-of-the-art device")),
+]
+
+SEARCHES = [
+    Search("title-heading-text", "zebra", ("zebra/title", "zebra/heading", "zebra/text")),
+    Search("quoted-words-stay-together", '"error code"', ("code/together",)),
+    Search("all-words-in-any-order", "code error", ("code/together", "code/apart")),
+    Search("all-words-before-any", "red green", ("colours/both",)),
+    Search("any-where-none-has-all", "blue missing", ("colours/blue",)),
+    Search("any-of-several", "green blue absent", ("colours/blue", "colours/both")),
+    Search("any-with-quoted-words", '"broken fuse" missing', ("fuse",)),
+    Search("all-words-in-one-chunk", "copper silver", ("chunks/one",)),
+    Search("title-and-heading-count-as-text", "bronze tin nothing", ("chunks/title",)),
+    Search("a-page-once-by-its-best-chunk", "fish", ("fish/many", "fish/few")),
+    Search("a-chunk-that-is-not-the-first", "connections", ("fuse",)),
+    Search("endings-do-not-matter", "connecting", ("fuse",)),
+    Search("case-does-not-matter", "FUSE", ("fuse",)),
+    Search("accents-do-not-matter", "schones cafe", ("cafe",)),
+    Search("accents-and-case-do-not-matter", "SCHÖNES", ("cafe",)),
+    Search("sao-paulo", "sao paulo", ("cafe",)),
+    Search("german", "häuser", ("haeuser",)),
+    Search("a-word-that-no-analyzer-knows", "gesla", ("kolory",)),
+    Search("unsure-language", "tongue", ("nothing",)),
+    Search("equal-pages-by-length-and-letters", "twins", ("same/a", "same/b", "same/longer")),
+    Search("a-page-without-text-by-its-title", "lonely", ("untitled",)),
+    Search("all-sources", "apples", ("shop",)),
+    Search("one-source", "red", ("shop",), sources=("shop",)),
+    Search("several-sources", "apples", ("shop",), sources=("docs", "shop")),
+    Search("a-source-without-it", "apples", (), sources=("docs",)),
+    Search("an-unknown-source", "apples", (), sources=("none",)),
+    Search("limit", "twins", ("same/a", "same/b"), limit=2),
+    Search("words-that-others-leave-out", '"to be or not to be"', ("the",)),
+    Search("a-word-with-signs-stays-together", "state-of-the-art", ("dash",)),
+    Search("a-sign-is-no-word", "? * fuse !", ("fuse",)),
+    Search("no-word", "?! *", ()),
+    Search("nothing-found", "absent", ()),
+]
