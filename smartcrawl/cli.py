@@ -20,6 +20,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from smartcrawl.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.indexes import indexing_of
 from smartcrawl.logs import escaped, json_safe, shown, shown_lines
 from smartcrawl.options import Options
 from smartcrawl.ports import Connection
@@ -27,7 +28,6 @@ from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.purge import Removal, Target, held_count, remove
 from smartcrawl.registry.reports import sources_named
 from smartcrawl.rules.absence import withholds
-from smartcrawl.sinks.embedded import embedded_index
 
 DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
 _CMDLINE: Final = 40  #: priority of settings that were given with -s
@@ -168,7 +168,11 @@ class ChangingCommand(RegistryCommand):
         most: int | None,
     ) -> list[Removal]:
         """Remove pages, at most ``most`` of them."""
-        return remove(connection, embedded_index, targets[:most], now)
+        indexing = indexing_of(self.options, connection)
+        try:
+            return remove(connection, indexing, targets[:most], now)
+        finally:
+            indexing.close()
 
     def withhold(self, why: str, *words: object) -> None:
         """Say that nothing was removed, why, and which command goes on."""

@@ -24,7 +24,7 @@ from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
-from smartcrawl.exceptions import RegistryError
+from smartcrawl.exceptions import RegistryError, SinkError
 from smartcrawl.items import HostNow
 from smartcrawl.logs import json_safe
 from smartcrawl.network import installed_resolver
@@ -115,7 +115,7 @@ class RunLifecycle:
                 return  # the engine closes nothing that still waits for a host
             try:
                 step(int(time.time()))
-            except RegistryError as error:
+            except (RegistryError, SinkError) as error:
                 run.failure = error
                 return
 
@@ -131,7 +131,7 @@ class RunLifecycle:
         self._loop = asyncio.get_running_loop()
         try:
             await asyncio.to_thread(run.finish, reason, int(time.time()))
-        except RegistryError as error:
+        except (RegistryError, SinkError) as error:
             run.failure = run.failure or error
             logger.error("%s", error)
         if stale := run.ledger.progress.stale:

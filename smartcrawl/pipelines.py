@@ -13,6 +13,7 @@ from scrapy.crawler import Crawler
 from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.exceptions import (
     RegistryError,
+    SinkError,
     SnapshotError,
     SnapshotStoreError,
 )
@@ -410,7 +411,7 @@ class CommitPipeline(VisitPipeline):
             if before is not None:
                 await asyncio.wrap_future(before)
             run.ledger.collect()
-        except RegistryError as error:
+        except (RegistryError, SinkError) as error:
             stop(self.crawler, run, error)
 
     async def close_spider(self) -> None:
@@ -423,6 +424,6 @@ class CommitPipeline(VisitPipeline):
         try:
             run.ledger.submit(int(time.time()))
             await asyncio.to_thread(run.ledger.drain)
-        except RegistryError as error:
+        except (RegistryError, SinkError) as error:
             run.failure = error
             logger.error("%s", error)

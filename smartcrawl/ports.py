@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from smartcrawl.items import Chunk
+from smartcrawl.items import Chunk, IndexedPage
+
+_T = TypeVar("_T")
 
 
 class Many:
@@ -72,7 +74,7 @@ class Connection(Protocol):
 
 
 class Sink(Protocol):
-    """Where content is written to be searched, inside the registry's transaction."""
+    """What a transaction of the registry says of the content that is searched."""
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Write the chunks of a content row that has none."""
@@ -82,3 +84,60 @@ class Sink(Protocol):
 
     def flush(self) -> None:
         """Write what was put and removed since the last call; the last step of a batch."""
+
+    def moved(self, contents: Iterable[int]) -> None:
+        """Note contents of which other pages may be the originals now."""
+
+
+class PageIndex(Protocol):
+    """An index that lies elsewhere and holds one document a page (design.md 7)."""
+
+    def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
+        """Write pages under a claim number, in their order; return what became of each.
+
+        None: it is written. Empty: a later claim has written it already. Else why it is refused.
+
+        Raises:
+            SinkError: nothing is taken any more; what was not written may be written again.
+        """
+
+    def version(self, epoch: int, number: int) -> int:
+        """Return under which version something is written."""
+
+    def sealed(self, number: int) -> int:
+        """Remember that a run was sealed; return the highest version that is remembered."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+class Indexing(Protocol):
+    """How registry and index are written together (design.md 6)."""
+
+    def perform(
+        self,
+        connection: Connection,
+        work: Callable[[Sink, int], _T],
+        *,
+        now: int,
+        number: int | None = None,
+        refused: Callable[[int, str | None], bool] | None = None,
+    ) -> _T:
+        """Do some work in one transaction, under a claim number (None: a new one).
+
+        ``work`` may be done more than once, and undone before. ``refused`` is told the number of
+        each page that the index does not take, and why (None: a later claim has written it); it
+        returns whether ``work`` will ask for something else.
+
+        Raises:
+            SinkError: the index takes nothing any more; nothing was done.
+        """
+
+    def mend(self, connection: Connection, source: int, now: int) -> int:
+        """Write what a process that died left open; return how many pages."""
+
+    def seal(self, connection: Connection) -> None:
+        """Let registry and index remember how far both are; the last step of a run."""
+
+    def close(self) -> None:
+        """Close what is open."""

@@ -7,14 +7,16 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Self
 
 from smartcrawl.addresses import AddressBook
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
-from smartcrawl.exceptions import RegistryError, SmartcrawlError, SnapshotStoreError
+from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError, SnapshotStoreError
 from smartcrawl.extract.html import Told
 from smartcrawl.frontier import Frontier, Queue
+from smartcrawl.indexes import indexing_of
 from smartcrawl.items import NAMES_SIGNED, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
@@ -40,7 +42,6 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.seal import Evidence, reasons
-from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.trusting import HostTrust
@@ -135,7 +136,7 @@ class Run:
             RunHeldError: another process crawls this source.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = open_registry(options.registry, embedded_index)
+        registry = open_registry(options.registry, partial(indexing_of, options))
         registry.choose(partition=options.partition, table=options.registry_table)
         if options.snapshot_store is not None:
             registry.keep_snapshots(SnapshotStore(options.snapshot_store))
@@ -152,6 +153,7 @@ class Run:
                 declared=not source.ad_hoc,
                 due=options.due_only,
             )
+            registry.mend(opened.source, now)
             run = cls(
                 source=source,
                 options=options,
@@ -481,7 +483,7 @@ class Run:
             try:
                 self.ledger.submit(now)
                 self.ledger.drain()
-            except RegistryError as error:
+            except (RegistryError, SinkError) as error:
                 self.failure = error
 
     def _evidence(self) -> Evidence:

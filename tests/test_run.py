@@ -9,6 +9,7 @@ import pytest
 from smartcrawl import settings
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.frontier import RankedQueue
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Attempt, Document, Link, Page, Section, Visit
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
@@ -17,7 +18,6 @@ from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run
-from smartcrawl.sinks.sqlite import EmbeddedIndex
 from smartcrawl.sources import Source, ad_hoc
 
 NOW = 1_700_000_000
@@ -317,7 +317,7 @@ def test_a_run_that_did_not_end_by_itself_removes_nothing(held: Options, reason:
     result = run.finish(reason, NOW)
 
     assert (result.complete, result.removed) == (False, 0)
-    registry = open_registry(held.registry, EmbeddedIndex)
+    registry = open_registry(held.registry, EMBEDDED)
     states = registry.connection.execute("SELECT state FROM run ORDER BY no").fetchall()
     assert states == [(RunState.SWEPT,), (RunState.INTERRUPTED,)]
     assert registry.connection.execute("SELECT count(*) FROM evidence").get == 0

@@ -3,6 +3,7 @@
 import pytest
 
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Batch
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.registry import Writer, open_registry
@@ -13,7 +14,6 @@ from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide, status_after
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.sinks.sqlite import EmbeddedIndex
 from tests.registry.build import closing
 
 NOW = 1_750_000_000  #: Unix seconds
@@ -49,7 +49,7 @@ FRONTIER_WORDS = {
 @pytest.fixture
 def registry(tmp_path):
     """A registry with one open run of one source."""
-    registry = open_registry(tmp_path / "registry.db", EmbeddedIndex)
+    registry = open_registry(tmp_path / "registry.db", EMBEDDED)
     registry.opened = registry.open_run(
         source="docs", kind="site", now=NOW, resume=False, forced=False
     )

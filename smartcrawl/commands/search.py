@@ -1,4 +1,4 @@
-"""``scrapy search``: ask the embedded index."""
+"""``scrapy search``: ask the index that the registry writes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json
+from smartcrawl.indexes import joined, opened
 from smartcrawl.logs import escaped
 from smartcrawl.ports import Connection
 from smartcrawl.registry.images import ImageDocument, images_of
@@ -61,7 +62,7 @@ class Command(RegistryCommand):
         if not query.strip():
             raise UsageError("say what to search for, such as: scrapy search 'two words'")
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
-        hits = search(connection, query, sources=sources, limit=opts.limit, marks=marks)
+        hits = self._hits(connection, query, sources, opts.limit, marks)
         images = images_of(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
             print_json([_as_json(hit, images.get(hit.no)) for hit in hits])
@@ -76,6 +77,21 @@ class Command(RegistryCommand):
             _show_images(console, images.get(hit.no, []))
         if not hits:
             print(f"nothing found for {query!r}", file=sys.stderr)
+
+    def _hits(
+        self,
+        connection: Connection,
+        query: str,
+        sources: list[str],
+        limit: int,
+        marks: tuple[str, str],
+    ) -> list[Hit]:
+        """Ask the index that the registry writes."""
+        if self.options.elasticsearch is None:
+            return search(connection, query, sources=sources, limit=limit, marks=marks)
+        with opened(self.options, connection) as index:
+            found = index.search(query, sources=sources, limit=limit, marks=marks)
+        return joined(connection, found)
 
 
 def _limit(value: str) -> int:

@@ -10,14 +10,11 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import FAILED, ChangingCommand, one_word, print_json
 from smartcrawl.exceptions import RegistryError
-from smartcrawl.extract.chunks import chunks
-from smartcrawl.items import Chunk
+from smartcrawl.indexes import chunked, indexing_of
 from smartcrawl.ports import Connection
-from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal import Undone
 from smartcrawl.registry.reports import iso
-from smartcrawl.sinks.embedded import embedded_index
 
 _SHOWN = 10  #: runs in a message
 
@@ -64,7 +61,11 @@ class Command(ChangingCommand):
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
         with self.leased([known.source]) as now:
-            undone = undo(connection, embedded_index, run, now, pin=opts.pin, chunked=_chunked)
+            indexing = indexing_of(self.options, connection)
+            try:
+                undone = undo(connection, indexing, run, now, pin=opts.pin, chunked=chunked)
+            finally:
+                indexing.close()
         self._tell(known, undone, opts)
 
     def _tell(self, known: Removals, undone: Undone, opts: Namespace) -> None:
@@ -93,10 +94,6 @@ class Command(ChangingCommand):
         if not undone.restored:
             print(f"undo: nothing was restored: {_why(known, undone)}", file=sys.stderr)
             self.exitcode = FAILED
-
-
-def _chunked(packed: bytes) -> list[Chunk]:
-    return chunks(unpack_document(packed))
 
 
 def _why(known: Removals, undone: Undone) -> str:

@@ -65,9 +65,14 @@ def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: 
     connection.executemany(_PLACE, moved)
 
 
-def settle_run(connection: Connection, run: int, source: int) -> None:
-    """Elect the originals of every group that was touched since the last settled run."""
+def settle_run(connection: Connection, run: int, source: int) -> list[int]:
+    """Elect the originals of every group that was touched since the last settled run.
+
+    Returns their contents.
+    """
     since = int(connection.execute(_SINCE, {"run": run, "source": source}).get)
     names = {"since": since, "source": source}
     groups: Any = connection.execute(_GROUPS_OF_RUN, names).fetchall()
-    elect(connection, since, [content for (content,) in groups], midway=False)
+    contents = [content for (content,) in groups]
+    elect(connection, since, contents, midway=False)
+    return contents

@@ -218,6 +218,7 @@ class Commit:
             self._connection.execute(_PROBED, row)
         if changed:
             elect(self._connection, self._run, sorted(changed), midway=True)
+            self._sink.moved(changed)
         self._sink.flush()
         return stale
 

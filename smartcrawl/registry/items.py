@@ -14,7 +14,7 @@ from typing import Any
 from smartcrawl.exceptions import RegistryError, StaleItemError
 from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.runs import draw
+from smartcrawl.registry.sequences import draw
 from smartcrawl.rules.model import Status
 from smartcrawl.signatures import unsigned
 from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize

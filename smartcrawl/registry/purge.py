@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.items import Chunk
-from smartcrawl.ports import Connection, Many, Sink
+from smartcrawl.ports import Connection, Indexing, Many, Sink
 from smartcrawl.registry.candidates import probed
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.removal import BATCH, Candidate, Remover, Restorer, Undone
-from smartcrawl.registry.runs import draw
+from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, Restorer, Undone
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
@@ -214,7 +213,7 @@ class Removal:
 
 def remove(
     connection: Connection,
-    sink: Callable[[Connection], Sink],
+    indexing: Indexing,
     targets: Iterable[Target],
     now: int,
 ) -> list[Removal]:
@@ -232,11 +231,18 @@ def remove(
         urls: list[str] = []
         for start in range(0, len(listed), BATCH):
             batch = [Candidate(t.no, t.rule, t.detail) for t in listed[start : start + BATCH]]
-            with transaction(connection):
-                number = draw(connection, "number")
-                index = sink(connection)
-                remover = Remover(connection, index, source=source_no, run=run, number=number)
-                urls += [page.url for page in remover.remove(batch, now)]
+
+            def work(
+                sink: Sink,
+                number: int,
+                batch: Sequence[Candidate] = batch,
+                source_no: int = source_no,
+                run: int = run,
+            ) -> list[Removed]:
+                remover = Remover(connection, sink, source=source_no, run=run, number=number)
+                return remover.remove(batch, now)
+
+            urls += [page.url for page in indexing.perform(connection, work, now=now)]
         done.append(Removal(source, run, tuple(urls)))
     return done
 
@@ -266,7 +272,7 @@ def source_of_run(connection: Connection, run: int) -> tuple[int, str] | None:
 
 def undo(
     connection: Connection,
-    sink: Callable[[Connection], Sink],
+    indexing: Indexing,
     run: int,
     now: int,
     *,
@@ -277,15 +283,12 @@ def undo(
     found = source_of_run(connection, run)
     assert found is not None, "the caller knows the run"
     latest = int(connection.execute(_LATEST, (found[0],)).get)
-    with transaction(connection):
-        restorer = Restorer(
-            connection,
-            sink(connection),
-            number=draw(connection, "number"),
-            seen_run=latest,
-            chunked=chunked,
-        )
+
+    def work(sink: Sink, number: int) -> Undone:
+        restorer = Restorer(connection, sink, number=number, seen_run=latest, chunked=chunked)
         return restorer.undo(run, now, pin=pin)
+
+    return indexing.perform(connection, work, now=now)
 
 
 @dataclass(frozen=True, slots=True)

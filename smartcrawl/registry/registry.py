@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from smartcrawl.items import Batch
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.items import Batch, Visit
+from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry import choices, runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
@@ -18,10 +18,12 @@ from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
+from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.snapshots import Snapshots
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.model import Fault, RunState
+from smartcrawl.rules.reindex import decide
 from smartcrawl.snapshots import SnapshotStore
 
 _T = TypeVar("_T")
@@ -30,26 +32,30 @@ _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
 
 
-def open_registry(place: Path | str, sink: Callable[[Connection], Sink]) -> Registry:
+def open_registry(
+    place: Path | str, indexing: Indexing | Callable[[Connection], Indexing]
+) -> Registry:
     """Open the registry of REGISTRY_URL, made if it is not there, brought up to this version.
 
-    ``sink`` makes the index that writes over a connection of the registry.
+    ``indexing``: how the index is written with it, or what finds that out over its connection.
 
     Raises:
         RegistryError: it cannot be opened, is another program's, or of a newer version.
     """
     database = database_of(place)
-    return Registry(database, database.open(), sink)
+    connection = database.open()
+    if callable(indexing):
+        with database.translated("open"):
+            indexing = indexing(connection)
+    return Registry(database, connection, indexing)
 
 
 class Registry:
     """One registry. Every public method is for the thread that opened it."""
 
-    def __init__(
-        self, database: Database, connection: Connection, sink: Callable[[Connection], Sink]
-    ) -> None:
+    def __init__(self, database: Database, connection: Connection, indexing: Indexing) -> None:
         self.database = database
-        self.index = sink  #: makes the index that writes over a connection
+        self.indexing = indexing  #: how the index is written with it
         self.snapshots: Snapshots | None = None  #: None: bodies are not kept
         self.connection = connection  #: control: opening, sealing, settling, reports
         self._next = self._end = 0
@@ -101,6 +107,10 @@ class Registry:
 
         self._steps(end)
 
+    def mend(self, source: int, now: int) -> int:
+        """Write to the index what a process that died left open; return how many pages."""
+        return self._steps(lambda: self.indexing.mend(self.connection, source, now))
+
     def declared_sources(self) -> list[str]:
         """Return the sources that sources.toml named when they were crawled last."""
         return runs.declared_sources(self.connection)
@@ -116,7 +126,7 @@ class Registry:
     def new_number(self) -> int:
         """Return the number of an address that was met for the first time."""
         if self._next == self._end:
-            self._end = self._write(lambda: runs.draw(self.connection, "address", _RESERVE)) + 1
+            self._end = self._write(lambda: draw(self.connection, "address", _RESERVE)) + 1
             self._next = self._end - _RESERVE
         self._next += 1
         return self._next - 1
@@ -152,13 +162,14 @@ class Registry:
             if self.snapshots is not None:
                 before = ending.now - ending.closing.snapshot_retention
                 self.snapshots.expire(self.connection, before)
+            self.indexing.seal(self.connection)
             return runs.result(self.connection, ending.run)
 
         return self._steps(end)
 
     def _finish(self, ending: Ending, removed: Callable[[list[Removed]], None]) -> None:
-        runs.settle_sealed(self.connection, ending)
-        runs.sweep(self.connection, self.index(self.connection), ending, removed)
+        runs.settle_sealed(self.connection, ending, self.indexing)
+        runs.sweep(self.connection, self.indexing, ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end by itself; it can be resumed."""
@@ -180,7 +191,8 @@ class Registry:
             return self.database.retried(work)
 
     def close(self) -> None:
-        """Close the control connection, and let go of the snapshots' store."""
+        """Close the control connection, and let go of the snapshots' store and of the index."""
+        self.indexing.close()
         if self.snapshots is not None:
             self.snapshots.close()
         self.connection.close()
@@ -196,6 +208,13 @@ class Written:
 
     batch: Batch
     stale: int  #: visits that came too late and were dropped
+
+
+def unprocessable(visit: Visit, why: str) -> None:
+    """Let a visit end as one that the index does not take: what is held stays."""
+    visit.fail(Fault.PROCESSING, f"the index does not take it: {why}")
+    visit.document, visit.links, visit.targets, visit.body = None, None, b"", None
+    visit.verdict = decide(visit.page.standing, visit.outcome)
 
 
 class Writer:
@@ -221,8 +240,8 @@ class Writer:
             forced=run.forced,
             judgement=judgement,
         )
-        self._index = registry.index
-        self._commit: Commit | None = None  #: of this batch and the next
+        self._indexing = registry.indexing
+        self._number = run.number
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
@@ -244,16 +263,29 @@ class Writer:
         return Written(batch, stale)
 
     def _commit_batch(self, batch: Batch, new: dict[bytes, str], now: int) -> int:
-        # What a try left undone must not be in the next one.
-        commit, self._commit = self._commit, None
-        if commit is None:
-            commit = self._new_commit(self._index(self._connection))
-        with transaction(self._connection):
+        dropped = 0
+
+        def work(sink: Sink, _: int) -> int:
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
-            stale = commit.write(batch, now)
-        self._commit = commit
-        return stale
+            return self._new_commit(sink).write(batch, now)
+
+        def refused(no: int, why: str | None) -> bool:
+            nonlocal dropped
+            visit = next((visit for visit in batch.visits if visit.page.no == no), None)
+            if visit is None:
+                return False
+            if why is None:
+                batch.visits.remove(visit)
+                dropped += 1
+            else:
+                unprocessable(visit, why)
+            return True
+
+        stale = self._indexing.perform(
+            self._connection, work, now=now, number=self._number, refused=refused
+        )
+        return stale + dropped
 
     def close(self) -> None:
         """Wait for what was submitted and close the connection."""

@@ -174,6 +174,7 @@ class Remover:
                 contents.add(row[3])
             removed.append(Removed(row[0], row[1], row[2], row[9], after.word.word))
         elect(connection, self._run, sorted(contents), midway=False)
+        self._sink.moved(contents)
         for content in sorted(contents):
             drop_content(connection, self._sink, content)
         self._sink.flush()
@@ -262,6 +263,7 @@ class Restorer:
                 self._connection.execute(_PIN, (now, record))
             restored.append(url)
         elect(self._connection, self._seen_run, sorted(contents), midway=False)
+        self._sink.moved(contents)
         self._sink.flush()
         return Undone(tuple(restored), tuple(kept), tuple(expired))
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry.candidates import Ending, probed, propose_absent
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
+from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.settle import settle
 from smartcrawl.registry.tombstones import forget_overdue
 from smartcrawl.registry.transactions import transaction
@@ -20,7 +21,6 @@ from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault, Rule, RunState, Word
 
-_NEXT = "UPDATE sequence SET value = value + ? WHERE name = ? RETURNING value"
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
@@ -179,11 +179,6 @@ class RunResult:
     sitemaps: int = 0  #: sitemaps and feeds that were asked and are held
     sitemap_urls: int = 0  #: addresses in them
     no_text: int = 0  #: pages that are held and have no text
-
-
-def draw(connection: Connection, name: str, count: int = 1) -> int:
-    """Draw ``count`` numbers of a sequence and return the last."""
-    return int(connection.execute(_NEXT, (count, name)).get)
 
 
 def last_state(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
@@ -369,18 +364,21 @@ def begin_verify(connection: Connection, ending: Ending) -> None:
         propose_absent(connection, ending)
 
 
-def settle_sealed(connection: Connection, ending: Ending) -> None:
+def settle_sealed(connection: Connection, ending: Ending, indexing: Indexing) -> None:
     """Settle a run that is sealed; once, whoever gets there first."""
-    with transaction(connection):
+
+    def work(sink: Sink, _: int) -> None:
         connection.execute(_SETTLED, (RunState.SETTLED, ending.run, RunState.SEALED))
         if connection.changes():
             complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
-            settle(connection, ending, complete=complete)
+            settle(connection, ending, sink, complete=complete)
+
+    indexing.perform(connection, work, now=ending.now)
 
 
 def sweep(
     connection: Connection,
-    sink: Sink,
+    indexing: Indexing,
     ending: Ending,
     removed: Callable[[list[Removed]], None],
 ) -> None:
@@ -390,16 +388,18 @@ def sweep(
     """
     run, source, now = ending.run, ending.source, ending.now
     names = ending.names | {"most": BATCH, "spoken": numbers(SPOKEN)}
+
+    def work(sink: Sink, number: int) -> tuple[list[Removed], bool]:
+        rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
+        remover = Remover(connection, sink, source=source, run=run, number=number)
+        candidates = [Candidate(row[0], Rule(row[1]), probed(*row[2:])) for row in rows]
+        gone = remover.remove(candidates, now)
+        connection.execute(_REMOVED, (len(gone), run))
+        return gone, len(rows) == BATCH
+
     more = True
     while more:
-        with transaction(connection):
-            rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
-            number = draw(connection, "number")
-            remover = Remover(connection, sink, source=source, run=run, number=number)
-            candidates = [Candidate(row[0], Rule(row[1]), probed(*row[2:])) for row in rows]
-            gone = remover.remove(candidates, now)
-            connection.execute(_REMOVED, (len(gone), run))
-            more = len(rows) == BATCH
+        gone, more = indexing.perform(connection, work, now=now)
         removed(gone)
     with transaction(connection):
         expire(connection, source, now - ending.closing.undo_ttl)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from smartcrawl.ports import Connection
+from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.candidates import (
     OUT_OF_SCOPE,
     Ending,
@@ -102,12 +102,12 @@ _DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"
 _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
-def settle(connection: Connection, ending: Ending, *, complete: bool) -> None:
+def settle(connection: Connection, ending: Ending, sink: Sink, *, complete: bool) -> None:
     """Give every record its word and propose what may be removed; the caller's transaction."""
     _words(connection, ending)
     notes: list[str] = []
     moved, hops = _moves(connection, ending, notes)
-    settle_run(connection, ending.run, ending.source)
+    sink.moved(settle_run(connection, ending.run, ending.source))
     if not complete:
         forget_absent(connection, ending)
     propose_direct(connection, ending)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smartcrawl.items import Chunk
@@ -60,6 +60,9 @@ class PostgresIndex:
         """Remove the chunks of a content row; what is put after this call stays."""
         self._removed.add(content)
         self._added.pop(content, None)
+
+    def moved(self, contents: Iterable[int]) -> None:
+        """Nothing is to be done: the index holds contents, whoever their originals are."""
 
     def flush(self) -> None:
         """Write what was put and removed since the last call."""

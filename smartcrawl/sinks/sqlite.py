@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,9 @@ class EmbeddedIndex:
         """Remove the chunks of a content row; what is put after this call stays."""
         self._removed.add(content)
         self._added.pop(content, None)
+
+    def moved(self, contents: Iterable[int]) -> None:
+        """Nothing is to be done: the index holds contents, whoever their originals are."""
 
     def flush(self) -> None:
         """Write what was put and removed since the last call.

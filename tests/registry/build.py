@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Address, Batch, Chunk, Document, HostTally, Link, Page, Section, Visit
 from smartcrawl.ports import Connection
 from smartcrawl.registry import runs
@@ -128,9 +129,8 @@ class Desk:
 
     def end(self, ending: Ending) -> None:
         self.removed.clear()
-        runs.settle_sealed(self.connection, ending)
-        index = embedded_index(self.connection)
-        runs.sweep(self.connection, index, ending, self.removed.extend)
+        runs.settle_sealed(self.connection, ending, EMBEDDED)
+        runs.sweep(self.connection, EMBEDDED, ending, self.removed.extend)
 
     @property
     def _run(self) -> OpenRun:

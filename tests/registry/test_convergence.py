@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from smartcrawl import pipelines
 from smartcrawl import run as run_module
 from smartcrawl.extract.chunks import chunks
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Batch, Visit
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
@@ -118,7 +119,7 @@ class Memory(Registry):
     """The registry over one connection, which outlives its processes."""
 
     def __init__(self, connection: Connection) -> None:
-        super().__init__(SqliteDatabase(Path(":memory:")), connection, EmbeddedIndex)
+        super().__init__(SqliteDatabase(Path(":memory:")), connection, EMBEDDED)
 
     def reader(self, source: int) -> PageReader:
         return Reader(self.connection, source)
@@ -139,7 +140,7 @@ class Inline:
         self._connection = registry.connection
         self._commit = Commit(
             registry.connection,
-            registry.index(registry.connection),
+            EmbeddedIndex(registry.connection),
             run=opened.no,
             source=opened.source,
             number=opened.number,

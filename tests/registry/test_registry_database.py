@@ -16,7 +16,10 @@ import apsw
 import pytest
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Batch
+from smartcrawl.ports import Connection
+from smartcrawl.registry.indexing import EmbeddedIndexing
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.sqlite import (
     APPLICATION_ID,
@@ -39,10 +42,10 @@ import sys
 from pathlib import Path
 from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.registry.registry import open_registry
-from smartcrawl.sinks.sqlite import EmbeddedIndex
+from smartcrawl.indexes import EMBEDDED
 print("ready", flush=True)
 try:
-    open_registry(Path(sys.argv[1]), EmbeddedIndex).close()
+    open_registry(Path(sys.argv[1]), EMBEDDED).close()
 except SmartcrawlError as error:
     print(error)
 """
@@ -57,7 +60,7 @@ def test_migrations_are_numbered_from_one_without_a_gap():
 
 
 def test_a_fresh_file_gets_the_schema_its_version_and_its_mark(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, EMBEDDED)
 
     assert registry.connection.pragma("user_version") == LATEST
     assert registry.connection.pragma("application_id") == APPLICATION_ID
@@ -93,7 +96,7 @@ def test_each_missing_step_is_applied_and_no_other(file: Path):
     old.pragma("application_id", APPLICATION_ID)
     old.close()
 
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, EMBEDDED)
 
     assert registry.connection.pragma("user_version") == LATEST
     assert registry.connection.execute("SELECT name FROM versions").fetchall() == [("kept",)]
@@ -190,11 +193,11 @@ def test_a_registry_that_is_made_meanwhile_is_not_taken_for_another_program_s(
 
 
 def test_a_newer_version_is_refused_by_name_and_numbers_and_stays_as_it_is(file: Path):
-    open_registry(file, EmbeddedIndex).close()
+    open_registry(file, EMBEDDED).close()
     connection = connect(file)
     connection.pragma("user_version", LATEST + 4)
 
-    openers = (lambda: open_registry(file, EmbeddedIndex), lambda: SqliteDatabase(file).reports())
+    openers = (lambda: open_registry(file, EMBEDDED), lambda: SqliteDatabase(file).reports())
     for opener in openers:
         with pytest.raises(RegistryVersionError) as caught:
             opener()
@@ -218,7 +221,7 @@ def test_another_program_s_database_is_refused_and_not_written_to(file: Path, ma
     other.close()
 
     with pytest.raises(RegistryError, match="belongs to another program; name another") as caught:
-        open_registry(file, EmbeddedIndex)
+        open_registry(file, EMBEDDED)
 
     assert str(file) in str(caught.value)
     with sqlite3.connect(file) as other:
@@ -233,7 +236,7 @@ def test_a_file_that_is_no_database_is_refused_and_kept(file: Path):
     file.write_bytes(text)
 
     with pytest.raises(RegistryError, match="is not a registry") as caught:
-        open_registry(file, EmbeddedIndex)
+        open_registry(file, EMBEDDED)
 
     assert str(file) in str(caught.value)
     assert "DATA_DIR" in str(caught.value)
@@ -252,7 +255,7 @@ def test_a_damaged_file_is_refused_by_name(file: Path):
         raw.write(b"\xff" * 4096)
 
     with pytest.raises(RegistryError, match="is damaged") as caught:
-        open_registry(file, EmbeddedIndex)
+        open_registry(file, EMBEDDED)
 
     assert str(file) in str(caught.value)
     assert "restore a backup" in str(caught.value)
@@ -262,7 +265,7 @@ def test_a_folder_that_cannot_be_made_is_named_with_a_remedy(tmp_path: Path):
     (tmp_path / "data").write_text("a file in the way")
 
     with pytest.raises(RegistryError) as caught:
-        open_registry(tmp_path / "data" / "below" / "registry.db", EmbeddedIndex)
+        open_registry(tmp_path / "data" / "below" / "registry.db", EMBEDDED)
 
     assert f"cannot create {tmp_path / 'data' / 'below'}" in str(caught.value)
     assert "DATA_DIR" in str(caught.value)
@@ -272,7 +275,7 @@ def test_a_folder_in_place_of_the_file_is_refused(file: Path):
     file.mkdir(parents=True)
 
     with pytest.raises(RegistryError, match="cannot open") as caught:
-        open_registry(file, EmbeddedIndex)
+        open_registry(file, EMBEDDED)
 
     assert str(file) in str(caught.value)
 
@@ -293,12 +296,12 @@ def as_nobody() -> Iterator[None]:
 def test_a_registry_that_may_not_be_written_is_an_error_that_names_it():
     with tempfile.TemporaryDirectory() as folder:  # which others may enter, unlike tmp_path
         file = Path(folder) / "registry.db"
-        open_registry(file, EmbeddedIndex).close()
+        open_registry(file, EMBEDDED).close()
         file.chmod(0o444)
         Path(folder).chmod(0o555)
         try:
             with as_nobody(), pytest.raises(RegistryError, match="may write to it") as caught:
-                open_registry(file, EmbeddedIndex).open_run(
+                open_registry(file, EMBEDDED).open_run(
                     source="docs", kind="site", now=NOW, resume=False, forced=False
                 )
         finally:
@@ -309,16 +312,17 @@ def test_a_registry_that_may_not_be_written_is_an_error_that_names_it():
 
 def test_every_connection_is_durable_and_in_wal_mode(file: Path):
     """Asked of the connections themselves: synchronous is no property of the file."""
-    met: list[apsw.Connection] = []
+    met: list[Connection] = []
 
-    def sink(connection: apsw.Connection) -> EmbeddedIndex:
+    def sink(connection: Connection) -> EmbeddedIndex:
         met.append(connection)
         return EmbeddedIndex(connection)
 
-    registry = open_registry(file, sink)
+    registry = open_registry(file, EmbeddedIndexing(sink))
     run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
     writer = Writer(registry, run, judgement=Judgement())
     readers = [connect(file, readonly=True), SqliteDatabase(file).reports()]
+    writer.submit(Batch(), NOW).result()
 
     for connection in (registry.connection, *met, *readers):
         assert connection.pragma("journal_mode") == "wal"
@@ -332,7 +336,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
 
 
 def test_a_reader_cannot_write(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, EMBEDDED)
     for reader in (connect(file, readonly=True), SqliteDatabase(file).reports()):
         with pytest.raises(apsw.ReadOnlyError):
             reader.execute("DELETE FROM sequence").fetchall()
@@ -341,7 +345,7 @@ def test_a_reader_cannot_write(file: Path):
 
 
 def test_a_reader_sees_the_last_commit_and_waits_for_nobody(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, EMBEDDED)
     reader = connect(file, readonly=True)
     count = "SELECT count(*) FROM source"
 
@@ -387,7 +391,7 @@ def test_a_batch_that_fails_in_its_last_step_leaves_nothing(desk: Desk):
 
 
 def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file: Path):
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, EMBEDDED)
     run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
     writer = Writer(registry, run, judgement=Judgement())
     registry.interrupt(run, ("interrupted",), NOW)
@@ -421,7 +425,7 @@ def test_what_goes_wrong_in_the_file_says_what_to_do(file: Path, error: Exceptio
 
 def test_a_lock_is_waited_for(file: Path):
     """A short transaction of another process is waited for, not failed on."""
-    registry = open_registry(file, EmbeddedIndex)
+    registry = open_registry(file, EMBEDDED)
     code = textwrap.dedent("""
         import sys, time
         from pathlib import Path

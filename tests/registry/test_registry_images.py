@@ -8,6 +8,7 @@ import pytest
 from backports import zstd
 
 from smartcrawl.extract.chunks import chunks
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Document, Image, Section
 from smartcrawl.registry import purge
 from smartcrawl.registry.images import ImageDocument, images_of
@@ -15,7 +16,7 @@ from smartcrawl.registry.pack import pack_document, unpack_document, unpack_imag
 from smartcrawl.registry.reports import records
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
-from smartcrawl.sinks.sqlite import EmbeddedIndex, search
+from smartcrawl.sinks.sqlite import search
 from smartcrawl.urls import digest, row_key
 from tests.registry.build import LATER, LONG, Desk
 
@@ -175,13 +176,13 @@ def test_images_go_with_their_page_and_come_back_with_it(desk: Desk):
     assert len(addresses(desk, A)[0]) == 1  # lost, and held still
     targets = purge.lost(desk.connection, Policy())
 
-    (removal,) = purge.remove(desk.connection, EmbeddedIndex, targets, LATER)
+    (removal,) = purge.remove(desk.connection, EMBEDDED, targets, LATER)
 
     assert addresses(desk, A, B) == [[], ["http://a.example/lamp.png"]]
 
     purge.undo(
         desk.connection,
-        EmbeddedIndex,
+        EMBEDDED,
         removal.run,
         LATER,
         pin=False,

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError, RunHeldError
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Address, Batch
 from smartcrawl.ports import Connection, Many
 from smartcrawl.registry import heartbeat, registry, session
@@ -22,7 +23,6 @@ from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.transactions import one_moment, transaction
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.urls import digest
 from tests import servers
 from tests.registry.build import NOW
@@ -220,7 +220,7 @@ def test_postgres_deadlock_is_tried_again(connection, postgres_url):
 
 
 def test_postgres_batch_is_written_once_across_a_restart(postgres_url, postgres, monkeypatch):
-    opened = open_registry(postgres_url, embedded_index)
+    opened = open_registry(postgres_url, EMBEDDED)
     run = opened.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
     writer = Writer(opened, run, judgement=Judgement())
     address = Address(

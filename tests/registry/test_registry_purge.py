@@ -6,13 +6,14 @@ from collections.abc import Mapping
 import pytest
 
 from smartcrawl.extract.chunks import chunks
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Link
 from smartcrawl.registry import purge, runs, story
 from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.removal import BATCH
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status
-from smartcrawl.sinks.embedded import embedded_index, search
+from smartcrawl.sinks.embedded import search
 from smartcrawl.urls import DEFAULT_TRACKERS, digest
 from tests.registry.build import LATER, NOW, Desk, closing, index_is_sound
 
@@ -62,13 +63,13 @@ def urls(targets: list[purge.Target]) -> list[str]:
 
 
 def removed(desk: Desk, targets: list[purge.Target], now: int = LATER) -> list[purge.Removal]:
-    return purge.remove(desk.connection, embedded_index, targets, now)
+    return purge.remove(desk.connection, EMBEDDED, targets, now)
 
 
 def undone(desk: Desk, run: int, *, pin: bool = False, now: int = LATER):
     return purge.undo(
         desk.connection,
-        embedded_index,
+        EMBEDDED,
         run,
         now,
         pin=pin,

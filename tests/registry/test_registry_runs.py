@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.indexes import EMBEDDED
 from smartcrawl.registry import runs
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.http import outcome_of
 from smartcrawl.rules.model import Outcome, RunState, Word
-from smartcrawl.sinks.embedded import embedded_index
 from tests.registry.build import LATER, NOW, Desk, closing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,7 +248,7 @@ def end_partly(desk: Desk, last: RunState) -> None:
     if last >= RunState.SEALED:
         runs.seal(desk.connection, desk.run.no, (), NOW)
     if last >= RunState.SETTLED:
-        runs.settle_sealed(desk.connection, desk.ending())
+        runs.settle_sealed(desk.connection, desk.ending(), EMBEDDED)
     if last >= RunState.SWEPT:
         desk.end(desk.ending())
     assert state(desk, desk.run.no)[0] == last
@@ -520,7 +520,7 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
 
 @pytest.mark.covers("M-17")
 def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
-    first, second = open_registry(file, embedded_index), open_registry(file, embedded_index)
+    first, second = open_registry(file, EMBEDDED), open_registry(file, EMBEDDED)
     given = [first.new_number(), second.new_number(), first.new_number()]
     given += [second.new_number() for _ in range(5_000)]
     first.give_back()
@@ -536,7 +536,7 @@ def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
 
 
 def test_numbers_that_were_not_used_are_given_back(file: Path):
-    registry = open_registry(file, embedded_index)
+    registry = open_registry(file, EMBEDDED)
     assert [registry.new_number() for _ in range(3)] == [1, 2, 3]
 
     registry.give_back()
@@ -547,7 +547,7 @@ def test_numbers_that_were_not_used_are_given_back(file: Path):
 
 
 def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
-    first, second = open_registry(file, embedded_index), open_registry(file, embedded_index)
+    first, second = open_registry(file, EMBEDDED), open_registry(file, EMBEDDED)
     first.new_number()
     number = second.new_number()
 
@@ -560,7 +560,7 @@ def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
 
 
 def test_giving_back_without_having_drawn_changes_nothing(file: Path):
-    registry = open_registry(file, embedded_index)
+    registry = open_registry(file, EMBEDDED)
 
     registry.give_back()
 
@@ -569,7 +569,7 @@ def test_giving_back_without_having_drawn_changes_nothing(file: Path):
 
 
 def test_fingerprints_have_one_number_each(file: Path):
-    registry = open_registry(file, embedded_index)
+    registry = open_registry(file, EMBEDDED)
 
     numbers = [registry.fingerprint(value) for value in (b"a", b"b", b"a")]
 

@@ -5,7 +5,7 @@ from math import ceil
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.registry import items, purge
@@ -308,9 +308,11 @@ def test_ages_are_those_of_what_is_held(desk: Desk):
     assert status(desk).ages == ages
 
 
+@pytest.mark.sqlite
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=25))
 @example(list(range(20)))
 @example(list(range(21)))
+@settings(deadline=None)
 def test_median_and_95th_percentile_are_ages_of_pages(ages: list[int]):
     """The nearest rank: so large a share of the pages was visited no longer ago."""
     desk = Desk()

@@ -215,7 +215,18 @@ CREATE TABLE record (
     snapshot         BIGINT,                             -- snapshot.no of the body that is held
     verified_at      BIGINT,                             -- when a whole body came last
     signs            INTEGER NOT NULL DEFAULT 0,         -- items.Page.signs
-    mode             INTEGER NOT NULL DEFAULT 0          -- rules.model.Mode
+    mode             INTEGER NOT NULL DEFAULT 0,         -- rules.model.Mode
+    sunk             BIGINT                              -- content.no of what an index elsewhere holds
+)
+--;
+CREATE INDEX record_sunk ON record (sunk) WHERE sunk IS NOT NULL
+--;
+-- Pages that such an index refused as they are.
+CREATE TABLE dead_letter (
+    no     BIGINT PRIMARY KEY,                           -- record.no
+    number BIGINT NOT NULL,                              -- claim number of the try
+    at     BIGINT NOT NULL,
+    reason TEXT NOT NULL
 )
 --;
 CREATE UNIQUE INDEX record_id ON record (source, id)

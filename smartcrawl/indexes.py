@@ -1,0 +1,119 @@
+"""Which index a registry is searched by: the one beside it, or an Elasticsearch (design.md 7)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from smartcrawl.exceptions import SinkError
+from smartcrawl.extract.chunks import chunks
+from smartcrawl.items import Chunk
+from smartcrawl.options import Options
+from smartcrawl.ports import Connection, Indexing, Many
+from smartcrawl.registry import known
+from smartcrawl.registry.indexing import EmbeddedIndexing, RemoteIndexing
+from smartcrawl.registry.pack import unpack_document
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.rules.model import Status
+from smartcrawl.sinks.elasticsearch.documents import key as key_of
+from smartcrawl.sinks.elasticsearch.meta import Known
+from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
+from smartcrawl.sinks.elasticsearch.patience import Patience
+from smartcrawl.sinks.elasticsearch.search import Found
+from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.sinks.embedded import embedded_index
+from smartcrawl.sinks.sqlite import Hit
+
+logger = logging.getLogger(__name__)
+
+EMBEDDED: Final = EmbeddedIndexing(embedded_index)
+_SWITCHED: Final = (
+    "the pages of this registry lie in an index elsewhere, and ELASTICSEARCH_URL is empty: set it"
+    " as it was, or begin a registry of its own (DATA_DIR, REGISTRY_URL)"
+)
+_BESIDE: Final = (
+    "the pages of this registry lie in the index beside it, which an Elasticsearch does not take"
+    " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
+)
+_FACTS = """
+SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
+  FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
+ WHERE r.id IN carray(?) AND s.standing = 2
+"""
+_HOLDS = "SELECT 1 FROM chunk LIMIT 1"
+
+
+def indexing_of(options: Options, connection: Connection) -> Indexing:
+    """Return how the index of a registry is written.
+
+    Raises:
+        SinkError: it cannot be opened, or is not the one that the registry wrote so far.
+    """
+    told = known.known_of(connection)
+    if options.elasticsearch is None:
+        if told:
+            raise SinkError(_SWITCHED)
+        return EMBEDDED
+    if not told and connection.execute(_HOLDS).get:
+        raise SinkError(_BESIDE)
+    sink = opened(options, connection)
+    if told.get(known.IDENTITY) != sink.identity():
+        with transaction(connection):
+            known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
+    return RemoteIndexing(ElasticsearchPages(sink), chunked)
+
+
+def opened(options: Options, connection: Connection) -> ElasticsearchSink:
+    """Open the Elasticsearch that a registry writes.
+
+    Raises:
+        SinkError: likewise.
+    """
+    assert options.elasticsearch is not None, "the caller asks"
+    told = known.known_of(connection)
+    sealing = told.get(known.SEALING)
+    facts = Known(
+        identity=told.get(known.IDENTITY),
+        epoch=int(told.get(known.EPOCH, "1")),
+        sealed=int(told.get(known.SEALED, "0")),
+        sealing=None if sealing is None else int(sealing),
+    )
+    patience = Patience(options.sink_wait, logger.warning)
+    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience)
+
+
+def chunked(packed: bytes) -> list[Chunk]:
+    """Return the chunks of a stored document."""
+    return chunks(unpack_document(packed))
+
+
+def joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
+    """Return hits of an index elsewhere with what only the registry knows of their pages.
+
+    What the registry does not hold any more is left out: the index is behind.
+    """
+    listed = list(found)
+    keys = Many(tuple({bytes.fromhex(hit.key.rpartition(":")[2]) for hit in listed}))
+    facts = {
+        key_of(source, id_): tuple(rest)
+        for source, id_, *rest in connection.execute(_FACTS, (keys,)).fetchall()
+    }
+    return [
+        Hit(
+            url=hit.url,
+            source=hit.source,
+            title=hit.title,
+            headings=hit.headings,
+            snippet=hit.snippet,
+            score=hit.score,
+            language=hit.language,
+            description=hit.description,
+            lost=told[1] == Status.ERROR or told[2] > 0,
+            last_checked=told[3],
+            last_changed=told[4],
+            no=told[0],
+        )
+        for hit in listed
+        if (told := facts.get(hit.key)) is not None
+    ]

@@ -1,0 +1,296 @@
+"""How what a transaction says of the index gets into it (design.md 6).
+
+The embedded index lies in the registry's database: one transaction writes both. Any other is
+written before the registry, and what is open meanwhile is marked: a crash may repeat work, but the
+registry never claims work that was not done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from smartcrawl.exceptions import SinkError
+from smartcrawl.items import Chunk, IndexedImage, IndexedPage
+from smartcrawl.ports import Connection, PageIndex, Sink
+from smartcrawl.registry import known
+from smartcrawl.registry.images import images_of
+from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.urls import content_group
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+_TRIES: Final = 10  #: of a transaction, while others change what it would write
+_AFFECTED = """
+SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk
+  FROM record r JOIN source o ON o.no = r.source
+ WHERE r.content IN carray(:contents) OR r.sunk IN carray(:contents) OR r.no IN carray(:again)
+"""
+_PAGES = """
+SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.no, c.content_hash,
+       c.title, c.description, c.language, c.document
+  FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
+ WHERE r.no IN carray(?)
+"""
+_OPEN = "UPDATE state SET intent = :number WHERE no IN carray(:numbers) AND intent < :number"
+_HELD = "UPDATE record SET sunk = ? WHERE no = ?"
+_DONE = "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent <= :number"
+_ALIVE = "DELETE FROM dead_letter WHERE no IN carray(?)"
+_DEAD = """
+INSERT INTO dead_letter (no, number, at, reason) VALUES (?, ?, ?, ?)
+ON CONFLICT (no) DO UPDATE
+   SET number = excluded.number, at = excluded.at, reason = excluded.reason
+"""
+#: What a process that died left open, and what the index refused.
+_LEFT = """
+SELECT s.no FROM state s JOIN record r USING (no)
+ WHERE r.source = ? AND s.intent > 0 AND s.no NOT IN (SELECT no FROM dead_letter)
+ ORDER BY s.no LIMIT ?
+"""
+_LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'number'"
+_BATCH: Final = 500  #: pages that are mended with one transaction
+
+Chunked = Callable[[bytes], list[Chunk]]  #: the chunks of a stored document
+Work = Callable[[Sink, int], _T]  #: what is done in a transaction, with its claim number
+Refused = Callable[[int, str | None], bool]
+
+
+class EmbeddedIndexing:
+    """Writes registry and index in one transaction."""
+
+    def __init__(self, sink: Callable[[Connection], Sink]) -> None:
+        self._sink = sink
+
+    def perform(
+        self,
+        connection: Connection,
+        work: Work[_T],
+        *,
+        now: int,
+        number: int | None = None,
+        refused: Refused | None = None,
+    ) -> _T:
+        """Do some work in one transaction; see ``ports.Indexing``."""
+        with transaction(connection):
+            told = draw(connection, "number") if number is None else number
+            return work(self._sink(connection), told)
+
+    def mend(self, connection: Connection, source: int, now: int) -> int:
+        """There is nothing to mend."""
+        return 0
+
+    def seal(self, connection: Connection) -> None:
+        """There is nothing to compare later."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _ChangedError(Exception):
+    """What was written to the index is not all that the transaction asks for."""
+
+
+class RemoteIndexing:
+    """Writes what a transaction asks for to an index elsewhere, and then does the transaction.
+
+    The work is rehearsed to find what it asks of the index, and undone. What it asks for is
+    marked in the registry, written, and only when all of it is acknowledged the work is done for
+    good; where others changed the registry meanwhile, it is rehearsed again. No transaction is
+    open while the index is written.
+    """
+
+    def __init__(self, index: PageIndex, chunked: Chunked) -> None:
+        self._index = index
+        self._chunked = chunked
+
+    def perform(
+        self,
+        connection: Connection,
+        work: Work[_T],
+        *,
+        now: int,
+        number: int | None = None,
+        refused: Refused | None = None,
+    ) -> _T:
+        """Do some work, its changes of the index first; see ``ports.Indexing``."""
+        if number is None:
+            with transaction(connection):
+                number = draw(connection, "number")
+        taken: dict[int, bytes | None] = {}  #: what the index acknowledged, by number of record
+        for _ in range(_TRIES):
+            wanted: list[IndexedPage] = []
+            try:
+                with transaction(connection):
+                    outgoing = Outgoing(connection, self._chunked)
+                    result = work(outgoing, number)
+                    wanted = outgoing.pages()
+                    wanted = [p for p in wanted if taken.get(p.no, b"") != p.mark]
+                    if wanted:
+                        raise _ChangedError
+                    outgoing.note(number)
+                    return result
+            except _ChangedError:
+                self._write(
+                    connection, wanted, number=number, now=now, taken=taken, refused=refused
+                )
+        raise SinkError(
+            "others change the registry faster than this process can write to the index:"
+            " start fewer workers"
+        )
+
+    def _write(
+        self,
+        connection: Connection,
+        wanted: Sequence[IndexedPage],
+        *,
+        number: int,
+        now: int,
+        taken: dict[int, bytes | None],
+        refused: Refused | None,
+    ) -> None:
+        with transaction(connection):
+            names = {"number": number, "numbers": numbers(page.no for page in wanted)}
+            connection.execute(_OPEN, names)
+        dead: list[tuple[int, int, int, str]] = []
+        for page, why in zip(wanted, self._index.write(wanted, number, now), strict=True):
+            if why is not None and refused is not None and refused(page.no, why or None):
+                if why:
+                    dead.append((page.no, number, now, why[:1024]))
+                continue  # the work asks for something else now
+            taken[page.no] = page.mark
+            if why:
+                dead.append((page.no, number, now, why[:1024]))
+                logger.error("the index does not take %s: %s", page.url or page.no, why)
+        if dead:
+            with transaction(connection):
+                connection.executemany(_DEAD, dead)
+
+    def mend(self, connection: Connection, source: int, now: int) -> int:
+        """Write what a process that died left open; return how many pages."""
+        count = 0
+        while left := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
+
+            def again(sink: Sink, _: int, left: Iterable[int] = left) -> None:
+                assert isinstance(sink, Outgoing)
+                sink.again(left)
+
+            self.perform(connection, again, now=now)
+            count += len(left)
+        return count
+
+    def seal(self, connection: Connection) -> None:
+        """Let registry and index remember how far both are (``ports.Indexing``)."""
+        number = int(connection.execute(_LAST_NUMBER).get)
+        epoch = int(known.known_of(connection)[known.EPOCH])
+        with transaction(connection):
+            known.note(connection, sealing=str(self._index.version(epoch, number)))
+        sealed = self._index.sealed(number)
+        with transaction(connection):
+            known.note(connection, sealed=str(sealed))
+
+    def close(self) -> None:
+        """Close the connections to the index."""
+        self._index.close()
+
+
+class Outgoing:
+    """Finds what a transaction asks of the index, within it (``ports.Sink``)."""
+
+    def __init__(self, connection: Connection, chunked: Chunked) -> None:
+        self._connection = connection
+        self._chunked = chunked
+        self._put: dict[int, Sequence[Chunk]] = {}
+        self._contents: set[int] = set()
+        self._again: set[int] = set()
+        self._told: list[tuple[int, int | None]] = []
+
+    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+        """Take the chunks of a content row."""
+        self._put[content] = chunks
+        self._contents.add(content)
+
+    def remove(self, content: int) -> None:
+        """Note that nobody holds a content row any more, or that it is written anew."""
+        self._put.pop(content, None)
+        self._contents.add(content)
+
+    def moved(self, contents: Iterable[int]) -> None:
+        """Note contents of which other pages may be the originals now."""
+        self._contents.update(contents)
+
+    def again(self, pages: Iterable[int]) -> None:
+        """Ask for pages whatever the index is known to hold of them."""
+        self._again.update(pages)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def pages(self) -> list[IndexedPage]:
+        """Return what the index has to take, promotions before removals."""
+        names = {"contents": numbers(self._contents), "again": numbers(self._again)}
+        rows: list[Any] = []
+        if self._contents or self._again:
+            rows = self._connection.execute(_AFFECTED, names).fetchall()
+        wanted: dict[int, tuple[str, bytes]] = {}
+        gone: list[IndexedPage] = []
+        self._told = []
+        for no, source, key, content, entry, sunk in sorted(rows):
+            held = content if entry else None
+            fresh = no in self._again or (held is not None and held in self._put)
+            if held is not None and (fresh or held != sunk):
+                wanted[no] = (source, key)
+            elif held is None and (sunk is not None or no in self._again):
+                gone.append(IndexedPage(no, source, key))
+            else:
+                continue
+            self._told.append((no, held))
+        return [*self._documents(wanted), *gone]
+
+    def _documents(self, wanted: dict[int, tuple[str, bytes]]) -> list[IndexedPage]:
+        found: list[IndexedPage] = []
+        if not wanted:
+            return found
+        images = _images(self._connection, wanted)
+        for row in self._connection.execute(_PAGES, (numbers(wanted),)).fetchall():
+            no, url, canonical, changed, mime, depth, content, digest, *texts, packed = row
+            chunks = self._put.get(content)
+            found.append(
+                IndexedPage(
+                    no,
+                    *wanted[no],
+                    mark=digest,
+                    url=url,
+                    canonical_url=canonical,
+                    content_group=content_group(canonical or url),
+                    last_changed=changed,
+                    mime_type=mime or "",
+                    depth=depth,
+                    title=texts[0],
+                    description=texts[1],
+                    language=texts[2],
+                    chunks=tuple(self._chunked(packed) if chunks is None else chunks),
+                    images=tuple(images[no]),
+                )
+            )
+        return found
+
+    def note(self, number: int) -> None:
+        """Note in the registry what the index holds now; the last step of the transaction."""
+        if self._told:
+            these = numbers(no for no, _ in self._told)
+            self._connection.executemany(_HELD, [(held, no) for no, held in self._told])
+            self._connection.execute(_DONE, {"numbers": these, "number": number})
+            self._connection.execute(_ALIVE, (these,))
+
+
+def _images(connection: Connection, pages: Iterable[int]) -> dict[int, list[IndexedImage]]:
+    """Return the images of some pages, by their numbers."""
+    return {
+        no: [IndexedImage(i.id, i.src, i.alt, i.context, i.width, i.height) for i in found]
+        for no, found in images_of(connection, pages).items()
+    }

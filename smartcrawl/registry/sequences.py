@@ -1,0 +1,12 @@
+"""Numbers that are given out once: of claims, and of addresses."""
+
+from __future__ import annotations
+
+from smartcrawl.ports import Connection
+
+_NEXT = "UPDATE sequence SET value = value + ? WHERE name = ? RETURNING value"
+
+
+def draw(connection: Connection, name: str, count: int = 1) -> int:
+    """Draw ``count`` numbers of a sequence and return the last."""
+    return int(connection.execute(_NEXT, (count, name)).get)

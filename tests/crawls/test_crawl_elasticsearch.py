@@ -1,0 +1,244 @@
+"""Crawls whose pages are searched in an Elasticsearch: written before the registry, never lost."""
+
+import json
+import urllib.request
+from typing import Any
+
+import pytest
+
+from smartcrawl.sinks.elasticsearch import documents
+from tests import servers
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+LONG = "Every word of this sentence is here to make the text long enough to be a clone. " * 4
+
+
+@pytest.fixture
+def indexed(crawl: Crawl, elasticsearch: servers.Elasticsearch, elasticsearch_prefix: str) -> Crawl:
+    """A crawl whose index lies in an Elasticsearch."""
+    crawl.environment |= {
+        "ELASTICSEARCH_URL": elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+        "SINK_WAIT_SECONDS": "2",
+    }
+    return crawl
+
+
+@pytest.fixture
+def pages(indexed: Crawl, elasticsearch: servers.Elasticsearch) -> "Documents":
+    return Documents(indexed, elasticsearch)
+
+
+class Documents:
+    """What the index holds, tombstones too, whatever the registry says."""
+
+    def __init__(self, crawl: Crawl, server: servers.Elasticsearch) -> None:
+        self._crawl = crawl
+        self._server = server
+
+    def __call__(self) -> dict[str, str]:
+        """The texts by path; "gone" for tombstones."""
+        ids = {record["id"]: path for path, record in self._crawl.pages().items()}
+        found = {}
+        for hit in self._hits():
+            told = hit["_source"]
+            key = hit["_id"].rpartition(":")[2]
+            path = next(
+                path
+                for path, record in self._crawl.pages().items()
+                if self._key(record["url"]) == key
+            )
+            chunks = told.get("chunks", [])
+            texts = [v for c in chunks for name, v in c.items() if name.startswith("text")]
+            found[path] = "gone" if told.get("deleted") else " ".join(texts)
+        assert len(ids) >= len(found)
+        return found
+
+    def _key(self, url: str) -> str:
+        rows = self._crawl.rows(f"SELECT lower(hex(id)) FROM record WHERE url = '{url}'")
+        return str(rows[0][0])
+
+    def versions(self) -> set[int]:
+        return {hit["_version"] for hit in self._hits()}
+
+    def _hits(self) -> list[dict[str, Any]]:
+        prefix = self._crawl.environment["ELASTICSEARCH_INDEX_PREFIX"]
+        body = json.dumps({"size": 1000, "version": True, "query": {"match_all": {}}}).encode()
+        request = urllib.request.Request(
+            f"{self._server.url}/{prefix}-pages*/_search?allow_no_indices=true",
+            body,
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            found: list[dict[str, Any]] = json.load(answer)["hits"]["hits"]
+        return found
+
+
+def open_records(crawl: Crawl) -> int:
+    return int(crawl.rows("SELECT count(*) FROM state WHERE intent > 0")[0][0])
+
+
+@pytest.fixture
+def shop(site: Site, indexed: Crawl) -> Site:
+    site.pages["/"] = html("Home", "/a", "/b", "/copy", text="welcome home")
+    site.pages["/a"] = html("A", text=f"the apple. {LONG}")
+    site.pages["/copy"] = html("A", text=f"the apple. {LONG}")
+    site.pages["/b"] = html("B", text="some words of b")
+    indexed(site.url("/"))
+    return site
+
+
+@pytest.mark.covers("M-44", "M-46")
+def test_elasticsearch_holds_one_document_a_page_and_none_of_a_clone(shop, indexed, pages):
+    assert set(pages()) == {"/", "/a", "/b"}
+    assert indexed.hits("apple") == ["/a"]
+    assert indexed.outcomes()["/copy"] == "clone"
+    assert open_records(indexed) == 0
+    assert indexed.counts_add_up()
+
+
+def test_elasticsearch_is_not_written_by_a_refresh_without_changes(shop, indexed, pages):
+    before = pages.versions()
+
+    result = indexed(shop.url("/"))
+
+    assert "Nothing changed" in result.out
+    assert pages.versions() == before
+
+
+def test_elasticsearch_follows_changes_clones_and_removals(shop, indexed, pages):
+    shop.pages["/b"] = html("B", text="other words of b")
+    shop.pages["/a"] = Page("gone", status=410)
+    shop.pages["/"] = html("Home", "/a", "/b", "/copy", "/new", text="welcome home")
+    shop.pages["/new"] = html("New", text="a newcomer")
+    indexed(shop.url("/"), lost_threshold=1)
+
+    assert pages()["/a"] == "gone"
+    assert indexed.hits("apple") == ["/copy"], "its clone took its place"
+    assert indexed.hits('"other words"') == ["/b"]
+    assert indexed.hits('"some words"') == []
+    assert indexed.hits("newcomer") == ["/new"]
+    assert open_records(indexed) == 0
+
+    indexed.run("undo", "2")
+    shop.pages["/a"] = html("A", text=f"the apple. {LONG}")
+    indexed(shop.url("/"))
+    assert len(indexed.hits("apple")) == 1
+    assert open_records(indexed) == 0
+
+
+def test_elasticsearch_shows_a_lost_page_as_lost_without_being_written(shop, indexed, pages):
+    before = pages.versions()
+    shop.pages["/b"] = Page("not found", status=404)
+
+    indexed(shop.url("/"))
+
+    (hit,) = indexed.search('"words of b"')
+    assert hit["lost"] is True
+    assert pages.versions() == before
+
+
+def test_elasticsearch_that_is_down_ends_the_run_and_nothing_is_claimed(
+    shop, indexed, pages, elasticsearch
+):
+    shop.pages["/b"] = html("B", text="other words of b")
+    elasticsearch.kill()
+    result = indexed(shop.url("/"), expect=1)
+    assert "ELASTICSEARCH_URL" in result.err or "does not answer" in result.err
+    assert len(indexed.runs()) == 1, "a run that cannot be written is not begun"
+
+    elasticsearch.start()
+    indexed(shop.url("/"))
+    assert indexed.hits('"other words"') == ["/b"]
+    assert open_records(indexed) == 0
+
+
+KILL_AFTER_WRITE = """
+import os, signal
+from smartcrawl.sinks.elasticsearch import pages
+write = pages.ElasticsearchPages.write
+def writing(self, told, number, now):
+    found = write(self, told, number, now)
+    if any(b"other" in repr(page.chunks).encode() for page in told):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+pages.ElasticsearchPages.write = writing
+"""
+
+
+def test_elasticsearch_and_registry_agree_after_a_kill_between_both(shop, indexed, pages):
+    """The index has what the registry does not know yet: the next run begins by mending it."""
+    shop.pages["/b"] = html("B", text="other words of b")
+    (indexed.folder / "sitecustomize.py").write_text(KILL_AFTER_WRITE)
+    indexed.environment["PYTHONPATH"] = f"{indexed.folder}:."
+    indexed(shop.url("/"), expect=-9)
+    del indexed.environment["PYTHONPATH"]
+    assert open_records(indexed) == 1
+    assert "other words" in pages()["/b"]
+
+    indexed(shop.url("/"), max_pages=1, expect=None)
+    assert open_records(indexed) == 0
+    assert "some words" in pages()["/b"], "what the registry holds"
+
+    indexed(shop.url("/"))
+    assert indexed.hits('"other words"') == ["/b"]
+    assert open_records(indexed) == 0
+
+
+REFUSING = """
+from smartcrawl.sinks.elasticsearch import pages
+entry = pages._entry
+def refused(page, number):
+    told = entry(page, number)
+    if page.mark is not None and "other" in str(told.document):
+        told.document["lastChanged"] = "never"
+    return told
+pages._entry = refused
+"""
+
+
+def test_elasticsearch_that_refuses_a_page_keeps_the_old_one(shop, indexed, pages):
+    shop.pages["/b"] = html("B", text="other words of b")
+    (indexed.folder / "sitecustomize.py").write_text(REFUSING)
+    indexed.environment["PYTHONPATH"] = f"{indexed.folder}:."
+    indexed(shop.url("/"))
+
+    record = indexed.pages()["/b"]
+    assert record["lastOutcome"] == "failed"
+    assert "the index does not take it" in record["errorMessage"]
+    assert indexed.hits('"some words"') == ["/b"]
+    assert indexed.rows("SELECT count(*) FROM dead_letter") == [(1,)]
+
+    del indexed.environment["PYTHONPATH"]
+    indexed(shop.url("/"))
+    assert indexed.hits('"other words"') == ["/b"]
+    assert indexed.rows("SELECT count(*) FROM dead_letter") == [(0,)]
+    assert open_records(indexed) == 0
+
+
+def test_elasticsearch_of_another_registry_is_refused(shop, indexed, tmp_path):
+    own = indexed.data_dir
+    indexed.data_dir = tmp_path / "other"
+    indexed.registry = indexed.data_dir / "registry.db"
+    result = indexed(shop.url("/"), expect=1)
+    assert "another registry" in result.err
+
+    indexed.data_dir, indexed.registry = own, own / "registry.db"
+    del indexed.environment["ELASTICSEARCH_URL"]
+    result = indexed(shop.url("/"), expect=1)
+    assert "ELASTICSEARCH_URL is empty" in result.err
+
+
+def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, crawl, elasticsearch):
+    site.pages["/"] = html("Home", text="words")
+    crawl(site.url("/"))
+    crawl.environment |= {"ELASTICSEARCH_URL": elasticsearch.url}
+
+    result = crawl(site.url("/"), expect=1)
+
+    assert "begin a registry of its own" in result.err
+
+
+def test_elasticsearch_key_of_a_page_is_its_source_and_hash():
+    assert documents.key("docs", bytes(2)) == "docs:0000"
