@@ -20,6 +20,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -40,13 +41,6 @@ _START_SECONDS = 30
 _JOB_SECONDS = 60
 _DEPLOY_SECONDS = 60
 _PIP_SECONDS = 600
-_CONFIGURATION = """\
-[scrapyd]
-bind_address = 127.0.0.1
-http_port = {port}
-poll_interval = 0.1
-max_proc = 1
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +111,7 @@ def scrapyd(folder: Path, environment: Mapping[str, str]) -> Iterator[Scrapyd]:
     inherited = {name: value for name, value in os.environ.items() if "SCRAPY" not in name}
     for attempt in range(5):
         port = _free_port()
-        (folder / "scrapyd.conf").write_text(_CONFIGURATION.format(port=port))
+        _configure(folder, port)
         server = Scrapyd(f"http://127.0.0.1:{port}/", folder, own, python)
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen(
@@ -149,6 +143,17 @@ def checkout(folder: Path) -> Path:
         else:
             shutil.copy(ROOT / name, folder / name)
     return folder
+
+
+def _configure(folder: Path, port: int) -> None:
+    """Write the configuration that the project ships, with everything in one folder."""
+    shipped = ConfigParser()
+    shipped.read_string((ROOT / "deploy/scrapyd/scrapyd.conf").read_text())
+    shipped["scrapyd"].update(http_port=str(port), poll_interval="0.1", max_proc="1")
+    for name in ("eggs", "logs", "dbs"):
+        shipped["scrapyd"][f"{name}_dir"] = str(folder / name)
+    with (folder / "scrapyd.conf").open("w") as file:
+        shipped.write(file)
 
 
 def _ready(process: subprocess.Popen[bytes], server: Scrapyd) -> bool:
