@@ -100,7 +100,7 @@ def test_images_are_pinned_and_everywhere_the_same():
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
     told = text("docs/operations.md")
     assert f"docker build -t smartcrawl:{__version__} ." in told
-    assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d[\d.]+\d", told)) <= set(images)
+    assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
 
 
 def test_the_urls_name_services_with_their_ports():
