@@ -130,6 +130,18 @@ def test_the_exit_status_is_the_worst_of_theirs(
     assert run(checkout, "docs", "3", "-s", "REDIS_URL=redis://localhost:1/0")[0] == worst
 
 
+def test_a_reader_that_leaves_stops_no_worker(checkout: Path):
+    program(checkout / ".venv/bin/scrapy", "#!/bin/sh\nseq 100000\ntouch done\n")
+    process = start(checkout, "docs", "1")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+
+    process.wait(_SECONDS)
+
+    assert (checkout / "done").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_every_worker_end(checkout: Path, number: signal.Signals):
     stand_in(checkout, "wait", "wait")
