@@ -142,3 +142,21 @@ def test_what_cannot_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     for _ in range(2):  # what was left half done is not taken for complete
         with pytest.raises(UnavailableError, match="there-is-no-such-package"):
             scrapyd_server._environment()
+
+
+@pytest.mark.parametrize(
+    ("required", "outcome"), [("0", pytest.skip.Exception), ("1", pytest.fail.Exception)]
+)
+def test_where_it_cannot_be_had_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, required: str, outcome: type[BaseException]
+):
+    monkeypatch.setenv("SMARTCRAWL_REQUIRE_SERVERS", required)
+    monkeypatch.setattr(
+        scrapyd_server, "scrapyd_lookup", lambda: UnavailableError("there is no network")
+    )
+
+    with (
+        pytest.raises(outcome, match="scrapyd is not available: there is no network"),
+        scrapyd(tmp_path, {}),
+    ):
+        raise AssertionError
