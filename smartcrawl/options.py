@@ -203,20 +203,34 @@ def _check_others(settings: Mapping[str, Any]) -> None:
     robots_parser(settings)
 
 
+def _project() -> Path | None:
+    """Return the folder of scrapy.cfg: this one or the next above that has it."""
+    here = Path.cwd()
+    folders = (here, *here.parents)
+    return next((folder for folder in folders if (folder / "scrapy.cfg").exists()), None)
+
+
 def _beside_project(value: str, default: str) -> Path:
     """Return a path; the default lies beside scrapy.cfg, anything else is taken as given."""
-    if value == default:
-        here = Path.cwd()
-        for folder in (here, *here.parents):
-            if (folder / "scrapy.cfg").exists():
-                return folder / default
-    return Path(value).expanduser().absolute()
+    project = _project() if value == default else None
+    return project / default if project else Path(value).expanduser().absolute()
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
+    """Return DATA_DIR; its default is refused where no project is, as in scrapyd.
+
+    The folder that such a process happens to stand in may be gone with the next start, and all
+    that is known with it.
+    """
     value = str(settings["DATA_DIR"]).strip()
     if not value:
         raise SettingError("DATA_DIR is empty: name a folder that this user may write to")
+    if value == ".smartcrawl" and _project() is None:
+        raise SettingError(
+            f"DATA_DIR is {value!r}, which lies beside scrapy.cfg, and there is no scrapy.cfg in"
+            f" {Path.cwd()} or above it: name a folder that stays, such as"
+            " DATA_DIR=/var/lib/smartcrawl"
+        )
     return _beside_project(value, ".smartcrawl")
 
 

@@ -316,7 +316,7 @@ def test_no_file_names_a_folder_of_one_machine():
 @pytest.mark.parametrize("page", PAGES)
 def test_code_in_pages_names_existing_files(page):
     """Paths of the project between backticks exist, so that nobody looks for a file in vain."""
-    known = ("script/", "smartcrawl/", "tests/", "docs/", "bench/")
+    known = ("script/", "smartcrawl/", "tests/", "docs/", "bench/", "deploy/")
     codes = [code for code in _CODE.findall(read(page)) if code.startswith(known)]
     named = {code.split()[0] if code.startswith("script/") else code for code in codes}
     named = {name for name in named if re.fullmatch(r"[\w./-]+", name)}

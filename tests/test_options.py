@@ -320,10 +320,13 @@ def test_a_folder_that_was_named_is_taken_from_where_one_stands(tmp_path, monkey
     assert options(SOURCES_FILE="mine.toml").sources_file == tmp_path / "a" / "mine.toml"
 
 
-def test_without_a_project_state_lies_where_one_stands(tmp_path, monkeypatch):
+def test_without_a_project_the_folder_of_state_has_to_be_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    assert options().data_dir == tmp_path / ".smartcrawl"
+    with pytest.raises(SettingError, match=f"no scrapy.cfg in {tmp_path} or above it: name a fo"):
+        options()
+    assert options(DATA_DIR="data").data_dir == tmp_path / "data"
+    assert options(DATA_DIR="data").sources_file == tmp_path / "sources.toml"
 
 
 @pytest.mark.parametrize("value", ["", "  "])

@@ -8,16 +8,18 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from io import StringIO
 from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
+from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.exceptions import RunHeldError, SmartcrawlError
-from smartcrawl.logs import shown_lines
+from smartcrawl.exceptions import RunHeldError, SettingError, SmartcrawlError
+from smartcrawl.logs import Logs, shown_lines
 from smartcrawl.options import Options
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.runs import declared_sources
@@ -63,7 +65,7 @@ class Command(ScrapyCrawl):
         try:
             Options.of(self.settings)
         except SmartcrawlError as error:
-            tell(error)
+            tell(error, self.settings)
             sys.exit(FAILED)
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
@@ -94,13 +96,13 @@ class Command(ScrapyCrawl):
         try:
             runs = self.runs_of(opts.spargs)
         except SmartcrawlError as error:
-            tell(error)
+            tell(error, self.settings)
             self.exitcode = FAILED
             return
         try:
             self._warn_of_vanished()
         except SmartcrawlError as error:
-            tell(error)
+            tell(error, self.settings)
             self.exitcode = FAILED
             return
         asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
@@ -159,10 +161,10 @@ class Command(ScrapyCrawl):
         try:
             await process.crawl(crawler, **arguments)
         except RunHeldError as error:
-            tell(error)
+            tell(error, self.settings)
             return HELD, False
         except SmartcrawlError as error:
-            tell(error)
+            tell(error, self.settings)
             return FAILED, False
         except Exception:
             logger.exception("the crawl could not be carried out")
@@ -170,11 +172,10 @@ class Command(ScrapyCrawl):
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
             return FAILED, False
-        table = sys.stderr if crawler.settings["PROGRESS_FORMAT"] == "json" else sys.stdout
-        print_summary(run, str(crawler.settings["DATA_DIR"]), table)
+        sum_up(run, crawler.settings)
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
-            tell(run.failure)
+            tell(run.failure)  # the log has it already
             return FAILED, stopped
         return self.status_of(run), stopped
 
@@ -183,9 +184,27 @@ class Command(ScrapyCrawl):
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
 
 
-def tell(error: SmartcrawlError) -> None:
-    """Print what went wrong, and what to do."""
+def tell(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
+    """Print what went wrong, and what to do.
+
+    With ``settings`` a LOG_FILE that they name has it, too: scrapyd shows nothing else of a job.
+    """
     print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
+    if settings is not None and settings.get("LOG_FILE"):
+        with suppress(SettingError, OSError):  # such a log cannot be had
+            Logs.install(settings)  # the crawl may have failed before that
+            logger.error("%s", error)
+
+
+def sum_up(run: Run, settings: BaseSettings) -> None:
+    """Print the closing table; a LOG_FILE has it, too."""
+    folder = str(settings["DATA_DIR"])
+    print_summary(run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout)
+    if settings.get("LOG_FILE"):
+        table = StringIO()
+        print_summary(run, folder, table)
+        for line in filter(None, map(str.rstrip, table.getvalue().splitlines())):
+            logger.info("%s", line)
 
 
 def _stop_reactor() -> None:

@@ -132,7 +132,7 @@ class Command(CrawlCommand):
                             print(f"due now  {address} ({name})")
                 connection.close()
         except SmartcrawlError as error:
-            tell(error)
+            tell(error, self.settings)
             self.exitcode = FAILED
             return
         for url in unknown:

@@ -129,6 +129,27 @@ def test_at_the_usual_level_pages_cost_no_lines(site: Site, crawl: Crawl):
     assert any(re.fullmatch(r"run 2 of \S+ begins", line["event"]) for line in many)
 
 
+def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
+    """It is all that scrapyd shows of a job."""
+    site.pages["/"] = html("Home")
+    files = [crawl.folder / name for name in ("good", "refused", "wrong")]
+
+    good = crawl(site.url("/"), settings={"LOG_FILE": files[0]})
+    refused = crawl(site.url("/"), settings={"LOG_FILE": files[1]}, expect=1, nonsense=1)
+    wrong = crawl(site.url("/"), settings={"LOG_FILE": files[2], "HEAD_POLICY": "x"}, expect=1)
+    lost = crawl(site.url("/"), settings={"LOG_FILE": crawl.folder, "HEAD_POLICY": "x"}, expect=1)
+
+    told = files[0].read_text()
+    assert all(line in told for line in map(str.rstrip, good.out.splitlines()))
+    assert "INFO: 1 requests, 0 of them conditional" in told
+    assert " ERROR: unknown argument 'nonsense': " in files[1].read_text()
+    assert " ERROR: HEAD_POLICY is 'x': it takes" in files[2].read_text()
+    assert "crawl: unknown argument 'nonsense'" in refused.err
+    assert (
+        wrong.err == lost.err == "crawl: HEAD_POLICY is 'x': it takes one of never, auto, always\n"
+    )
+
+
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_a_log_may_go_to_a_file(site: Site, crawl: Crawl, kind: str):
     site.pages["/"] = html("Home")

@@ -1,0 +1,275 @@
+"""What the deployment papers say is compared with the project and with each other.
+
+No engine runs them here: YAML is parsed, and what they name has to exist.
+"""
+
+import ast
+import re
+import runpy
+import sys
+from configparser import ConfigParser
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from smartcrawl import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+KUBERNETES = ROOT / "deploy" / "kubernetes"
+UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
+URLS = {"REGISTRY_URL", "REDIS_URL", "ELASTICSEARCH_URL"}
+#: What the servers' own images read.
+THEIRS = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD", "PGDATA", "REDISCLI_AUTH"}
+THEIRS |= {"ELASTIC_PASSWORD", "ES_JAVA_OPTS", "REDIS_PASSWORD"}
+#: Those of Python and of scrapyd.
+OTHERS = {"PYTHONUNBUFFERED", "SCRAPYD_USERNAME", "SCRAPYD_PASSWORD"}
+#: Settings of the servers that many workers share.
+SHARED = URLS | {"ELASTICSEARCH_USERNAME", "ELASTICSEARCH_PASSWORD"}
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def compose() -> dict:
+    return yaml.safe_load(text("compose.yaml"))["services"]
+
+
+def objects() -> list[dict]:
+    """Every object of the manifests."""
+    return [
+        document
+        for path in sorted(KUBERNETES.iterdir())
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    ]
+
+
+def named(kind: str, name: str) -> dict:
+    (found,) = (o for o in objects() if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def pods() -> list[dict]:
+    """The pod of each object that makes some."""
+    specs = [o["spec"] for o in objects() if "spec" in o]
+    specs = [spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec for spec in specs]
+    return [spec["template"]["spec"] for spec in specs if "template" in spec]
+
+
+def containers() -> dict[str, dict]:
+    return {container["name"]: container for pod in pods() for container in pod["containers"]}
+
+
+def environment(lines: str) -> set[str]:
+    """Return the variables that a unit or a Dockerfile sets."""
+    return set(re.findall(r"(?:^Environment=|^ENV |^    )([A-Z_]+)=", lines, re.MULTILINE))
+
+
+def known() -> set[str]:
+    """Every setting."""
+    names = runpy.run_path(str(ROOT / "smartcrawl" / "settings.py"))
+    return {name for name in names if name.isupper()} | SHARED
+
+
+def test_every_variable_is_a_setting_or_one_of_the_servers():
+    kept = [o["stringData"] | {} for o in objects() if o["kind"] == "Secret"]
+    kept += [o["data"] for o in objects() if o["kind"] == "ConfigMap" and "sources" not in str(o)]
+    named = {name for secrets in kept for name in secrets}
+    named |= {name for service in compose().values() for name in service["environment"]}
+    named |= {each["name"] for one in containers().values() for each in one.get("env", ())}
+    named |= environment(text("Dockerfile"))
+    named |= {name for unit in UNITS for name in environment(unit.read_text())}
+
+    own = {name for name in named if not re.match(r"[a-z]", name)} - THEIRS - OTHERS
+
+    assert {"DATA_DIR", "SOURCES_FILE", "SNAPSHOT_STORE", *URLS} <= own
+    assert own <= known()
+
+
+def test_images_are_pinned_and_everywhere_the_same():
+    images = [service["image"] for service in compose().values()]
+    ours = [one["image"] for one in containers().values()]
+
+    assert sorted(images) == sorted(ours)
+    assert f"smartcrawl:{__version__}" in images
+    assert all(re.fullmatch(r"[a-z]+:\d+(\.\d+)+", image) for image in images)
+    assert re.search(r"^FROM python:\d+\.\d+\.\d+-slim-\w+$", text("Dockerfile"), re.MULTILINE)
+    assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
+    told = text("docs/operations.md")
+    assert f"docker build -t smartcrawl:{__version__} ." in told
+    assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
+
+
+def test_the_urls_name_services_with_their_ports():
+    secret = named("Secret", "smartcrawl")["stringData"]
+    services = {
+        o["metadata"]["name"]: o["spec"]["ports"][0]["port"]
+        for o in objects()
+        if o["kind"] == "Service"
+    }
+    worker = compose()["worker"]
+
+    assert {(urlsplit(secret[name]).hostname, urlsplit(secret[name]).port) for name in URLS} == set(
+        services.items()
+    )
+    for name in URLS:
+        plain = re.sub(r"\$\{\w+\}", "change-me", worker["environment"][name])
+        assert plain == secret[name]
+    assert set(worker["depends_on"]) == set(services) == set(compose()) - {"worker"}
+    assert all(service["healthcheck"] for name, service in compose().items() if name != "worker")
+
+
+def test_what_a_pod_names_exists():
+    for pod in pods():
+        for container in pod["containers"]:
+            for source in container.get("envFrom", ()):
+                for kind, reference in source.items():
+                    word = {"secretRef": "Secret", "configMapRef": "ConfigMap"}[kind]
+                    assert named(word, reference["name"])
+            for variable in container.get("env", ()):
+                if "valueFrom" in variable:
+                    key = variable["valueFrom"]["secretKeyRef"]
+                    assert key["key"] in named("Secret", key["name"])["stringData"]
+        for volume in pod.get("volumes", ()):
+            if "configMap" in volume:
+                assert named("ConfigMap", volume["configMap"]["name"])["data"]
+    for stateful in (o for o in objects() if o["kind"] == "StatefulSet"):
+        assert (
+            named("Service", stateful["spec"]["serviceName"])["spec"]["selector"]
+            == (stateful["spec"]["template"]["metadata"]["labels"])
+        )
+
+
+def test_no_redis_evicts():
+    for one in (compose()["redis"]["command"], containers()["redis"]["args"]):
+        assert one[one.index("--maxmemory-policy") + 1] == "noeviction"
+
+
+def test_every_worker_ends_in_peace_and_is_nobody():
+    (pod,) = (pod for pod in pods() if pod["containers"][0]["name"] == "worker")
+    (user,) = re.findall(r"^USER (\d+):\1$", text("Dockerfile"), re.MULTILINE)
+
+    assert {pod["securityContext"][key] for key in ("runAsUser", "runAsGroup")} == {int(user)}
+    assert pod["terminationGracePeriodSeconds"] == 60
+    assert compose()["worker"]["stop_grace_period"] == "1m"
+    for unit in UNITS:
+        if unit.suffix == ".service":
+            assert "TimeoutStopSec=60\n" in unit.read_text()
+            assert "User=smartcrawl\n" in unit.read_text()
+
+
+def test_state_and_sources_lie_in_the_same_place_everywhere():
+    mounts = {one["name"]: one["mountPath"] for one in containers()["worker"]["volumeMounts"]}
+    for lines in (text("Dockerfile"), *(u.read_text() for u in UNITS if u.suffix == ".service")):
+        assert re.search(r"DATA_DIR=/var/lib/smartcrawl\b", lines)
+        assert re.search(r"SOURCES_FILE=/etc/smartcrawl/sources\.toml\b", lines)
+
+    assert mounts["state"] == "/var/lib/smartcrawl"
+    assert mounts["sources"] == "/etc/smartcrawl"
+    assert [volume.split(":")[1] for volume in compose()["worker"]["volumes"]] == [
+        "/etc/smartcrawl/sources.toml",
+        "/var/lib/smartcrawl",
+    ]
+
+
+# The image
+
+
+def kept_in_context() -> list[str]:
+    return re.findall(r"^!(\S+)$", text(".dockerignore"), re.MULTILINE)
+
+
+def test_the_image_is_made_of_what_the_context_holds():
+    copied = re.findall(r"^COPY (\S+) \S+$", text("Dockerfile"), re.MULTILINE)
+
+    assert sorted(copied) == sorted(kept_in_context())
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def distributions(names: set[str]) -> set[str]:
+    """Return distributions with all that they need, extras left out."""
+    found: set[str] = set()
+    while names:
+        name = names.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for line in metadata.requires(name) or ():
+            if "extra ==" not in line:
+                needed = canonical(line)
+                names |= {needed} if needed in INSTALLED else set()
+    return found
+
+
+def canonical(line: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.match(r"[\w.-]+", line)[0]).lower()
+
+
+INSTALLED = {canonical(found.name) for found in metadata.distributions()}
+
+
+@pytest.fixture(scope="module")
+def imports() -> set[str]:
+    """Packages of others that the product imports."""
+    found = set()
+    for path in (ROOT / "smartcrawl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"smartcrawl"}
+
+
+def test_the_image_installs_all_that_the_product_imports(imports: set[str]):
+    """The Dockerfile leaves the test tools out."""
+    lines = text("requirements.txt").partition("# test tools")[0].splitlines()
+    lines += re.findall(r"^(?:s3fs|adlfs)==.*", text("requirements.txt"), re.MULTILINE)
+    installed = distributions({canonical(line) for line in lines if not line.startswith("#")})
+    providers = metadata.packages_distributions()
+    missing = {
+        package
+        for package in imports
+        if not installed & {canonical(name) for name in providers.get(package, (package,))}
+    }
+
+    assert r"sed '/^# test tools/,$d' requirements.txt" in text("Dockerfile")
+    assert {"s3fs", "adlfs", "scrapy"} <= installed
+    assert "pytest" not in installed
+    assert not missing
+
+
+# Units
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_runs_what_the_documentation_installs(unit: Path):
+    lines = unit.read_text()
+    program = re.search(r"^ExecStart=/opt/smartcrawl/\.venv/bin/(\w+)( due)?", lines, re.MULTILINE)
+
+    if unit.suffix == ".timer":
+        assert unit.with_suffix(".service") in UNITS
+        assert "[Install]" in lines
+    elif unit.name == "scrapyd.service":
+        assert program[1] == "scrapyd"
+        assert "\nEnvironmentFile=/etc/scrapyd/password\n" in lines
+    else:
+        assert program.groups() == ("scrapy", " due")
+        assert "SuccessExitStatus=4\n" in lines
+    assert f"deploy/systemd/{unit.name}" in text("docs/operations.md")
+
+
+def test_scrapyd_listens_on_loopback_only_and_has_no_password_in_a_file():
+    conf = ConfigParser()
+    conf.read_string(text("deploy/scrapyd/scrapyd.conf"))
+
+    assert conf["scrapyd"]["bind_address"] == "127.0.0.1"
+    assert not {"username", "password"} & set(conf["scrapyd"])
+    assert not conf["scrapyd"]["items_dir"]
+    folders = {
+        conf["scrapyd"][f"{name}_dir"].rpartition("/")[0] for name in ("eggs", "logs", "dbs")
+    }
+    assert folders == {"/var/lib/scrapyd"}

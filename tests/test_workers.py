@@ -1,0 +1,189 @@
+"""script/workers, in a folder that looks like a checkout: its own setup never runs here."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Site, html
+
+ROOT = Path(__file__).resolve().parents[1]
+_SECONDS = 30
+#: In place of scrapy: says what it was asked, and ends with the status that stands in its file.
+STAND_IN = """\
+#!/bin/sh
+echo "$@"
+echo >&2 "REDIS_URL=$REDIS_URL"
+number=0
+until mkdir {folder}/taken-$number 2>/dev/null; do number=$((number + 1)); done
+trap 'exit 3' TERM
+read -r status <{folder}/status-$number || exit 99
+[ "$status" = wait ] || exit "$status"
+touch {folder}/waits-$number
+for turn in $(seq 600); do sleep 0.05; done
+exit 98
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with script/workers and nothing that prepares or crawls."""
+    folder = tmp_path / "checkout"
+    (folder / "script").mkdir(parents=True)
+    shutil.copy(ROOT / "script/workers", folder / "script/workers")
+    program(folder / "script/setup", "#!/bin/sh\nexit 0\n")
+    return folder
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def stand_in(checkout: Path, *statuses: int | str) -> None:
+    """Let workers end with these statuses, or wait."""
+    for number, status in enumerate(statuses):
+        (checkout / f"status-{number}").write_text(f"{status}\n")
+    program(checkout / ".venv/bin/scrapy", STAND_IN.format(folder=checkout))
+
+
+def start(checkout: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "script/workers", *arguments],
+        cwd=checkout,
+        env={name: v for name, v in os.environ.items() if name != "REDIS_URL"} | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(checkout: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    process = start(checkout, *arguments, **environment)
+    out, err = process.communicate(timeout=_SECONDS)
+    return process.returncode, out, err
+
+
+def test_one_worker_crawls_a_source_and_needs_no_redis(checkout: Path, site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A page")
+    crawl.declare(f'[sources.docs]\nseeds = ["{site.url("/")}"]\n')
+    (checkout / ".venv").symlink_to(Path(sys.executable).parents[1])
+    (checkout / "smartcrawl").symlink_to(ROOT / "smartcrawl")
+    shutil.copy(ROOT / "scrapy.cfg", checkout)
+    own = crawl.environment | {
+        "DATA_DIR": str(crawl.data_dir),
+        "SOURCES_FILE": str(crawl.sources_file),
+    }
+
+    done = run(checkout, "docs", "1", **own)
+    unknown = run(checkout, "dogs", "1", **own)
+    cut = run(checkout, "docs", "1", "-a", "max_pages=1", **own)
+
+    assert done[0] == 0, done
+    assert "[1] Run 1 of docs: complete" in done[1]
+    assert [run["new"] for run in reversed(crawl.runs(source="docs"))] == [2, 0]
+    assert (unknown[0], cut[0]) == (1, 3)
+    assert "[1] Run 2 of docs: incomplete" in cut[1]
+    assert "[1] crawl: there is no source 'dogs', did you mean docs?" in unknown[1]
+
+
+def test_each_worker_gets_the_same_arguments_and_says_who_it_is(checkout: Path):
+    stand_in(checkout, 0, 0, 0)
+    arguments = ("docs", "3", "-a", "force=1")
+
+    status, out, err = run(checkout, *arguments, REDIS_URL="redis://localhost:1/0")
+
+    assert (status, err) == (0, "")
+    assert sorted(out.splitlines()) == sorted(
+        f"[{number}] {text}"
+        for number in (1, 2, 3)
+        for text in ("crawl site -a source=docs -a force=1", "REDIS_URL=redis://localhost:1/0")
+    )
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst"),
+    [
+        ((0, 3, 0), 3),
+        ((3, 4, 0), 4),
+        ((4, 1, 3), 1),
+        ((2, 1, 0), 2),
+        ((0, 77, 2), 1),
+    ],
+)
+def test_the_exit_status_is_the_worst_of_theirs(
+    checkout: Path, statuses: tuple[int, ...], worst: int
+):
+    stand_in(checkout, *statuses)
+
+    assert run(checkout, "docs", "3", "-s", "REDIS_URL=redis://localhost:1/0")[0] == worst
+
+
+def test_a_reader_that_leaves_stops_no_worker(checkout: Path):
+    program(checkout / ".venv/bin/scrapy", "#!/bin/sh\nseq 100000\ntouch done\n")
+    process = start(checkout, "docs", "1")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+
+    process.wait(_SECONDS)
+
+    assert (checkout / "done").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_every_worker_end(checkout: Path, number: signal.Signals):
+    stand_in(checkout, "wait", "wait")
+    process = start(checkout, "docs", "2", REDIS_URL="redis://localhost:1/0")
+    deadline = time.monotonic() + _SECONDS
+    while len(list(checkout.glob("waits-*"))) < 2:
+        assert time.monotonic() < deadline, "the workers did not start"
+        time.sleep(0.01)
+
+    process.send_signal(number)
+    out, err = process.communicate(timeout=_SECONDS)
+
+    assert (process.returncode, err) == (3, "")
+    assert {line[:3] for line in out.splitlines()} == {"[1]", "[2]"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "message"),
+    [
+        (["docs", "2"], {}, "name it, as in REDIS_URL=redis://localhost:6379/0, or start one"),
+        (["docs", "2"], {"REDIS_URL": " "}, "REDIS_URL=redis://localhost:6379/0"),
+        (["docs", "2", "-s", "REDIS_URL="], {"REDIS_URL": "redis://a"}, "REDIS_URL=redis://local"),
+        (["docs", "0"], {}, "how many workers, as in: script/workers docs 3"),
+        (["docs", "many"], {}, "how many workers"),
+        (["docs"], {}, "how many workers"),
+        ([], {}, "the name of a source"),
+    ],
+)
+def test_what_cannot_work_starts_nothing(
+    checkout: Path, arguments: list[str], environment: dict[str, str], message: str
+):
+    stand_in(checkout, 0, 0)
+
+    status, out, err = run(checkout, *arguments, **environment)
+
+    assert (status, out) == (2, "")
+    assert message in err
+    assert not list(checkout.glob("taken-*"))
+
+
+def test_without_its_environment_nothing_starts(checkout: Path):
+    program(checkout / "script/setup", "#!/bin/sh\necho no Python >&2\nexit 1\n")
+    stand_in(checkout, 0)
+
+    status, out, err = run(checkout, "docs", "1")
+
+    assert (status, out, err) == (1, "", "no Python\n")
