@@ -64,6 +64,7 @@ class Documents:
 
     def _hits(self) -> list[dict[str, Any]]:
         prefix = self._crawl.environment["ELASTICSEARCH_INDEX_PREFIX"]
+        self._server.ask("POST", f"/{prefix}-pages*/_refresh")
         body = json.dumps({"size": 1000, "version": True, "query": {"match_all": {}}}).encode()
         request = urllib.request.Request(
             f"{self._server.url}/{prefix}-pages*/_search?allow_no_indices=true",
