@@ -1,14 +1,20 @@
-"""What whole-run tests share: a site to crawl, and the real command to crawl it with."""
+"""What tests share: a site to crawl, the real command to crawl it with, and real servers.
+
+Servers start when the first test of a worker asks for them, and end with the worker.
+"""
 
 import logging
 import os
 import random
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
+from redis import Redis as RedisClient
 
 from smartcrawl.logs import Logs
+from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, scrapy
 from tests.registry.build import Desk
 from tests.site_server import Site
@@ -69,3 +75,59 @@ def desk() -> Iterator[Desk]:
     desk.open()
     yield desk
     desk.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[servers.Postgres]:
+    """The PostgreSQL of this worker; a test that kills it need not start it again."""
+    with servers.postgres() as running:
+        yield running
+
+
+@pytest.fixture
+def postgres_url(postgres: servers.Postgres) -> Iterator[str]:
+    """An empty database, dropped afterwards."""
+    postgres.start()  # where an earlier test has killed it
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[servers.Redis]:
+    """The Redis of this worker; a test that kills it need not start it again."""
+    with servers.redis_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def redis_numbers() -> Iterator[int]:
+    """The databases of Redis, in turn: what an earlier test left running does not disturb."""
+    return (number % servers.Redis.databases for number in count())
+
+
+@pytest.fixture
+def redis_url(redis: servers.Redis, redis_numbers: Iterator[int]) -> Iterator[str]:
+    """An empty database of Redis, emptied afterwards."""
+    redis.start()  # where an earlier test has killed it
+    url = redis.database(next(redis_numbers))
+    with RedisClient.from_url(url) as client:
+        client.flushdb()
+    yield url
+    redis.start()
+    with RedisClient.from_url(url) as client:
+        client.flushdb()
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[servers.Elasticsearch]:
+    """The Elasticsearch of this worker; a test that kills it need not start it again."""
+    with servers.elasticsearch() as running:
+        yield running
+
+
+@pytest.fixture
+def elasticsearch_prefix(elasticsearch: servers.Elasticsearch) -> Iterator[str]:
+    """A prefix for names of indices, templates and pipelines, deleted afterwards."""
+    elasticsearch.start()  # where an earlier test has killed it
+    with elasticsearch.prefix() as prefix:
+        yield prefix

@@ -1,0 +1,46 @@
+"""Real servers for tests and benchmarks, installed or fetched without root at first use.
+
+Nothing on the system changes: what is missing is fetched with a state of its own, unpacked below
+`$SMARTCRAWL_TEST_CACHE` (default `${XDG_CACHE_HOME:-~/.cache}/smartcrawl-tests`) and kept there.
+A server that cannot be had is a skip with its reason; SMARTCRAWL_REQUIRE_SERVERS=1 makes it a
+failure.
+"""
+
+from tests.servers.cache import UnavailableError, absent, cache_folder, release
+from tests.servers.debian import debian_docs
+from tests.servers.elastic import (
+    EDITIONS,
+    Elasticsearch,
+    elasticsearch,
+    elasticsearch_lookup,
+)
+from tests.servers.postgresql import GUEST, Postgres, postgres, postgres_lookup
+from tests.servers.processes import PortTakenError, Server, stop
+from tests.servers.redis import Redis, redis_lookup, redis_server
+from tests.servers.web import Answered, Nginx, nginx, nginx_lookup
+
+__all__ = [
+    "EDITIONS",
+    "GUEST",
+    "Answered",
+    "Elasticsearch",
+    "Nginx",
+    "PortTakenError",
+    "Postgres",
+    "Redis",
+    "Server",
+    "UnavailableError",
+    "absent",
+    "cache_folder",
+    "debian_docs",
+    "elasticsearch",
+    "elasticsearch_lookup",
+    "nginx",
+    "nginx_lookup",
+    "postgres",
+    "postgres_lookup",
+    "redis_lookup",
+    "redis_server",
+    "release",
+    "stop",
+]
