@@ -48,8 +48,11 @@ def connect(url: str) -> Redis:
             socket_timeout=_PATIENCE,
             socket_connect_timeout=_PATIENCE,
         )
-    except (ValueError, TypeError) as error:
-        raise SettingError(f"REDIS_URL is {place!r} with what it does not take: {error}") from error
+        client.connection_pool.make_connection()  # it reads the options, and connects later
+    except (ValueError, TypeError, RedisError) as error:
+        raise SettingError(
+            f"REDIS_URL is {place!r} with an option that is not taken ({error}): correct it"
+        ) from error
     try:
         why = refusal(_told(client))
         if why is None:
