@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -123,7 +124,8 @@ class RedisFrontier:
         self._lock = Lock()
         self._incarnation = ""  #: drawn whenever the run's part of Redis is made
         self._calls = 0  #: that were answered
-        self._unanswered: tuple[dict[str, Any], _Ended] | None = None
+        self._outbox: deque[tuple[dict[str, Any], _Ended]] = deque()  #: what was not answered yet
+        self._arrived: list[Exchange] = []  #: and answers that nobody got to see
         self._held: dict[str, Claim] = {}  #: by token
         self._landed: set[str] = set()  #: tokens of those whose request is over
 
@@ -148,7 +150,7 @@ class RedisFrontier:
         with self._lock:
             call = {"lost": lost, "settle": settle, "maker": secrets.token_hex(4)}
             answer = self._call("begin", call)
-            self._unanswered = None
+            self._forget_calls()
             self._adopt(answer["incarnation"])
             self._renew()
             return bool(answer["made"])
@@ -194,13 +196,15 @@ class RedisFrontier:
             FrontierError: Redis cannot be reached. The next call tells it first; what is claimed
                 with that is among its claims.
         """
-        ended = {"landed": list(landed), "done": list(done), "released": list(released)}
-        *before, last = [*_slices(found)] or [[]]
+        ended: _Ended = {"landed": list(landed), "done": list(done), "released": list(released)}
+        offers = [*_slices(found)] or [[]]
         with self._lock:
-            results = [self._repeat()]  # what the last call brought, if nobody heard of it
-            results += [self._exchange(0, offered, {}) for offered in before]
-            want = max(0, want - len(results[0].claims))
-            results.append(self._exchange(want, last, ended))
+            self._outbox.extend((_told(0, some, {}), {}) for some in offers[:-1])
+            self._outbox.append((_told(want, offers[-1], ended), ended))
+            while self._outbox:
+                self._arrived.append(self._send(*self._outbox[0]))
+                self._outbox.popleft()
+            results, self._arrived = self._arrived, []
         return _merged(results)
 
     def claim(self, want: int) -> list[Claim]:
@@ -268,22 +272,10 @@ class RedisFrontier:
 
     # Calls
 
-    def _exchange(self, want: int, found: list[Waiting], ended: _Ended) -> Exchange:
-        call: dict[str, Any] = {
-            "want": want,
-            "found": [each.told() for each in found],
-            **{how: [_named(one) for one in ended.get(how, ())] for how in _ENDINGS},
-        }
-        self._unanswered = call, ended
-        return self._repeat()
-
-    def _repeat(self) -> Exchange:
-        """Make the call that was not answered so far; it is told apart from a new one."""
-        if self._unanswered is None:
-            return Exchange()
-        call, ended = self._unanswered
-        answer = self._checked("exchange", call)
-        self._unanswered = None
+    def _send(self, call: dict[str, Any], ended: _Ended) -> Exchange:
+        """Make an exchange; the script knows one that it has answered by its number."""
+        claimed = sum(len(one.claims) for one in self._arrived)
+        answer = self._checked("exchange", {**call, "want": max(0, call["want"] - claimed)})
         self._calls += 1
         claims = [Claim(int(no), *rest) for no, *rest in answer["claims"]]
         self._held.update({claim.token: claim for claim in claims})
@@ -322,6 +314,12 @@ class RedisFrontier:
             self._held.pop(claim.token, None)
             self._landed.discard(claim.token)
 
+    def _forget_calls(self) -> None:
+        """Let the registry tell Redis what was to be told: what is over is not held any more."""
+        for _, ended in self._outbox:
+            self._drop([*ended.get("done", ()), *ended.get("released", ())])
+        self._outbox.clear()
+
     def _adopt(self, incarnation: str) -> None:
         if incarnation != self._incarnation:
             self._incarnation, self._calls = incarnation, 0
@@ -349,7 +347,7 @@ class RedisFrontier:
         return self._scripts.run(name, self._prefix, {**self._limits, **known, **call})
 
     def _lost(self) -> FrontierLostError:
-        self._unanswered = None
+        self._forget_calls()
         return FrontierLostError(
             f"Redis lost the frontier of {self._source}, run {self._run}: it is filled again from"
             " the registry; look why Redis was flushed, or started without its data"
@@ -357,6 +355,15 @@ class RedisFrontier:
 
 
 _ENDINGS: Final = ("landed", "done", "released")
+
+
+def _told(want: int, found: list[Waiting], ended: _Ended) -> dict[str, Any]:
+    """Return an exchange as the script reads it."""
+    return {
+        "want": want,
+        "found": [each.told() for each in found],
+        **{how: [_named(one) for one in ended.get(how, ())] for how in _ENDINGS},
+    }
 
 
 def _named(claim: Claim) -> tuple[str, str]:

@@ -204,7 +204,7 @@ def test_redis_that_becomes_full_refuses_a_call_as_a_whole():
         claims = frontier.claim(1)
         client.config_set("maxmemory", "1")
         assert frontier.ack(claims) == []  # what makes room is done
-        with pytest.raises(FrontierError, match="redis://here .* raise maxmemory of this Redis"):
+        with pytest.raises(FrontierError, match=r"redis://here .* raise maxmemory of this Redis"):
             frontier.offer([Waiting(2, "a.example", 1)])
         assert list(client.scan_iter("docs:7:frontier:*")) == []
         client.config_set("maxmemory", "0")
@@ -213,20 +213,20 @@ def test_redis_that_becomes_full_refuses_a_call_as_a_whole():
 
 
 def test_redis_that_is_away_for_a_while_is_told_later_what_it_was_to_be_told():
-    with redis_server(appendonly="yes", appendfsync="always") as server:
-        with connect(server.url) as client:
-            frontier = RedisFrontier(client, "docs", 7, per_host=9)
-            frontier.begin()
-            frontier.offer([Waiting(no, "a.example", 0) for no in (1, 2, 3)])
-            claims = frontier.claim(1)
-            server.kill()
-            with pytest.raises(FrontierError, match="start it, or correct REDIS_URL"):
-                frontier.exchange(1, done=claims)
-            server.start()
+    keeps = {"appendonly": "yes", "appendfsync": "always"}
+    with redis_server(**keeps) as server, connect(server.url) as client:
+        frontier = RedisFrontier(client, "docs", 7, per_host=9)
+        frontier.begin()
+        frontier.offer([Waiting(no, "a.example", 0) for no in (1, 2, 3)])
+        claims = frontier.claim(1)
+        server.kill()
+        with pytest.raises(FrontierError, match="start it, or correct REDIS_URL"):
+            frontier.exchange(1, done=claims)
+        server.start()
 
-            assert [claim.no for claim in frontier.claim(1)] == [2]
-            assert frontier.ack(claims) == claims
-            assert frontier.census()[:2] == (1, 1)
+        assert [claim.no for claim in frontier.claim(1)] == [2]
+        assert frontier.ack(claims) == claims
+        assert frontier.census()[:2] == (1, 1)
 
 
 def test_redis_that_forgot_a_script_is_sent_it_again(redis_url):

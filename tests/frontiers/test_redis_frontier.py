@@ -1,6 +1,7 @@
 """The shared frontier: what is handed out to whom, in which order, and when."""
 
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -168,7 +169,7 @@ def test_redis_keeps_the_delay_of_a_host_over_all_workers_and_sources(client, wo
                 asked.append(float(client.hget("domain:last_crawl", A)))
         time.sleep(0.01)
 
-    gaps = [after - before for before, after in zip(asked, asked[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(asked)]
     assert len(gaps) == 3
     assert all(gap >= 0.3 for gap in gaps)
 

@@ -122,9 +122,11 @@ end
 
 -- Take a number out of what waits; whether it was there.
 local function take_out(number, host)
-  local removed = redis.call('ZREM', waiting_of(host), number)
-  redis.call('HINCRBY', RUN, 'waiting', -removed)
-  return removed == 1
+  local there = redis.call('ZREM', waiting_of(host), number) == 1
+  if there then
+    redis.call('HINCRBY', RUN, 'waiting', -1)
+  end
+  return there
 end
 
 -- The score of seed 002: priority * 1000000 + time of discovery, each later than the one before.
