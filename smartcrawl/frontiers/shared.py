@@ -295,7 +295,7 @@ class RedisFrontier:
     def _renew(self) -> list[Claim]:
         held = [
             (*_named(claim), claim.host, claim.depth, claim.score, self._flies(claim))
-            for claim in self._held.values()
+            for _, claim in sorted(self._held.items(), reverse=True)  # of one number the latest
         ]
         answer = self._call("renew", {"held": held})
         if "gap" in answer:

@@ -295,6 +295,24 @@ def test_redis_takes_no_claim_for_what_another_one_holds_or_had_since(worker, lo
     assert filler.idle()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_redis_believes_the_later_of_two_that_hold_a_number(client, worker, lose, first):
+    """The earlier one was thought dead before Redis lost both claims."""
+    both = slept, alive = worker(lease=0.1), worker()
+    slept.offer(some([1]))
+    old = slept.claim(1)
+    time.sleep(0.15)
+    new = alive.claim(1)
+    lose()
+    assert both[first].recover(settle=0)
+    both[first].refill(some([1]))
+    alive.renew()
+
+    assert slept.ack(old) == old
+    assert alive.ack(new) == []
+    assert alive.idle()
+
+
 def test_redis_keeps_requests_in_flight_and_the_delay_over_a_loss(client, lose):
     alive, filler = (RedisFrontier(client, "docs", 7, per_host=1, delay=0.3) for _ in range(2))
     alive.begin()

@@ -81,7 +81,8 @@ while now >= opens and #answer.claims < call.want do
   if number then
     redis.call('HINCRBY', RUN, 'waiting', -1)
     local down = redis.call('SISMEMBER', DOWN, host) == 1
-    local token = call.incarnation .. '.' .. redis.call('HINCRBY', RUN, 'tokens', 1)
+    local token = redis.call('HINCRBY', RUN, 'tokens', 1)
+    token = call.incarnation .. string.format('.%012d', token) -- they sort as they are drawn
     hold(number, host, score, token)
     if not down then
       fly(number, host)

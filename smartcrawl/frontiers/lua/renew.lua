@@ -14,9 +14,15 @@ for _, each in ipairs(call.held) do
   local number, token, host, depth, score, flies = unpack(each)
   local claim = held(number)
   local kept = claim and claim.token == token
-  if not claim and string.sub(token, 1, #own) ~= own then
-    kept = take_out(number, host)
-    if not kept and not depth_of(number) then
+  if not kept and string.sub(token, 1, #own) ~= own then
+    if claim then
+      kept = claim.token < token -- of two who were lost the later one is right
+      if kept then
+        land(number, claim.host)
+      end
+    elseif take_out(number, host) then
+      kept = true
+    elseif not depth_of(number) then
       set_depth(number, depth)
       kept = true
     end
