@@ -10,6 +10,9 @@ from smartcrawl.frontiers.scripts import Scripts
 class SharedHosts:
     """Pauses, parks and delays hosts for every worker; hosts are names without port.
 
+    Of all delays the longest counts. Whoever claims at a parked host says ``unpark`` when that
+    is answered, and ``park`` when it is not.
+
     ``limits`` are those of the frontier: requests in flight for each host, and the seconds
     between two requests to it, at least.
 
@@ -42,8 +45,12 @@ class SharedHosts:
         self._tell(host, "down")
 
     def set_delay(self, host: str, seconds: float) -> None:
-        """Leave at least so much time between two requests to a host, in every run."""
-        self._tell(host, "delay", milliseconds=round(1000 * seconds))
+        """Leave so much time between two requests to a host, as its latency suggests."""
+        self._tell(host, "pace", milliseconds=round(1000 * seconds))
+
+    def robots_read(self, host: str, crawl_delay: float) -> None:
+        """Note that robots.txt was read, and the seconds that it wants between two requests."""
+        self._tell(host, "robots", milliseconds=round(1000 * crawl_delay))
 
     def admit(self, host: str) -> float:
         """Ask for one request that is no page, like that for robots.txt.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote
+
+from redis import Redis
 
 _PLAIN = "@._-~"  #: of a source's name; never a brace, which would be a hash tag, nor a pattern
 
@@ -34,3 +37,15 @@ def member(number: int) -> str:
     '0000000042'
     """
     return f"{number:010d}"
+
+
+def remove_runs(client: Redis, source: str, which: Callable[[int], bool]) -> int:
+    """Remove the keys of those runs of a source that ``which`` names; return how many."""
+    prefix = prefix_of_source(source)
+    keys = (str(key) for key in client.scan_iter(match=f"{prefix}*", count=1_000))
+    removed = 0
+    for key in keys:
+        run, colon, _ = key.removeprefix(prefix).partition(":")
+        if colon and run.isdecimal() and which(int(run)):
+            removed += int(client.unlink(key))
+    return removed

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
@@ -16,7 +16,7 @@ from redis import Redis
 
 from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.hosts import SharedHosts
-from smartcrawl.frontiers.keys import member, prefix_of, prefix_of_source
+from smartcrawl.frontiers.keys import member, prefix_of, remove_runs
 from smartcrawl.frontiers.scripts import Scripts
 
 LEASE: Final = 60.0  #: seconds after which a worker that is not heard of is dead
@@ -51,6 +51,7 @@ class Claim:
     token: str  #: of this claim and no other one
     score: str  #: its place, should it be given back
     down: bool  #: nobody answers at its host: it ends without a request
+    parked: bool  #: it probes a host where nobody answered: see ``SharedHosts``
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,8 @@ class RedisFrontier:
 
     ``worker`` names this process and no other one, earlier ones included. ``per_host`` requests
     may be in flight at a host and ``delay`` seconds lie between two, over all workers and runs.
-    A worker must be heard of (``exchange`` or ``renew``) every HEARTBEAT seconds. Nobody's clock
-    counts but that of Redis.
+    Its ``renew`` is called every HEARTBEAT seconds, from a thread that nothing holds up. Nobody's
+    clock counts but that of Redis.
 
     Source: R2-42 to R2-46, M-36; design.md 9; reliability.md 6.2, 6.3.
     """
@@ -388,15 +389,3 @@ def _merged(results: list[Exchange]) -> Exchange:
         reaped=sum(one.reaped for one in results),
         wait=results[-1].wait,
     )
-
-
-def remove_runs(client: Redis, source: str, which: Callable[[int], bool]) -> int:
-    """Remove the keys of those runs of a source that ``which`` names; return how many."""
-    prefix = prefix_of_source(source)
-    keys = (str(key) for key in client.scan_iter(match=f"{prefix}*", count=_AT_ONCE))
-    removed = 0
-    for key in keys:
-        run, colon, _ = key.removeprefix(prefix).partition(":")
-        if colon and run.isdecimal() and which(int(run)):
-            removed += int(client.unlink(key))
-    return removed

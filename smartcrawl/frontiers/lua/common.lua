@@ -73,19 +73,20 @@ local function turn_of(host)
   if redis.call('SISMEMBER', DOWN, host) == 1 then
     return 0 -- its requests end without being sent
   end
-  local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'paused_until', 'parked_until')
+  local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'pace', 'paused_until',
+    'parked_until')
   local last = tonumber(redis.call('HGET', LAST_CRAWL, host) or 0)
   if last > now then -- Redis's clock was set back
     last = now
     redis.call('HSET', LAST_CRAWL, host, text(now))
   end
-  local delay = math.max(call.delay, tonumber(meta[1] or 0) / 1000)
-  local at = math.max(last + delay, tonumber(meta[2] or 0), tonumber(meta[3] or 0))
+  local delay = math.max(call.delay, tonumber(meta[1] or 0) / 1000, tonumber(meta[2] or 0) / 1000)
+  local at = math.max(last + delay, tonumber(meta[3] or 0), tonumber(meta[4] or 0))
   if at > now then
     return math.min(at, now + LONGEST)
   end
   redis.call('ZREMRANGEBYSCORE', flying_of(host), '-inf', text(now))
-  local most = meta[3] and 1 or call.per_host -- a parked host gets one probe at a time
+  local most = meta[4] and 1 or call.per_host -- a parked host gets one probe at a time
   if redis.call('ZCARD', flying_of(host)) >= most then
     return now + RECHECK
   end

@@ -88,7 +88,9 @@ while now >= opens and #answer.claims < call.want do
       fly(number, host)
       redis.call('HSET', LAST_CRAWL, host, text(now))
     end
-    table.insert(answer.claims, { number, host, depth_of(number) or 0, token, score, down })
+    local parked = redis.call('HEXISTS', meta_of(host), 'parked_until') == 1
+    local depth = depth_of(number) or 0
+    table.insert(answer.claims, { number, host, depth, token, score, down, parked })
   end
   sort_host(host)
 end

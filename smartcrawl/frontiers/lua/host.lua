@@ -19,8 +19,10 @@ elseif call.act == 'unpark' then
   redis.call('HDEL', meta, 'parked_until', 'parked')
 elseif call.act == 'down' then
   redis.call('SADD', DOWN, host)
-elseif call.act == 'delay' then
-  redis.call('HSET', meta, 'crawl_delay', call.milliseconds)
+elseif call.act == 'pace' then
+  redis.call('HSET', meta, 'pace', call.milliseconds)
+elseif call.act == 'robots' then
+  redis.call('HSET', meta, 'crawl_delay', call.milliseconds, 'last_robots_fetch', math.floor(now))
 elseif call.act == 'admit' then
   local at = turn_of(host)
   answer.wait = at == 0 and 0 or at - now
