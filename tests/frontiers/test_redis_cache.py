@@ -1,6 +1,8 @@
-"""What is kept in Redis beside the frontier: robots.txt, and which addresses are surely new."""
+"""What is kept in Redis beside the frontier, and the manual of all that lies there."""
 
 import hashlib
+import re
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from smartcrawl.exceptions import FrontierError
 from smartcrawl.frontiers.bloom import UrlFilter
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.robots import SharedRobots
+from smartcrawl.frontiers.shared import RedisFrontier, Waiting
 from smartcrawl.items import StoredRobots
 from tests.servers import redis_server
 
@@ -137,3 +140,33 @@ def test_redis_that_does_not_answer_is_told_with_the_remedy(use):
         server.kill()
         with pytest.raises(FrontierError, match="start it, or correct REDIS_URL"):
             use(client)
+
+
+# The manual
+
+
+@pytest.mark.covers("R2-42", "R2-43", "R2-44", "R2-45", "S-10", "M-36")
+def test_redis_holds_what_the_manual_says_and_nothing_else(client):
+    text = (Path(__file__).parents[2] / "docs/redis.md").read_text("utf-8")
+    told = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))
+    names = {"source": "docs", "run": "7", "host": "a.example", "origin": ORIGIN, "chunk": "0"}
+    frontier = RedisFrontier(client, "docs", 7, per_host=2)
+    frontier.begin()
+    frontier.offer([Waiting(no, "a.example", 300) for no in (1, 2, 3, 4)])
+    frontier.offer([Waiting(5, "b.example", 0)])
+    frontier.claim(3)
+    frontier.hosts.pause("a.example", 9)
+    frontier.hosts.give_up("c.example")
+    frontier.offer([Waiting(6, "c.example", 0)])
+    urls = UrlFilter(client, "docs")
+    urls.fill(ids(0, 1))
+    SharedRobots(client, 60).put(ORIGIN, ROBOTS)
+
+    found = {key: client.type(key).replace("zset", "sorted set") for key in client.scan_iter()}
+
+    names["bits"] = next(re.findall(r"[0-9]+", key)[0] for key in found if "bloom" in key)
+    expected = {key.format(**names): kind for key, kind in told.items()}
+    assert {
+        key: kind for key, kind in found.items() if "b.ex" not in key and "c.ex" not in key
+    } == (expected)
+    assert "1,000,000 seconds, which is 11.6 days" in text

@@ -144,11 +144,10 @@ def test_redis_worker_that_slept_past_its_lease_is_told_so(crew):
     assert set(said) == {"sleeper", "w1"}
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_redis_workers_go_on_when_it_is_flushed(crew, redis_url, count):
+def test_redis_workers_go_on_when_it_is_flushed(crew, redis_url):
     """FLUSHALL in mid-run, twice: nothing is lost, nor fetched twice by those who live."""
-    for number in range(count):
-        crew.start(f"w{number}", lease=1, crew=count)
+    for number in range(3):
+        crew.start(f"w{number}", lease=1, crew=3)
     with Redis.from_url(redis_url) as client:
         for visits in (300, 1_000):
             crew.until(visits)
@@ -156,7 +155,7 @@ def test_redis_workers_go_on_when_it_is_flushed(crew, redis_url, count):
     said = crew.end()
 
     crew.check()
-    assert len(said) == count
+    assert len(said) == 3
 
 
 def test_redis_workers_go_on_when_it_starts_again_without_its_data(crew, redis):
