@@ -17,6 +17,7 @@ from smartcrawl.logs import Logs
 from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, scrapy
 from tests.registry.build import Desk
+from tests.servers import folders
 from tests.site_server import Site
 
 
@@ -75,6 +76,13 @@ def desk() -> Iterator[Desk]:
     desk.open()
     yield desk
     desk.close()
+
+
+@pytest.fixture
+def server_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where servers that a test starts itself keep their data, empty at first."""
+    monkeypatch.setattr(folders, "_MEMORY", tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

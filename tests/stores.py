@@ -1,7 +1,7 @@
 """Real object stores for tests: S3 of moto's server, Azure Blob Storage of Azurite.
 
 moto comes with the test tools. Azurite is fetched by npm at first use, below the cache folder of
-tests/servers.py, whole or not at all. Both keep everything in memory.
+tests/servers, whole or not at all. Both keep everything in memory.
 """
 
 import fcntl

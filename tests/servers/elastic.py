@@ -20,6 +20,7 @@ from tests.servers.folders import data_folder
 from tests.servers.processes import Server, hand_over, reachable, run_whole
 
 _TOOLS = Path(__file__).parent / "elasticsearch"
+_JVMS = Path("/usr/lib/jvm")
 _FETCH_SECONDS = 1_200
 _ANSWER_SECONDS = 60
 _HEAP = "512m"
@@ -183,7 +184,7 @@ def _java(minimum: int) -> Path:
     on_path = shutil.which("java")
     homes = [Path(os.environ[name]) for name in ("ES_JAVA_HOME", "JAVA_HOME") if name in os.environ]
     homes += [Path(on_path).resolve().parent.parent] if on_path else []
-    homes += sorted(Path("/usr/lib/jvm").glob("*"))
+    homes += sorted(_JVMS.glob("*"))
     for home in homes:
         about = _about(home)
         version = re.search(r'^JAVA_VERSION="(\d+)', about, re.MULTILINE)

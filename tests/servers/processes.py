@@ -59,6 +59,12 @@ class Server(ABC):
         """What it said since its last start."""
         return (self._folder / "output").read_text(errors="replace")
 
+    def processes(self) -> list["Relative"]:
+        """All that belong to it, itself first; raises RuntimeError where it does not run."""
+        facts = _facts(self.pid)
+        own = [Relative(self.pid, facts[19])] if facts else []
+        return own + descendants(self.pid)
+
     def begin(self, port: int | None) -> None:
         """Start for the first time; without `port`, a free one is taken."""
         for attempt in range(5):
@@ -108,10 +114,11 @@ class Server(ABC):
 
     def stop(self) -> None:
         """End it in order, by force if it does not end by itself."""
-        if self._process is None:
+        if self._process is None or not self.running:
             return
-        family = descendants(self._process.pid)
+        family = self.processes()
         self._process.send_signal(self._ending)
+        self._process.send_signal(signal.SIGCONT)  # a test may have halted it
         deadline = time.monotonic() + _END_SECONDS
         # One that only launches the server may be gone before it.
         while self.running or any(map(alive, family)):
