@@ -6,15 +6,15 @@ Number n leads to 4n - 2 … 4n + 1, so 1 leads to all; it lies on host n % HOST
 import json
 import sqlite3
 import sys
-import threading
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.connection import connect
+from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import Claim, RedisFrontier, Waiting
 
 HOSTS = 7
@@ -87,12 +87,6 @@ class Worker:
         self._total = total
         self._settle = settle
         self.visits = self.stale = 0
-
-    def heartbeat(self, seconds: float) -> None:
-        while True:
-            time.sleep(seconds)
-            with suppress(FrontierError):  # the drain notices as well
-                self._frontier.renew()
 
     def refill(self) -> None:
         """Fill Redis until it keeps what it is given."""
@@ -180,11 +174,12 @@ def main() -> None:
     worker = Worker(frontier, ledger, given.total, settle=given.lease / 2)
     if frontier.begin():
         worker.fill()
-    beat = threading.Thread(target=worker.heartbeat, args=(given.lease / 6,), daemon=True)
-    beat.start()
+    heartbeat = Heartbeat(frontier, lambda gone: None, given.lease / 6)
+    heartbeat.start()
     while frontier.census().workers < given.crew:
         time.sleep(0.01)
     worker.drain(given.hold_at)
+    heartbeat.stop()
     print(json.dumps({"visits": worker.visits, "stale": worker.stale}), flush=True)
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.connection import connect
+from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.keys import prefix_of
 from smartcrawl.frontiers.shared import RedisFrontier, Waiting
+from tests.servers import redis_server
 
 A, B = "a.example", "b.example"
 
@@ -410,6 +412,47 @@ def test_redis_frees_the_places_of_the_dead_of_other_runs(worker):
     time.sleep(0.4)
 
     assert numbers(alive.claim(1)) == [1]
+
+
+def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, worker):
+    frontier, other = worker(lease=0.4), worker()
+    frontier.offer(some([1]))
+    claims, gone = frontier.claim(1), []
+    heartbeat = Heartbeat(frontier, gone.extend, 0.1)
+    heartbeat.start()
+    time.sleep(0.7)
+    assert other.claim(1) == []
+    expire(client, *claims)
+    other.reap()
+    time.sleep(0.25)
+    heartbeat.stop()
+    assert gone == claims
+
+    last = frontier.claim(1)
+    time.sleep(0.5)
+    assert numbers(other.claim(1)) == numbers(last) == [1]
+
+
+def test_redis_that_is_away_is_told_once_by_the_heartbeat(caplog):
+    with redis_server() as server, connect(server.url) as client:
+        frontier = RedisFrontier(client, "docs", 7, per_host=1, lease=0.5)
+        frontier.begin()
+        frontier.offer(some([1]))
+        [claim] = frontier.claim(1)
+        heartbeat = Heartbeat(frontier, lambda gone: None, 0.05)
+        heartbeat.start()
+        for _ in range(2):
+            server.kill()
+            time.sleep(0.3)
+            server.start()
+            frontier.recover(settle=0)
+            frontier.refill(some([1]))
+            time.sleep(0.2)
+        heartbeat.stop()
+
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+        assert "start it, or correct REDIS_URL; until then others" in caplog.text
+        assert frontier.ack([claim]) == []
 
 
 # Tidying up
