@@ -21,6 +21,8 @@ HOSTS = 7
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS number (no INTEGER PRIMARY KEY, depth INTEGER, visited_by TEXT);
 CREATE TABLE IF NOT EXISTS fetch (no INTEGER, worker TEXT);
+CREATE TABLE IF NOT EXISTS held (no INTEGER, worker TEXT);
+CREATE TABLE IF NOT EXISTS twice (no INTEGER, one TEXT, other TEXT);
 """
 
 
@@ -52,6 +54,20 @@ class Ledger:
     def visited(self, no: int) -> bool:
         [[by]] = self._db.execute("SELECT visited_by FROM number WHERE no = ?", [no])
         return by is not None
+
+    def hold(self, no: int, worker: str) -> None:
+        """Note who holds a number, and who does so already."""
+        self._db.execute(
+            "INSERT INTO twice SELECT no, worker, ? FROM held WHERE no = ?", [worker, no]
+        )
+        self._db.execute("INSERT INTO held VALUES (?, ?)", [no, worker])
+
+    def let_go(self, no: int, worker: str) -> None:
+        self._db.execute("DELETE FROM held WHERE no = ? AND worker = ?", [no, worker])
+
+    def twice(self) -> list[tuple[int, str, str]]:
+        """Numbers that two workers held at a time."""
+        return self._db.execute("SELECT no, one, other FROM twice").fetchall()
 
     def fetch(self, no: int, worker: str) -> None:
         self._db.execute("INSERT INTO fetch VALUES (?, ?)", [no, worker])
@@ -122,6 +138,9 @@ class Worker:
                 done, found = [], []  # the frontier tells them later
                 time.sleep(0.05)
                 continue
+            with self._ledger.transaction():
+                for claim in result.claims:
+                    self._ledger.hold(claim.no, self._frontier.worker)
             if not result.claims:
                 time.sleep(min(0.05, result.wait or 0.05))
             if hold_at and self.visits >= hold_at and result.claims:
@@ -136,6 +155,7 @@ class Worker:
         found = []
         with self._ledger.transaction():
             for claim in claims:
+                self._ledger.let_go(claim.no, self._frontier.worker)
                 if self._ledger.visited(claim.no):
                     continue
                 self._ledger.fetch(claim.no, self._frontier.worker)
@@ -159,7 +179,7 @@ def main() -> None:
     parser.add_argument("ledger", type=Path)
     parser.add_argument("worker")
     parser.add_argument("--total", type=int, default=2_000)
-    parser.add_argument("--lease", type=float, default=2)
+    parser.add_argument("--lease", type=float, default=3)
     parser.add_argument("--crew", type=int, default=1, help="workers to wait for")
     parser.add_argument("--hold-at", type=int, default=0, help="visits after which claims are held")
     parser.add_argument("--clock", type=float, default=0, help="seconds by which it is wrong")
