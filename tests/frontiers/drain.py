@@ -167,9 +167,15 @@ class Worker:
         return found
 
     def _hold(self, claims: list[Claim]) -> None:
-        """Say what is held, and hold it until a line comes; then say which of it is stale."""
+        """Say what is held, and hold it until a line comes; then say which of it is stale.
+
+        It is not visited, as if the commit had failed: the ledger has it refilled.
+        """
         print(json.dumps([claim.no for claim in claims]), flush=True)
         sys.stdin.readline()
+        with self._ledger.transaction():
+            for claim in claims:
+                self._ledger.let_go(claim.no, self._frontier.worker)
         print(json.dumps([claim.no for claim in self._frontier.ack(claims)]), flush=True)
 
 

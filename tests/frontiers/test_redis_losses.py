@@ -295,6 +295,26 @@ def test_redis_takes_no_claim_for_what_another_one_holds_or_had_since(worker, lo
     assert filler.idle()
 
 
+def test_redis_frees_the_place_of_a_request_that_is_over_for_the_later_of_two(client, lose):
+    slept, alive, other = (
+        RedisFrontier(client, "docs", 7, per_host=1, lease=lease) for lease in (0.1, 60, 60)
+    )
+    for frontier in (slept, alive, other):
+        frontier.begin()
+    slept.offer(some([1]))
+    slept.claim(1)
+    time.sleep(0.15)
+    alive.land(alive.claim(1))
+    lose()
+    slept._limits["lease"] = 60
+    assert slept.recover(settle=0)
+    slept.refill(some([1, 2]))
+    assert other.claim(1) == []
+    alive.renew()
+
+    assert numbers(other.claim(1)) == [2]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_redis_believes_the_later_of_two_that_hold_a_number(client, worker, lose, first):
     """The earlier one was thought dead before Redis lost both claims."""

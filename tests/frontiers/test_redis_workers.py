@@ -144,16 +144,24 @@ def test_redis_worker_that_slept_past_its_lease_is_told_so(crew):
 
 
 def test_redis_workers_go_on_when_it_is_flushed(crew, redis_url):
-    """FLUSHALL in mid-run, twice: nothing is lost, nor fetched twice by those who live."""
-    for number in range(3):
-        crew.start(f"w{number}", crew=3)
+    """FLUSHALL in mid-run, twice: nothing is lost, and what the living hold stays theirs."""
+    holder = crew.start("holder", hold_at=60, crew=3)
+    for name in ("w1", "w2"):
+        crew.start(name, crew=3)
+    held = json.loads(holder.stdout.readline())
     with Redis.from_url(redis_url) as client:
-        for visits in (300, 1_000):
+        for visits in (300, 800):
             crew.until(visits)
             client.flushall()
+    crew.until(1_000)
+    assert not {waiting.no for waiting in crew.ledger.numbers(pending=False)} & set(held)
+    holder.stdin.write("\n")
+    holder.stdin.flush()
+    stale = json.loads(holder.stdout.readline())
     said = crew.end()
 
     crew.check()
+    assert stale == []
     assert len(said) == 3
 
 

@@ -17,9 +17,6 @@ for _, each in ipairs(call.held) do
   if not kept and string.sub(token, 1, #own) ~= own then
     if claim then
       kept = claim.token < token -- of two who were lost the later one is right
-      if kept then
-        land(number, claim.host)
-      end
     elseif take_out(number, host) then
       kept = true
     elseif not depth_of(number) then
@@ -31,6 +28,8 @@ for _, each in ipairs(call.held) do
     hold(number, host, score, token)
     if flies then
       fly(number, host)
+    else
+      land(number, host) -- who was believed before may have told otherwise
     end
     redis.call('HSETNX', LAST_CRAWL, host, text(now))
     touched[host] = true
