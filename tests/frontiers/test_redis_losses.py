@@ -272,10 +272,11 @@ def test_redis_learns_of_a_claim_before_or_after_the_refill(worker, lose):
     lose()
     assert filler.recover(settle=0)
     early.exchange()  # notices by itself, and says what it holds
+    assert early.offer(some([1, 4], depth=1)) == ([4], [])
     filler.refill(some([1, 2, 3]))
     late.exchange()
 
-    assert numbers(filler.claim(9)) == [3]
+    assert numbers(filler.claim(9)) == [4, 3]
     assert early.ack(first) == late.ack(second) == []
 
 
