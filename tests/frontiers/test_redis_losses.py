@@ -296,6 +296,25 @@ def test_redis_takes_no_claim_for_what_another_one_holds_or_had_since(worker, lo
     assert filler.idle()
 
 
+@pytest.mark.parametrize("who", ["holds", "visited"])
+def test_redis_waits_its_delay_at_every_host_that_it_hears_of_after_a_loss(client, lose, who):
+    """Nobody knows when it was asked last."""
+    alive, filler = (RedisFrontier(client, "docs", 7, per_host=9, delay=0.3) for _ in range(2))
+    alive.begin()
+    alive.offer(some([1]))
+    alive.claim(1)
+    lose()
+    assert filler.recover(settle=0)
+    if who == "holds":
+        alive.renew()
+    else:
+        filler.refill([], visited=some([1]))
+    filler.offer(some([2], depth=1))
+
+    assert filler.claim(1) == []
+    assert 0 < filler.exchange(1).wait <= 0.3
+
+
 def test_redis_frees_the_place_of_a_request_that_is_over_for_the_later_of_two(client, lose):
     slept, alive, other = (
         RedisFrontier(client, "docs", 7, per_host=1, lease=lease) for lease in (0.1, 60, 60)
