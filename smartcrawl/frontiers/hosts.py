@@ -16,7 +16,7 @@ class SharedHosts:
     ``limits`` are those of the frontier: requests in flight for each host, and the seconds
     between two requests to it, at least.
 
-    Source: R2-43, R2-45, R2-46, R2-57; design.md 3, "Host breaker", and 9.
+    Source: R2-43, R2-45, R2-46; design.md 3, "Host breaker", and 9.
     """
 
     def __init__(self, scripts: Scripts, prefix: str, limits: dict[str, Any]) -> None:

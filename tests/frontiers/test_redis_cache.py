@@ -31,7 +31,6 @@ def ids(first, last):
 # robots.txt
 
 
-@pytest.mark.covers("R2-41", "R2-74")
 def test_redis_keeps_robots_for_the_workers_of_all_sources(client, redis_url):
     SharedRobots(client, 60).put(ORIGIN, ROBOTS)
 
@@ -145,7 +144,7 @@ def test_redis_that_does_not_answer_is_told_with_the_remedy(use):
 # The manual
 
 
-@pytest.mark.covers("R2-42", "R2-43", "R2-44", "R2-45", "S-10", "M-36")
+@pytest.mark.covers("R2-42", "R2-43", "R2-44", "R2-45", "M-36")
 def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     text = (Path(__file__).parents[2] / "docs/redis.md").read_text("utf-8")
     told = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))

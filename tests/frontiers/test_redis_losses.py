@@ -220,7 +220,6 @@ def lose(request, redis, client):
     return restart
 
 
-@pytest.mark.covers("M-37")
 def test_redis_that_lost_everything_is_filled_again_from_the_registry(worker, lose):
     """The registry knows what is pending; living workers know what they hold."""
     alive, filler, dead = worker(), worker(), worker()
