@@ -414,6 +414,17 @@ def test_redis_frees_the_places_of_the_dead_of_other_runs(worker):
     assert numbers(alive.claim(1)) == [1]
 
 
+def test_redis_counts_the_workers_that_were_heard_of_within_the_lease(worker):
+    one, two = worker(lease=0.3), worker(lease=0.3)
+    assert one.census().workers == 2
+    time.sleep(0.35)
+    assert one.census().workers == 0
+    two.renew()
+    assert one.census().workers == 1
+    one.exchange()
+    assert one.census().workers == 2
+
+
 def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, worker):
     frontier, other = worker(lease=0.4), worker()
     frontier.offer(some([1]))
