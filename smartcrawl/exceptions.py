@@ -40,6 +40,17 @@ class RunHeldError(SmartcrawlError):
         self.since = since
 
 
+class FrontierError(SmartcrawlError):
+    """The frontier that workers share could not be reached, read or written."""
+
+
+class FrontierLostError(FrontierError):
+    """Redis lost what was in it, or came back with older data.
+
+    Not a fault: the registry is the truth, and the frontier is filled again from there.
+    """
+
+
 class SinkError(SmartcrawlError):
     """Content could not be written to where it is searched."""
 

@@ -10,9 +10,10 @@ from importlib import import_module
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.exceptions import SettingError
-from smartcrawl.logs import log_format
+from smartcrawl.logs import log_format, redacted
 from smartcrawl.rules.absence import PASSING, Policy
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.targets import Target
@@ -57,6 +58,7 @@ class Options:
     data_dir: Path
     registry: Path | str  #: file of the SQLite registry, or URL of a PostgreSQL database
     sources_file: Path
+    redis: str | None = None  #: URL of the frontier that workers share; None: there is one worker
     registry_table: str = "IngestItems"  #: its name for other programs
     elasticsearch: Target | None = None  #: None: content lies in the registry's file
     sink_wait: int = 3_600  #: seconds without an answer of the sink after which a run ends
@@ -110,6 +112,7 @@ class Options:
             data_dir=data_dir,
             registry=_registry(settings, data_dir),
             sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
+            redis=_redis(settings),
             registry_table=_table(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=Target.of(settings),
             sink_wait=_whole(settings, "SINK_WAIT_SECONDS"),
@@ -249,6 +252,33 @@ def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path | str:
             " registry.db in DATA_DIR"
         )
     return Path(url.removeprefix("sqlite:///")).expanduser().absolute()
+
+
+def _redis(settings: Mapping[str, Any]) -> str | None:
+    """Return the URL of Redis; None where workers share no frontier. Messages hide its password."""
+    url = str(settings["REDIS_URL"] or "").strip()
+    if not url:
+        return None
+    wrong = "is no URL of a Redis"
+    with suppress(ValueError):  # a port or an IPv6 address that is none
+        parts = urlsplit(url)
+        network = parts.scheme in ("redis", "rediss")
+        options = [name for name, _ in parse_qsl(parts.query) if not name.startswith("ssl_")]
+        if parts.scheme not in ("redis", "rediss", "unix"):
+            wrong = "is no URL of a Redis"
+        elif parts.fragment or (not parts.hostname if network else not parts.path):
+            wrong = "names no host" if network else "names no socket"
+        elif network and not re.fullmatch(r"(/\d*)?", parts.path):
+            wrong = "names a database that is no number"
+        elif options and (network or options != ["db"]):
+            wrong = f"has the option {options[0]}, and only those that begin with ssl_ are taken"
+        elif parts.port != 0:
+            return url
+    raise SettingError(
+        f"REDIS_URL is {redacted(url)!r}, which {wrong}: it takes redis://HOST:PORT/DB, or"
+        " rediss:// for TLS, with USER:PASSWORD@ before the host where it asks for them, or"
+        " unix:///PATH?db=DB; characters such as / and # in a password are percent-encoded"
+    )
 
 
 def _snapshots(settings: Mapping[str, Any], data_dir: Path) -> str | None:

@@ -25,6 +25,7 @@ COMMANDS_MODULE = "smartcrawl.commands"
 # State
 DATA_DIR = _env("DATA_DIR", ".smartcrawl")  # folder of all state, read by every command
 REGISTRY_URL = _env("REGISTRY_URL", "")  # sqlite:///PATH; empty: registry.db in DATA_DIR
+REDIS_URL = _env("REDIS_URL", "")  # redis://HOST:PORT/DB that workers share; empty: one worker
 REGISTRY_TABLE_NAME = _env("REGISTRY_TABLE_NAME", "IngestItems")  # table for other programs
 REGISTRY_PARTITION_STRATEGY = _env(
     "REGISTRY_PARTITION_STRATEGY", "host"

@@ -323,6 +323,12 @@ def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.Mon
         ("CLIENT_SECRET", "", ""),
         ("CLIENT_SECRET", None, None),
         ("REGISTRY_URL", "postgresql://me:8c1f@db.example/x", "postgresql://***@db.example/x"),
+        ("REDIS_URL", "redis://:8c1f@redis.example/0", "redis://***@redis.example/0"),
+        (
+            "REDIS_URL",
+            "unix:///run/redis.sock?password=8c1f",
+            "unix:///run/redis.sock?password=***",
+        ),
         ("SNAPSHOT_STORE", "https://a.example/x?sv=1&sig=8c1f", "https://a.example/x?sv=1&sig=***"),
         ("SNAPSHOT_STORE", "https://a.example/x?token=8c1f", "https://a.example/x?token=***"),
         ("USER_AGENT", "bot (https://a.example/)", "bot (https://a.example/)"),

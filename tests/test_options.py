@@ -33,6 +33,7 @@ print(json.dumps({name: settings[name] for name in sys.argv[1:]}))
 DEFAULTS = {
     "DATA_DIR": ".smartcrawl",
     "REGISTRY_URL": "",
+    "REDIS_URL": "",
     "SOURCES_FILE": "sources.toml",
     "DEPTH_LIMIT": 0,
     "CONTENT_HASH_BASIS": "auto",

@@ -1,0 +1,20 @@
+-- Make the run's hash, or make it anew when Redis lost what was in it. Then living workers tell
+-- what they hold, and until they had the time to nothing is handed out. An incarnation begins
+-- with when it was made: one that is older than what a worker knows came out of a backup.
+
+local incarnation, maker = unpack(redis.call('HMGET', RUN, 'incarnation', 'maker'))
+if incarnation and (incarnation > call.lost or maker == call.maker) then
+  return told({ made = maker == call.maker, incarnation = incarnation })
+end
+
+local function born(one)
+  return one and tonumber(string.sub(one, 1, 14), 16) or 0
+end
+
+local made = math.max(math.floor(now * 1000000), born(incarnation) + 1, born(call.lost) + 1)
+incarnation = string.format('%014x', made) .. '-' .. call.maker
+redis.call('HSET', RUN, 'incarnation', incarnation, 'maker', call.maker)
+redis.call('HSET', RUN, 'opens', text(now + call.settle))
+redis.call('HSETNX', RUN, 'waiting', 0)
+redis.call('DEL', REPLIES)
+return told({ made = true, incarnation = incarnation })

@@ -1,0 +1,204 @@
+-- What every script of a run begins with. KEYS[1]: the run's hash; ARGV: the prefix of the run's
+-- keys, and the call as JSON. Time is Redis's own, in Unix seconds: no worker's clock counts.
+
+local RUN, prefix, call = KEYS[1], ARGV[1], cjson.decode(ARGV[2])
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
+
+local READY = prefix .. 'ready_domains' -- set: hosts that have something waiting and may be asked
+local DELAYED = prefix .. 'delayed_domains' -- sorted set: the others, by when to look again
+local DOWN = prefix .. 'down_domains' -- set: hosts where nobody answers to the end of this run
+local CLAIMS = prefix .. 'claims' -- hash: number -> JSON of who holds it, and what for
+local LEASES = prefix .. 'leases' -- sorted set: numbers that are held, by until when
+local REPLIES = prefix .. 'replies' -- hash: worker -> JSON of its last call and the answer
+local WORKERS = prefix .. 'workers' -- sorted set: workers, by when they were heard of
+local DEEP = prefix .. 'deep' -- hash: number -> depth, from 254 on
+local LAST_CRAWL = 'domain:last_crawl' -- hash: host -> time of its last request, of any run
+
+local CHUNK = 4096 -- numbers in one string of depths
+local RECHECK = 0.25 -- seconds; a host may be full of another run's requests
+local LONGEST = 5 -- seconds until a host is looked at again: another run may have freed it
+local STEP = 0.000001 -- seconds between two discoveries, at least: the order is the score's
+
+local function text(time)
+  return string.format('%.6f', time)
+end
+
+local function waiting_of(host)
+  return prefix .. 'frontier:' .. host
+end
+
+local function flying_of(host)
+  return 'domain:flying:' .. host
+end
+
+local function meta_of(host)
+  return 'domain:meta:' .. host
+end
+
+-- Depths: one byte a number, 0 for what was not reached.
+
+local function place(number)
+  local n = tonumber(number)
+  return prefix .. 'reached:' .. math.floor(n / CHUNK), n % CHUNK
+end
+
+local function depth_of(number)
+  local key, at = place(number)
+  local byte = redis.call('GETRANGE', key, at, at)
+  if byte == '' or byte == '\0' then
+    return nil
+  end
+  local depth = string.byte(byte) - 1
+  if depth == 254 then
+    return tonumber(redis.call('HGET', DEEP, number))
+  end
+  return depth
+end
+
+local function set_depth(number, depth)
+  local key, at = place(number)
+  redis.call('SETRANGE', key, at, string.char(math.min(depth, 254) + 1))
+  if depth >= 254 then
+    redis.call('HSET', DEEP, number, depth)
+  else
+    redis.call('HDEL', DEEP, number)
+  end
+end
+
+-- Hosts: in READY, in DELAYED, or in neither when nothing of theirs waits.
+
+-- When a host may be asked: 0 for now, else when to look again.
+local function turn_of(host)
+  if redis.call('SISMEMBER', DOWN, host) == 1 then
+    return 0 -- its requests end without being sent
+  end
+  local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'pace', 'paused_until',
+    'parked_until')
+  local last = tonumber(redis.call('HGET', LAST_CRAWL, host) or 0)
+  if last > now then -- Redis's clock was set back
+    last = now
+    redis.call('HSET', LAST_CRAWL, host, text(now))
+  end
+  local delay = math.max(call.delay, tonumber(meta[1] or 0) / 1000, tonumber(meta[2] or 0) / 1000)
+  local at = math.max(last + delay, tonumber(meta[3] or 0), tonumber(meta[4] or 0))
+  if at > now then
+    return math.min(at, now + LONGEST)
+  end
+  redis.call('ZREMRANGEBYSCORE', flying_of(host), '-inf', text(now))
+  local most = meta[4] and 1 or call.per_host -- a parked host gets one probe at a time
+  if redis.call('ZCARD', flying_of(host)) >= most then
+    return now + RECHECK
+  end
+  return 0
+end
+
+local function sort_host(host)
+  if redis.call('EXISTS', waiting_of(host)) == 0 then
+    redis.call('SREM', READY, host)
+    redis.call('ZREM', DELAYED, host)
+    return
+  end
+  local at = turn_of(host)
+  if at == 0 then
+    redis.call('SADD', READY, host)
+    redis.call('ZREM', DELAYED, host)
+  else
+    redis.call('SREM', READY, host)
+    redis.call('ZADD', DELAYED, text(at), host)
+  end
+end
+
+local function sort_hosts(hosts)
+  for host in pairs(hosts) do
+    sort_host(host)
+  end
+end
+
+-- What waits.
+
+local function put(number, host, score)
+  redis.call('HINCRBY', RUN, 'waiting', redis.call('ZADD', waiting_of(host), score, number))
+end
+
+-- Take a number out of what waits; whether it was there.
+local function take_out(number, host)
+  local there = redis.call('ZREM', waiting_of(host), number) == 1
+  if there then
+    redis.call('HINCRBY', RUN, 'waiting', -1)
+  end
+  return there
+end
+
+-- The score of seed 002: priority * 1000000 + time of discovery, each later than the one before.
+local function score_of(priority, since)
+  if since then
+    return string.format('%.17g', priority * 1000000 + since)
+  end
+  local discovered = math.max(now, tonumber(redis.call('HGET', RUN, 'clock') or 0) + STEP)
+  redis.call('HSET', RUN, 'clock', text(discovered))
+  return string.format('%.17g', priority * 1000000 + discovered)
+end
+
+-- What is held.
+
+local function held(number)
+  local claim = redis.call('HGET', CLAIMS, number)
+  return claim and cjson.decode(claim)
+end
+
+local function fly(number, host)
+  redis.call('ZADD', flying_of(host), text(now + call.lease), prefix .. number)
+  redis.call('EXPIRE', flying_of(host), math.ceil(2 * call.lease))
+end
+
+local function land(number, host)
+  redis.call('ZREM', flying_of(host), prefix .. number)
+end
+
+local function hold(number, host, score, token)
+  local claim = { worker = call.worker, token = token, host = host, score = score }
+  redis.call('HSET', CLAIMS, number, cjson.encode(claim))
+  redis.call('ZADD', LEASES, text(now + call.lease), number)
+end
+
+local function let_go(number, host)
+  redis.call('HDEL', CLAIMS, number)
+  redis.call('ZREM', LEASES, number)
+  land(number, host)
+end
+
+local function give_back(number, claim)
+  let_go(number, claim.host)
+  put(number, claim.host, claim.score)
+end
+
+-- Give back what the leases of the dead held; how many numbers that were.
+local function reap()
+  local dead = redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, 1000)
+  local hosts = {}
+  for _, number in ipairs(dead) do
+    local claim = held(number)
+    if claim then
+      give_back(number, claim)
+      hosts[claim.host] = true
+    else
+      redis.call('ZREM', LEASES, number)
+    end
+  end
+  sort_hosts(hosts)
+  return #dead
+end
+
+-- Whether Redis still has what this worker knows: "lost", "renewed" by another one, or nil.
+local function gap()
+  local incarnation = redis.call('HGET', RUN, 'incarnation')
+  if not incarnation or incarnation < call.incarnation then
+    return 'lost'
+  end
+  return incarnation ~= call.incarnation and 'renewed' or nil
+end
+
+local function told(answer)
+  return cjson.encode(answer)
+end

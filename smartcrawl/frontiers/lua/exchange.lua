@@ -1,0 +1,109 @@
+-- One call a page: what is done, landed and given back goes in, what was found is offered, and
+-- what may be asked now comes out. A call that was answered already gets the same answer again:
+-- its reply was lost on the way.
+
+local broken = gap()
+if broken then
+  return told({ gap = broken })
+end
+
+local before = redis.call('HGET', REPLIES, call.worker)
+local last = before and cjson.decode(before) or { call = 0 }
+if last.call == call.call then
+  return last.answer
+elseif last.call ~= call.call - 1 then
+  return told({ gap = 'lost' }) -- Redis came back with older data: what this worker did is undone
+end
+
+local answer = { reaped = reap(), stale = {}, news = {}, shallower = {}, claims = {} }
+local touched = {}
+
+-- Whether a claim is still this worker's; else it is reported as stale.
+local function own(number, token)
+  local claim = held(number)
+  if claim and claim.token == token then
+    touched[claim.host] = true
+    return claim
+  end
+  table.insert(answer.stale, { number, token })
+  return nil
+end
+
+for _, each in ipairs(call.landed) do
+  local claim = own(each[1], each[2])
+  if claim then
+    land(each[1], claim.host)
+  end
+end
+for _, each in ipairs(call.done) do
+  local claim = own(each[1], each[2])
+  if claim then
+    let_go(each[1], claim.host)
+  end
+end
+for _, each in ipairs(call.released) do
+  local claim = own(each[1], each[2])
+  if claim then
+    give_back(each[1], claim)
+  end
+end
+
+for _, each in ipairs(call.found) do
+  local number, host, depth = each[1], each[2], each[3]
+  local known = depth_of(number)
+  if not known then
+    set_depth(number, depth)
+    put(number, host, score_of(each[4], each[5]))
+    table.insert(answer.news, number)
+    touched[host] = true
+  elseif depth < known then
+    set_depth(number, depth)
+    table.insert(answer.shallower, number)
+  end
+end
+sort_hosts(touched)
+
+for _, host in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', text(now), 'LIMIT', 0, 1000)) do
+  sort_host(host)
+end
+
+local opens = tonumber(redis.call('HGET', RUN, 'opens'))
+while now >= opens and #answer.claims < call.want do
+  local host = redis.call('SRANDMEMBER', READY)
+  if not host then
+    break
+  end
+  local first = {}
+  if turn_of(host) == 0 then -- another run may have asked it meanwhile
+    first = redis.call('ZPOPMIN', waiting_of(host))
+  end
+  local number, score = first[1], first[2]
+  if number then
+    redis.call('HINCRBY', RUN, 'waiting', -1)
+    local down = redis.call('SISMEMBER', DOWN, host) == 1
+    local token = redis.call('HINCRBY', RUN, 'tokens', 1)
+    token = call.incarnation .. string.format('.%012d', token) -- they sort as they are drawn
+    hold(number, host, score, token)
+    if not down then
+      fly(number, host)
+      redis.call('HSET', LAST_CRAWL, host, text(now))
+    end
+    local parked = redis.call('HEXISTS', meta_of(host), 'parked_until') == 1
+    local depth = depth_of(number) or 0
+    table.insert(answer.claims, { number, host, depth, token, score, down, parked })
+  end
+  sort_host(host)
+end
+
+redis.call('ZADD', WORKERS, text(now), call.worker)
+if now < opens then
+  answer.wait = opens - now
+elseif redis.call('SCARD', READY) > 0 then
+  answer.wait = 0
+else
+  local next_turn = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')
+  answer.wait = next_turn[2] and math.max(0, tonumber(next_turn[2]) - now) or nil
+end
+local reply = told(answer)
+redis.call('HSET', REPLIES, call.worker, cjson.encode({ call = call.call, answer = reply }))
+return reply

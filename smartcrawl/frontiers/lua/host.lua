@@ -1,0 +1,34 @@
+-- What a host asks for, and what is known of it; for all runs, except that it is down.
+
+local host, meta = call.host, meta_of(call.host)
+local answer = {}
+
+if call.act == 'pause' then
+  local until_now = tonumber(redis.call('HGET', meta, 'paused_until') or 0)
+  if now + call.seconds > until_now then -- a longer pause that is in force stays
+    redis.call('HSET', meta, 'paused_until', text(now + call.seconds))
+  end
+elseif call.act == 'park' then
+  local parked = redis.call('HMGET', meta, 'parked_until', 'parked')
+  answer.times = tonumber(parked[2] or 0)
+  if tonumber(parked[1] or 0) <= now then -- what was asked before it was parked changes nothing
+    answer.times = redis.call('HINCRBY', meta, 'parked', 1)
+    redis.call('HSET', meta, 'parked_until', text(now + call.seconds))
+  end
+elseif call.act == 'unpark' then
+  redis.call('HDEL', meta, 'parked_until', 'parked')
+elseif call.act == 'down' then
+  redis.call('SADD', DOWN, host)
+elseif call.act == 'pace' then
+  redis.call('HSET', meta, 'pace', call.milliseconds)
+elseif call.act == 'robots' then
+  redis.call('HSET', meta, 'crawl_delay', call.milliseconds, 'last_robots_fetch', math.floor(now))
+elseif call.act == 'admit' then
+  local at = turn_of(host)
+  answer.wait = at == 0 and 0 or at - now
+  if at == 0 then
+    redis.call('HSET', LAST_CRAWL, host, text(now))
+  end
+end
+sort_host(host)
+return told(answer)

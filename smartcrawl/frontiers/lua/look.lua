@@ -1,0 +1,14 @@
+-- What waits and what is held, at one moment.
+
+if gap() == 'lost' then
+  return told({ gap = 'lost' })
+end
+local reaped = reap()
+return told({
+  reaped = reaped,
+  waiting = tonumber(redis.call('HGET', RUN, 'waiting')),
+  claimed = redis.call('HLEN', CLAIMS),
+  ready = redis.call('SCARD', READY),
+  delayed = redis.call('ZCARD', DELAYED),
+  workers = redis.call('ZCOUNT', WORKERS, text(now - call.lease), '+inf'),
+})

@@ -1,0 +1,42 @@
+-- Put in what the registry knows and Redis does not: numbers that wait, and numbers that were
+-- visited. What a worker holds stays with it, so it may be called at any time, and again.
+
+local broken = gap()
+if broken then
+  return told({ gap = broken })
+end
+
+local added, touched = 0, {}
+
+-- When a host was asked last may be lost as well: then it has its whole delay.
+local function as_asked(host)
+  redis.call('HSETNX', LAST_CRAWL, host, text(now))
+end
+
+for _, each in ipairs(call.visited) do
+  local number, host, depth = each[1], each[2], each[3]
+  local known = depth_of(number)
+  if not known or depth < known then
+    set_depth(number, depth)
+  end
+  if take_out(number, host) then
+    touched[host] = true
+  end
+  as_asked(host)
+end
+for _, each in ipairs(call.waiting) do
+  local number, host, depth = each[1], each[2], each[3]
+  local known = depth_of(number)
+  if not known or depth < known then
+    set_depth(number, depth)
+  end
+  local waits = known and redis.call('ZSCORE', waiting_of(host), number)
+  if not waits and redis.call('HEXISTS', CLAIMS, number) == 0 then
+    put(number, host, score_of(each[4], each[5]))
+    added = added + 1
+    touched[host] = true
+  end
+  as_asked(host)
+end
+sort_hosts(touched)
+return told({ added = added })

@@ -1,0 +1,84 @@
+"""Calling the scripts: one at a time in Redis, each whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+from redis import Redis
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,  # noqa: A004  # redis has names of Python's own
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    TimeoutError,  # noqa: A004  # likewise
+)
+
+from smartcrawl.exceptions import FrontierError
+from smartcrawl.logs import redacted
+
+NAMES: Final = ("begin", "exchange", "host", "look", "refill", "renew")
+_TRIES: Final = 2  #: a connection may have ended while nobody used it
+
+#: What to do, by what went wrong; the first class that fits counts.
+_REMEDIES: Final = (
+    (BusyLoadingError, "it is reading its data: wait, and start again"),
+    (AuthenticationError, "write a user and a password that it knows into REDIS_URL"),
+    (NoPermissionError, "give the user of REDIS_URL all commands on all keys (ACL SETUSER)"),
+    (OutOfMemoryError, "raise maxmemory of this Redis, or give it more room"),
+    (ReadOnlyError, "name the primary in REDIS_URL"),
+    (TimeoutError, "look whether it is overloaded, or something slow runs in it (SLOWLOG GET)"),
+    (ConnectionError, "start it, or correct REDIS_URL"),
+)
+
+
+def failure(error: RedisError, doing: str) -> FrontierError:
+    """Return what is told of an error of Redis: what failed, why, and the remedy."""
+    remedy = next((say for kind, say in _REMEDIES if isinstance(error, kind)), None)
+    why = redacted(str(error)) or type(error).__name__
+    return FrontierError(f"cannot {doing} ({why}); {remedy or 'see the log of Redis'}")
+
+
+class Scripts:
+    """The scripts of one Redis. ``place`` is what messages call it; it holds no password.
+
+    A script is sent once and then called by its SHA-1; a Redis that forgot it is sent it again.
+    A call whose connection broke is made again, and every script bears that.
+    """
+
+    def __init__(self, client: Redis, place: str = "Redis") -> None:
+        folder = files(__package__).joinpath("lua")
+        common = folder.joinpath("common.lua").read_text("utf-8")
+        self._place = place
+        self._scripts: dict[str, Callable[..., Any]] = {
+            name: client.register_script(
+                f"{common}\n{folder.joinpath(f'{name}.lua').read_text('utf-8')}"
+            )
+            for name in NAMES
+        }
+
+    def run(self, name: str, prefix: str, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a script for the run whose keys begin with ``prefix``; return what it answers.
+
+        Raises:
+            FrontierError: Redis did not answer, or refused; whether it did it is not known.
+        """
+        arguments = [prefix, json.dumps(call, separators=(",", ":"))]
+        left = _TRIES
+        while True:
+            left -= 1
+            try:
+                answer = self._scripts[name](keys=[f"{prefix}run"], args=arguments)
+            except (ConnectionError, TimeoutError) as error:
+                if not left or isinstance(error, AuthenticationError | BusyLoadingError):
+                    raise failure(error, f"share the frontier in {self._place}") from error
+            except RedisError as error:
+                raise failure(error, f"share the frontier in {self._place}") from error
+            else:
+                found: dict[str, Any] = json.loads(answer)
+                return found
