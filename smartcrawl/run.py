@@ -140,6 +140,12 @@ class Run:
         registry.choose(partition=options.partition, table=options.registry_table)
         if options.snapshot_store is not None:
             registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+        if options.redis is not None:
+            logger.warning(
+                "REDIS_URL is set, but workers do not share a run in this version yet:"
+                " this process crawls %s alone",
+                source.name,
+            )
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
