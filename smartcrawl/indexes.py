@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from smartcrawl.exceptions import SinkError
@@ -21,7 +21,8 @@ from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.search import Found
-from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
+from smartcrawl.sinks.elasticsearch.versions import epoch_of, version
 from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.sinks.sqlite import Hit
 
@@ -40,6 +41,10 @@ _FACTS = """
 SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
   FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
  WHERE r.id IN carray(?) AND s.standing = 2
+"""
+_ALL_OPEN = """
+UPDATE state SET intent = number + 1
+ WHERE no IN (SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL)
 """
 _HOLDS = "SELECT 1 FROM chunk LIMIT 1"
 
@@ -64,7 +69,9 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
     return RemoteIndexing(ElasticsearchPages(sink), chunked)
 
 
-def opened(options: Options, connection: Connection) -> ElasticsearchSink:
+def opened(
+    options: Options, connection: Connection, how: Opening = Opening.KNOWN
+) -> ElasticsearchSink:
     """Open the Elasticsearch that a registry writes.
 
     Raises:
@@ -80,7 +87,54 @@ def opened(options: Options, connection: Connection) -> ElasticsearchSink:
         sealing=None if sealing is None else int(sealing),
     )
     patience = Patience(options.sink_wait, logger.warning)
-    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience)
+    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
+
+
+def begin_epoch(options: Options, connection: Connection) -> tuple[int, int]:
+    """Let what a registry writes from now on win over all that its index holds (design.md 6).
+
+    For a registry that was restored from a backup: the index remembers higher numbers. Every page
+    that is held is marked to be written anew. Returns the epoch, and how many pages.
+
+    Raises:
+        SinkError: the index cannot be opened.
+    """
+    with opened(options, connection, Opening.ANY) as sink:
+        epoch = epoch_of(sink.highest()) + 1
+        identity = sink.identity()
+    with transaction(connection):
+        known.note(connection, identity=identity, epoch=str(epoch), sealed=str(version(epoch, 0)))
+        connection.execute(_ALL_OPEN)
+        pages = connection.changes()
+    with opened(options, connection, Opening.ANY) as sink:
+        sink.sealed(0)
+    return epoch, pages
+
+
+def rebuild(options: Options, connection: Connection, now: int, told: Callable[[int], None]) -> int:
+    """Write an index anew out of the registry, without one download; return how many pages.
+
+    It is searched when it is whole, instead of what was before. ``told`` is called with the number
+    of pages written so far.
+
+    Raises:
+        SinkError: the index cannot be opened or written.
+    """
+    sink = opened(options, connection, Opening.ANEW)
+    indexing = RemoteIndexing(ElasticsearchPages(sink), chunked)
+    if known.EPOCH not in known.known_of(connection):
+        with transaction(connection):
+            known.note(connection, epoch="1", sealed="0")
+    try:
+        count = indexing.write_all(connection, now, told)
+        sink.refresh()
+        identity = sink.publish()
+        with transaction(connection):
+            known.note(connection, identity=identity)
+        indexing.seal(connection)
+    finally:
+        indexing.close()
+    return count
 
 
 def chunked(packed: bytes) -> list[Chunk]:

@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+from scrapy.exceptions import UsageError
+
 from smartcrawl.cli import RegistryCommand, print_table
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.indexes import begin_epoch
 from smartcrawl.logs import json_safe
 from smartcrawl.ports import Connection
 from smartcrawl.registry.reports import RECORD_KEYS, records
@@ -51,12 +54,23 @@ class Command(RegistryCommand):
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--no-text", action="store_true", help="only pages without text")
         which.add_argument("--sitemaps", action="store_true", help="only sitemaps and feeds")
+        which.add_argument(
+            "--dead", action="store_true", help="only pages that Elasticsearch refused as they are"
+        )
+        which.add_argument(
+            "--new-epoch",
+            action="store_true",
+            help="let this registry, restored from a backup, count more than what the index holds",
+        )
         parser.add_argument("--output", metavar="FILE", help="write to FILE, not to the terminal")
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the records."""
+        if opts.new_epoch:
+            self._new_epoch()
+            return
         status = None
         if opts.status is not None:
             status = _STATUSES.get(opts.status.lower())
@@ -69,6 +83,7 @@ class Command(RegistryCommand):
             status=status,
             no_text=opts.no_text,
             sitemaps=opts.sitemaps,
+            dead=opts.dead,
         )
         with _opened(opts.output) as file:
             if opts.format == "jsonl":
@@ -80,6 +95,24 @@ class Command(RegistryCommand):
                 writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
             else:
                 print_table(_COLUMNS, rows, file=file)
+
+    def _new_epoch(self) -> None:
+        if self.options.elasticsearch is None:
+            raise UsageError(
+                "--new-epoch is for a registry whose pages lie in an Elasticsearch:"
+                " ELASTICSEARCH_URL is empty",
+                print_help=False,
+            )
+        with self.database.translated("write"):
+            connection = self.database.open()
+            try:
+                epoch, pages = begin_epoch(self.options, connection)
+            finally:
+                connection.close()
+        print(
+            f"epoch {epoch} began: {pages} pages are written to the index anew by the next run of"
+            " their source, and what it holds besides is listed by scrapy audit"
+        )
 
 
 def _cell(value: object) -> object:

@@ -12,6 +12,7 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, print_json
 from smartcrawl.exceptions import RegistryError
+from smartcrawl.indexes import rebuild
 from smartcrawl.orders import belongs
 from smartcrawl.ports import Connection
 from smartcrawl.registry import items, story
@@ -28,7 +29,7 @@ class Command(ChangingCommand):
 
     def syntax(self) -> str:
         """Return how it is called."""
-        return "--url URL | --id ID | --pattern RE | --source S [--dry-run]"
+        return "--url URL | --id ID | --pattern RE | --source S | --from-registry [--dry-run]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -41,7 +42,8 @@ class Command(ChangingCommand):
             " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
             " while a page is being fetched holds for its next visit. An address that nobody knows"
             " yet is registered and stays a seed until scrapy forget URL; that waits until no run"
-            " of its source is under way."
+            " of its source is under way. --from-registry builds the index in Elasticsearch anew out"
+            " of what is stored; what was there before is searched until it is whole."
             " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
         )
 
@@ -53,6 +55,11 @@ class Command(ChangingCommand):
         which.add_argument("--id", metavar="ID", help="this id, as scrapy registry prints it")
         which.add_argument(
             "--pattern", metavar="RE", help="held pages whose address has this regular expression"
+        )
+        which.add_argument(
+            "--from-registry",
+            action="store_true",
+            help="build the index in Elasticsearch anew, without one download",
         )
         parser.add_argument("--dry-run", action="store_true", help="only say what it would order")
         parser.add_argument(
@@ -67,6 +74,9 @@ class Command(ChangingCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Find what is meant, and order it."""
+        if opts.from_registry:
+            self._rebuild(connection, opts)
+            return
         if not (opts.url or opts.id or opts.pattern or opts.source):
             raise UsageError(
                 "say which pages: --url URL, --id ID, --pattern RE, or --source S for all of it",
@@ -128,6 +138,28 @@ class Command(ChangingCommand):
         with self.leased([name]), transaction(connection):  # a run gives out numbers of its own
             items.register(connection, name, wanted, trackers, now, force=True)
         return [], [(name, wanted)]
+
+    def _rebuild(self, connection: Connection, opts: Namespace) -> None:
+        if opts.source or opts.dry_run:
+            raise UsageError("--from-registry takes the whole registry, and no --dry-run")
+        if self.options.elasticsearch is None:
+            raise UsageError(
+                "--from-registry builds an index in Elasticsearch: ELASTICSEARCH_URL is empty",
+                print_help=False,
+            )
+        rows: Any = connection.execute(_SOURCES).fetchall()
+        began = time.monotonic()
+
+        def told(pages: int) -> None:
+            if time.monotonic() - began > 2:
+                print(f"{pages:,} pages written", file=sys.stderr)
+
+        with self.leased([name for (name,) in rows]) as now:
+            pages = rebuild(self.options, connection, now, told)
+        if opts.format == "json":
+            print_json({"written": pages})
+        else:
+            print(f"the index was built anew out of the registry: {pages:,} pages, no download")
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""

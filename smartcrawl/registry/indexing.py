@@ -52,6 +52,9 @@ SELECT s.no FROM state s JOIN record r USING (no)
  WHERE r.source = ? AND s.intent > 0 AND s.no NOT IN (SELECT no FROM dead_letter)
  ORDER BY s.no LIMIT ?
 """
+_ENTRIES = """
+SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER BY no LIMIT ?
+"""
 _LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'number'"
 _BATCH: Final = 500  #: pages that are mended with one transaction
 
@@ -181,6 +184,20 @@ class RemoteIndexing:
 
             self.perform(connection, again, now=now)
             count += len(left)
+        return count
+
+    def write_all(self, connection: Connection, now: int, told: Callable[[int], None]) -> int:
+        """Write every page that stands for its content; return how many, and tell on the way."""
+        last = count = 0
+        while some := [no for (no,) in connection.execute(_ENTRIES, (last, _BATCH)).fetchall()]:
+
+            def again(sink: Sink, _: int, some: Iterable[int] = some) -> None:
+                assert isinstance(sink, Outgoing)
+                sink.again(some)
+
+            self.perform(connection, again, now=now)
+            last, count = some[-1], count + len(some)
+            told(count)
         return count
 
     def seal(self, connection: Connection) -> None:

@@ -30,6 +30,7 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
    AND (:status IS NULL OR s.status = :status)
    AND (NOT :no_text OR c.text_length = 0)
    AND (NOT :sitemaps OR r.kind > 0)
+   AND (NOT :dead OR r.no IN (SELECT no FROM dead_letter))
  ORDER BY r.no
 """
 _RUNS = """
@@ -94,11 +95,12 @@ def records(
     status: Status | None = None,
     no_text: bool = False,
     sitemaps: bool = False,
+    dead: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield every record, in order of discovery, under the keys of R0-35 in camelCase.
 
     ``no_text``: only pages that are held and have no text; ``sitemaps``: only sitemaps and
-    feeds.
+    feeds; ``dead``: only what an index elsewhere refused.
     """
     complete: defaultdict[int, list[int]] = defaultdict(list)
     row: Any
@@ -110,6 +112,7 @@ def records(
         "status": status,
         "no_text": no_text,
         "sitemaps": sitemaps,
+        "dead": dead,
     }
     for row in connection.execute(_RECORDS, names):
         runs = complete[row[26]]

@@ -210,6 +210,8 @@ def test_elasticsearch_that_refuses_a_page_keeps_the_old_one(shop, indexed, page
     assert "the index does not take it" in record["errorMessage"]
     assert indexed.hits('"some words"') == ["/b"]
     assert indexed.rows("SELECT count(*) FROM dead_letter") == [(1,)]
+    dead = indexed.run("registry", "--dead", "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["url"] for line in dead] == [shop.url("/b")]
 
     del indexed.environment["PYTHONPATH"]
     indexed(shop.url("/"))
@@ -243,3 +245,50 @@ def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, craw
 
 def test_elasticsearch_key_of_a_page_is_its_source_and_hash():
     assert documents.key("docs", bytes(2)) == "docs:0000"
+
+
+def test_elasticsearch_is_built_anew_out_of_the_registry_without_a_download(
+    shop, indexed, pages, elasticsearch
+):
+    shop.clear()
+    prefix = indexed.environment["ELASTICSEARCH_INDEX_PREFIX"]
+    for name in list(elasticsearch.ask("GET", f"/{prefix}*?expand_wildcards=all")):
+        elasticsearch.ask("DELETE", f"/{name}")
+    refused = indexed(shop.url("/"), expect=1)
+    assert "scrapy reindex --from-registry" in refused.err
+    assert shop.log == [], "nothing is asked while the index is not what it was"
+
+    told = indexed.run("reindex", "--from-registry")
+    assert "3 pages, no download" in told.out
+    assert shop.log == []
+    assert indexed.hits("apple") == ["/a"]
+    assert set(pages()) == {"/", "/a", "/b"}
+
+    shop.pages["/b"] = html("B", text="other words of b")
+    indexed(shop.url("/"))
+    assert indexed.hits('"other words"') == ["/b"]
+
+
+def test_elasticsearch_of_a_registry_that_was_restored_wants_a_new_epoch(shop, indexed, pages):
+    backup = indexed.registry.read_bytes()
+    shop.pages["/b"] = html("B", text="other words of b")
+    indexed(shop.url("/"))
+    indexed.registry.write_bytes(backup)
+    refused = indexed(shop.url("/"), expect=1)
+    assert "scrapy registry --new-epoch" in refused.err
+
+    told = indexed.run("registry", "--new-epoch")
+    assert "epoch 2 began: 3 pages" in told.out
+    indexed(shop.url("/"))
+
+    assert indexed.hits('"other words"') == ["/b"]
+    assert open_records(indexed) == 0
+
+
+def test_elasticsearch_commands_say_when_there_is_none(site, crawl):
+    site.pages["/"] = html("Home", text="words")
+    crawl(site.url("/"))
+
+    assert "ELASTICSEARCH_URL is empty" in crawl.run("reindex", "--from-registry", expect=2).err
+    assert "ELASTICSEARCH_URL is empty" in crawl.run("registry", "--new-epoch", expect=2).err
+    assert crawl.run("registry", "--dead", "--format", "jsonl").out == ""
