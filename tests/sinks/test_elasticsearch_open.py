@@ -79,6 +79,20 @@ def test_elasticsearch_is_opened_by_several_at_once(elasticsearch: Elasticsearch
         assert len(set(workers.map(identity, range(4)))) == 1
 
 
+def test_elasticsearch_that_another_opens_meanwhile_is_not_foreign(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    def meanwhile(asked, forward):
+        answer = forward(asked)
+        assert answer.status == 404
+        opened(elasticsearch.url, prefix).close()
+        return answer
+
+    with faulty(elasticsearch.port) as proxy:
+        proxy.will("/_doc/sink", meanwhile)
+        opened(proxy.url, prefix).close()
+
+
 def test_elasticsearch_keeps_the_highest_of_two_seals_at_once(
     elasticsearch: Elasticsearch, prefix: str
 ):
@@ -237,8 +251,9 @@ def test_elasticsearch_index_that_was_deleted_is_not_made_again(
             sink.write([entry(page("a", "words"))])
     assert set(client.indices.get(index=f"{prefix}*")) == {f"{prefix}-meta"}
 
-    said = refusal(elasticsearch.url, prefix, known)
-    assert "was deleted, or made anew by somebody else; scrapy reindex --from-registry" in said
+    for how in (Opening.KNOWN, Opening.ANY):
+        said = refusal(elasticsearch.url, prefix, known, how)
+        assert "was deleted, or made anew by somebody else; scrapy reindex --from-reg" in said
 
     client.indices.create(
         index=f"{prefix}-pages-000001",

@@ -279,6 +279,31 @@ def test_elasticsearch_wait_is_ended_by_what_is_told_of_it(desk: SimpleNamespace
             stopped.write([entry(page("stopped", "words"))])
 
 
+@pytest.mark.slow
+def test_elasticsearch_that_is_killed_goes_on_with_what_it_held(
+    elasticsearch: Elasticsearch, elasticsearch_prefix: str
+):
+    lines: list[str] = []
+
+    def again(line: str) -> None:
+        lines.append(line)
+        elasticsearch.start()
+
+    def some() -> Iterator[Entry]:
+        for n in range(2_000):
+            if n == 1_000:
+                elasticsearch.kill()
+            yield entry(page(f"killed/{n}", "words"))
+
+    with opened(elasticsearch.url, elasticsearch_prefix, wait=120, on_wait=again) as sink:
+        identity = sink.identity()
+        assert set(fates(sink.write(some()))) == {"done"}
+        sink.refresh()
+        assert sum(1 for _ in sink.scan()) == 2_000
+    assert "Connection refused" in lines[0]
+    opened(elasticsearch.url, elasticsearch_prefix, Known(identity)).close()
+
+
 # How much is sent at once
 
 

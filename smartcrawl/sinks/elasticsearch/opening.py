@@ -23,8 +23,8 @@ from smartcrawl.targets import Target
 
 _MAJORS: Final = ("8", "9")
 _SHOWN: Final = 3  #: differences that a message names
-_CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
-_INDEX_RIGHTS: Final = ("read", "write", "manage")
+CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
+INDEX_RIGHTS: Final = ("read", "write", "manage")
 _BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
 
 
@@ -104,8 +104,8 @@ def _lacking(client: Elasticsearch, prefix: str) -> Iterator[str]:
     """Yield the rights that we lack; none where security is switched off."""
     # Without security there is no such interface, and each version says so in another way.
     answer = client.options(ignore_status=(400, 405, 410, 500)).security.has_privileges(
-        cluster=_CLUSTER_RIGHTS,
-        index=[{"names": [prefix, f"{prefix}-*"], "privileges": _INDEX_RIGHTS}],
+        cluster=CLUSTER_RIGHTS,
+        index=[{"names": [prefix, f"{prefix}-*"], "privileges": INDEX_RIGHTS}],
     )
     if answer.meta.status != 200:
         return

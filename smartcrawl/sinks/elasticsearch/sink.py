@@ -17,7 +17,7 @@ from smartcrawl.sinks.elasticsearch import search
 from smartcrawl.sinks.elasticsearch.bulk import BulkWriter, Entry, Written
 from smartcrawl.sinks.elasticsearch.documents import iso
 from smartcrawl.sinks.elasticsearch.faults import REBUILD
-from smartcrawl.sinks.elasticsearch.meta import FOREIGN, Known, Memory, MetaIndex, mismatch
+from smartcrawl.sinks.elasticsearch.meta import FOREIGN, Known, MetaIndex, mismatch
 from smartcrawl.sinks.elasticsearch.opening import Indices, Names, check_server, connect
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.scan import Held, Scanner
@@ -32,7 +32,7 @@ class Opening(Enum):
     """Which index is opened."""
 
     KNOWN = auto()  #: the one that the registry wrote; another one is refused
-    ANY = auto()  #: whatever is there, to be compared with the registry (scrapy audit)
+    ANY = auto()  #: whosever it is, to be compared with the registry (scrapy audit)
     #: An empty one, or the one that was begun so: it is written from now on, and searched after
     #: ``publish`` (scrapy reindex --from-registry).
     ANEW = auto()
@@ -99,10 +99,8 @@ class ElasticsearchSink:
             meta = MetaIndex(client, names.meta, target.url, soon)
             indices = Indices(client, names, target.url, soon)
             match how:
-                case Opening.KNOWN:
-                    identity = _known(meta, indices, target, known)
-                case Opening.ANY:
-                    identity = _any(meta, indices, target)
+                case Opening.KNOWN | Opening.ANY:
+                    identity = _checked(meta, indices, target, known, how)
                 case Opening.ANEW:
                     identity = _anew(meta, indices)
         except BaseException:
@@ -232,8 +230,12 @@ class ElasticsearchSink:
         return self._scanner.held([] if source is None else [{"term": {"source": source}}])
 
 
-def _known(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> str:
-    """Check that the index is the one that is known, made now where none was; its identity."""
+def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, how: Opening) -> str:
+    """Check that the index is the one that is known, made now where none was; its identity.
+
+    One that was deleted is not made again, however it is opened: it would be empty, and the next
+    run would take it for the one that holds every page.
+    """
     memory, where = meta.read(), _where(target)
     if memory is None and indices.exist():
         memory = meta.read()  # another process may just have made both, the memory first
@@ -245,31 +247,21 @@ def _known(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> s
     if memory is None and known.identity is not None:
         raise SinkError(f"{where} is not there any more; {REBUILD}")
     memory = meta.found() if memory is None else memory
-    wrong = mismatch(memory, known)
+    wrong = mismatch(memory, known) if how is Opening.KNOWN else None
     if wrong is not None:
         raise SinkError(f"{where} {wrong}")
-    made, index = None if memory.building else memory.index, indices.written()
-    if made is not None and (index is None or index.uuid != made):
-        raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
-    identity = _taken(meta, indices, memory, where)
-    if known.identity is None and not indices.is_empty():
-        raise SinkError(f"{where} {FOREIGN}")
-    return identity
-
-
-def _any(meta: MetaIndex, indices: Indices, target: Target) -> str:
-    """Check that what is there can be written, made now where nothing was; its identity."""
-    return _taken(meta, indices, meta.found(), _where(target))
-
-
-def _taken(meta: MetaIndex, indices: Indices, memory: Memory, where: str) -> str:
     if memory.building is not None:
         raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
-    if indices.written() is None:
-        indices.make(searched=True)
-    indices.check()
-    indices.show()
     index = indices.written()
+    if memory.index is not None and (index is None or index.uuid != memory.index):
+        raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
+    if index is None:
+        indices.make(searched=True)
+        index = indices.written()
+    indices.check()
+    if how is Opening.KNOWN and known.identity is None and not indices.is_empty():
+        raise SinkError(f"{where} {FOREIGN}")
+    indices.show()
     assert index is not None, "it was checked"
     return meta.change(memory.identity, index=index.uuid).identity
 

@@ -1,0 +1,58 @@
+"""What docs/elasticsearch.md says of the index is compared with the code."""
+
+import re
+from pathlib import Path
+
+from smartcrawl.sinks.elasticsearch.analysis import suffix
+from smartcrawl.sinks.elasticsearch.faults import FORBIDDEN, PASSING
+from smartcrawl.sinks.elasticsearch.mapping import WEIGHTS, mappings
+from smartcrawl.sinks.elasticsearch.opening import CLUSTER_RIGHTS, INDEX_RIGHTS, Names
+
+PAGE = Path(__file__).parent.parent / "docs" / "elasticsearch.md"
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the rows of all tables below a heading, without their own."""
+    part = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in lines]
+    return [row for row in cells if row[0] not in ("---", "name", "right", "field", "answer")]
+
+
+def test_every_name_and_every_right_is_told():
+    names = Names.of("smartcrawl")
+    told = rows("What is made there")
+
+    assert {row[0] for row in told[:5]} == {
+        names.search, names.write, names.meta, names.template, names.numbered(1),
+    }  # fmt: skip
+    of = "smartcrawl`, `smartcrawl-*"
+    assert told[5:] == [
+        *[[right, "the cluster"] for right in CLUSTER_RIGHTS],
+        *[[right, of] for right in INDEX_RIGHTS],
+    ]
+
+
+def test_every_field_is_told_with_its_type():
+    fields = {name: field["type"] for name, field in mappings()["properties"].items()}
+
+    assert {row[0]: row[1] for row in rows("Fields")} == fields
+    text = PAGE.read_text(encoding="utf-8")
+    for parent in ("chunks", "images"):
+        (meaning,) = [row[2] for row in rows("Fields") if row[0] == parent]
+        inner = set(mappings()["properties"][parent]["properties"])
+        if parent == "chunks":
+            inner = {name for name in inner if "_" not in name}
+        assert set(re.findall(r"`([a-z]+)`", f"`{meaning}`")) >= inner
+    assert [suffix(language) for language in ("ja", "ko", "nb")] == ["_zh", "_zh", "_no"]
+    for name, weight in WEIGHTS.items():
+        assert f'"chunks.{name}_en{f"^{weight}" if weight > 1 else ""}"' in text
+
+
+def test_every_status_is_told():
+    told = [
+        set(map(int, re.findall(r"\b[45]\d\d\b", row[0])))
+        for row in rows("What is written, and when it counts")
+    ]
+
+    assert told == [set(), {409}, set(PASSING), {400, 413}, set(FORBIDDEN)]
