@@ -42,8 +42,8 @@ class Command(ChangingCommand):
             " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
             " while a page is being fetched holds for its next visit. An address that nobody knows"
             " yet is registered and stays a seed until scrapy forget URL; that waits until no run"
-            " of its source is under way. --from-registry builds the index in Elasticsearch anew out"
-            " of what is stored; what was there before is searched until it is whole."
+            " of its source is under way. --from-registry builds the index in Elasticsearch anew"
+            " out of what is stored; what was there before is searched until it is whole."
             " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
         )
 
