@@ -133,8 +133,11 @@ class Indexing(Protocol):
             SinkError: the index takes nothing any more; nothing was done.
         """
 
-    def mend(self, connection: Connection, source: int, now: int) -> int:
-        """Write what a process that died left open; return how many pages."""
+    def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
+        """Write what a process that died left open; return how many pages.
+
+        ``number`` is that of the run that begins: a higher one would win over what it writes.
+        """
 
     def seal(self, connection: Connection) -> None:
         """Let registry and index remember how far both are; the last step of a run."""

@@ -159,7 +159,7 @@ class Run:
                 declared=not source.ad_hoc,
                 due=options.due_only,
             )
-            registry.mend(opened.source, now)
+            registry.mend(opened, now)
             run = cls(
                 source=source,
                 options=options,

@@ -83,7 +83,7 @@ class EmbeddedIndexing:
             told = draw(connection, "number") if number is None else number
             return work(self._sink(connection), told)
 
-    def mend(self, connection: Connection, source: int, now: int) -> int:
+    def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
         """There is nothing to mend."""
         return 0
 
@@ -173,7 +173,7 @@ class RemoteIndexing:
             with transaction(connection):
                 connection.executemany(_DEAD, dead)
 
-    def mend(self, connection: Connection, source: int, now: int) -> int:
+    def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
         """Write what a process that died left open; return how many pages."""
         count = 0
         while left := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
@@ -182,7 +182,7 @@ class RemoteIndexing:
                 assert isinstance(sink, Outgoing)
                 sink.again(left)
 
-            self.perform(connection, again, now=now)
+            self.perform(connection, again, now=now, number=number)
             count += len(left)
         return count
 

@@ -107,9 +107,10 @@ class Registry:
 
         self._steps(end)
 
-    def mend(self, source: int, now: int) -> int:
+    def mend(self, run: OpenRun, now: int) -> int:
         """Write to the index what a process that died left open; return how many pages."""
-        return self._steps(lambda: self.indexing.mend(self.connection, source, now))
+        told = {"number": run.number, "now": now}
+        return self._steps(lambda: self.indexing.mend(self.connection, run.source, **told))
 
     def declared_sources(self) -> list[str]:
         """Return the sources that sources.toml named when they were crawled last."""
