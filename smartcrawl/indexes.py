@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -12,7 +11,7 @@ from smartcrawl.items import Chunk
 from smartcrawl.options import Options
 from smartcrawl.ports import Connection, Indexing, Many
 from smartcrawl.registry import known
-from smartcrawl.registry.indexing import EmbeddedIndexing, RemoteIndexing
+from smartcrawl.registry.indexing import EmbeddedIndexing, RemoteIndexing, Waiting
 from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Status
@@ -25,8 +24,6 @@ from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.sinks.elasticsearch.versions import epoch_of, version
 from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.sinks.sqlite import Hit
-
-logger = logging.getLogger(__name__)
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)
 _SWITCHED: Final = (
@@ -62,15 +59,19 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
         return EMBEDDED
     if not told and connection.execute(_HOLDS).get:
         raise SinkError(_BESIDE)
-    sink = opened(options, connection)
+    waiting = Waiting()
+    sink = opened(options, connection, on_wait=waiting)
     if told.get(known.IDENTITY) != sink.identity():
         with transaction(connection):
             known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
-    return RemoteIndexing(ElasticsearchPages(sink), chunked)
+    return RemoteIndexing(ElasticsearchPages(sink), chunked, waiting)
 
 
 def opened(
-    options: Options, connection: Connection, how: Opening = Opening.KNOWN
+    options: Options,
+    connection: Connection,
+    how: Opening = Opening.KNOWN,
+    on_wait: Callable[[str], None] | None = None,
 ) -> ElasticsearchSink:
     """Open the Elasticsearch that a registry writes.
 
@@ -86,7 +87,7 @@ def opened(
         sealed=int(told.get(known.SEALED, "0")),
         sealing=None if sealing is None else int(sealing),
     )
-    patience = Patience(options.sink_wait, logger.warning)
+    patience = Patience(options.sink_wait, on_wait or Waiting())
     return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
 
 

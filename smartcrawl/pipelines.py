@@ -375,6 +375,12 @@ class CommitPipeline(VisitPipeline):
     def __init__(self, crawler: Crawler, run: Run | None) -> None:
         super().__init__(crawler, run)
         self._timer: asyncio.TimerHandle | None = None
+        if run is not None:
+            run.registry.indexing.stop_when(self._is_stopping)
+
+    def _is_stopping(self) -> bool:
+        slot = self.crawler.engine._slot
+        return slot is None or slot.closing is not None
 
     async def process_item(self, item: Any) -> Any:
         """Take the visit into the open batch; wait when the writer is two batches behind."""

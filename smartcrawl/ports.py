@@ -139,6 +139,9 @@ class Indexing(Protocol):
         ``number`` is that of the run that begins: a higher one would win over what it writes.
         """
 
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for an index no longer than until ``stopping`` says so, from any thread."""
+
     def seal(self, connection: Connection) -> None:
         """Let registry and index remember how far both are; the last step of a run."""
 

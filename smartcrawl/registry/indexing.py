@@ -8,6 +8,7 @@ registry never claims work that was not done.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
+_SILENCE: Final = 30.0  #: seconds between two lines about a wait
 _TRIES: Final = 10  #: of a transaction, while others change what it would write
 _AFFECTED = """
 SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk
@@ -87,11 +89,37 @@ class EmbeddedIndexing:
         """There is nothing to mend."""
         return 0
 
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Nothing is waited for."""
+
     def seal(self, connection: Connection) -> None:
         """There is nothing to compare later."""
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+class Waiting:
+    """Tells people now and then that an index is waited for, until the run is to stop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stopping: Callable[[], bool] = lambda: False
+        self._clock = clock
+        self._told = -_SILENCE
+
+    def __call__(self, line: str) -> None:
+        """Take a line, each second of a wait.
+
+        Raises:
+            SinkError: the run is to stop.
+        """
+        if self.stopping():
+            raise SinkError(
+                f"stopped while {line.partition(';')[0]}; nothing is lost: -a resume=1 goes on"
+            )
+        if self._clock() - self._told >= _SILENCE:
+            self._told = self._clock()
+            logger.warning("%s", line)
 
 
 class _ChangedError(Exception):
@@ -107,9 +135,15 @@ class RemoteIndexing:
     open while the index is written.
     """
 
-    def __init__(self, index: PageIndex, chunked: Chunked) -> None:
+    def __init__(self, index: PageIndex, chunked: Chunked, waiting: Waiting | None = None) -> None:
         self._index = index
         self._chunked = chunked
+        self._waiting = waiting
+
+    def stop_when(self, stopping: Callable[[], bool]) -> None:
+        """Wait for the index no longer than until ``stopping`` says so."""
+        if self._waiting is not None:
+            self._waiting.stopping = stopping
 
     def perform(
         self,

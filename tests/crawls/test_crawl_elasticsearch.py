@@ -1,6 +1,9 @@
 """Crawls whose pages are searched in an Elasticsearch: written before the registry, never lost."""
 
 import json
+import os
+import signal
+import time
 import urllib.request
 from typing import Any
 
@@ -8,7 +11,7 @@ import pytest
 
 from smartcrawl.sinks.elasticsearch import documents
 from tests import servers
-from tests.crawls.commands import Crawl
+from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
 LONG = "Every word of this sentence is here to make the text long enough to be a clone. " * 4
@@ -292,3 +295,26 @@ def test_elasticsearch_commands_say_when_there_is_none(site, crawl):
     assert "ELASTICSEARCH_URL is empty" in crawl.run("reindex", "--from-registry", expect=2).err
     assert "ELASTICSEARCH_URL is empty" in crawl.run("registry", "--new-epoch", expect=2).err
     assert crawl.run("registry", "--dead", "--format", "jsonl").out == ""
+
+
+def test_elasticsearch_that_goes_away_is_waited_for_and_a_stop_ends_the_wait(
+    site, indexed, elasticsearch
+):
+    names = [f"/p{n}" for n in range(120)]
+    site.pages["/"] = html("Home", *names)
+    site.pages |= {name: html(name, text=f"the text of {name}") for name in names}
+    indexed.environment |= {"SINK_WAIT_SECONDS": "600"}
+    with indexed.start(site.url("/")) as running:
+        wait_until(lambda: site.count("/p20"), "the crawl is under way")
+        elasticsearch.kill()
+        wait_until(lambda: site.count("/p60"), "it goes on")
+        time.sleep(3)
+        os.kill(running.pid, signal.SIGINT)
+        result = running.end()
+    elasticsearch.start()
+    assert "waiting for" in result.err
+    assert result.status == 1, result
+
+    indexed(site.url("/"), resume=1)
+    assert len(indexed.hits('"the text"')) == 120
+    assert open_records(indexed) == 0
