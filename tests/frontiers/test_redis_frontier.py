@@ -177,13 +177,13 @@ def test_redis_keeps_the_delay_of_a_host_over_all_workers_and_sources(client, wo
 
 
 def test_redis_says_when_it_is_worth_asking_again(worker):
-    frontier = worker(delay=0.4)
+    frontier = worker(delay=2)
 
     assert frontier.exchange(1).wait is None
     frontier.offer(some([1, 2]))
     assert frontier.exchange().wait == 0
     assert frontier.claim(1)
-    assert 0.2 < frontier.exchange(1).wait <= 0.4
+    assert 1 < frontier.exchange(1).wait <= 2
 
 
 @pytest.mark.parametrize(("pace", "crawl_delay"), [(0, 2.5), (2.5, 0.1), (2.5, 2.5), (0.1, 2.5)])
@@ -247,22 +247,22 @@ def test_redis_pauses_a_host_for_every_worker_and_the_longer_pause_stays(worker)
     one, two = worker(), worker("blog")
     for frontier in (one, two):
         frontier.offer(some([1, 2]))
-    one.hosts.pause(A, 0.5)
+    one.hosts.pause(A, 0.8)
     two.hosts.pause(A, 0.1)
 
     assert one.claim(1) == two.claim(1) == []
-    assert 0.3 < one.exchange(1).wait <= 0.5
-    time.sleep(0.55)
+    assert 0.2 < one.exchange(1).wait <= 0.8
+    time.sleep(0.85)
     assert numbers(one.claim(1)) == numbers(two.claim(1)) == [1]
 
 
 def test_redis_probes_a_parked_host_with_one_request_at_a_time(worker):
     one, two = worker(), worker()
     one.offer(some(range(1, 9)))
-    assert one.hosts.park(A, 0.2) == 1
+    assert one.hosts.park(A, 0.5) == 1
     assert two.hosts.park(A, 60) == 1  # what fails while it is parked was asked before
     assert one.claim(3) == []
-    time.sleep(0.25)
+    time.sleep(0.55)
 
     probe = one.claim(3)
     assert [(claim.no, claim.parked) for claim in probe] == [(1, True)]
@@ -389,14 +389,14 @@ def test_redis_tells_two_claims_of_one_worker_apart(client, worker):
 
 
 def test_redis_keeps_the_claims_of_a_worker_that_is_heard_of(client, worker):
-    frontier, other = worker(lease=0.5, per_host=2), worker(lease=0.5, per_host=2)
+    frontier, other = worker(lease=0.9, per_host=2), worker(lease=0.9, per_host=2)
     frontier.offer(some([1, 2, 3]))
     claims = frontier.claim(2)
-    for _ in range(4):
-        time.sleep(0.25)
+    for _ in range(3):
+        time.sleep(0.4)
         assert frontier.renew() == []
         assert other.claim(1) == []
-    time.sleep(0.6)
+    time.sleep(1)
 
     assert numbers(other.claim(3)) == [1, 2]
     assert sorted(numbers(frontier.renew())) == [1, 2] == numbers(claims)
@@ -426,12 +426,12 @@ def test_redis_counts_the_workers_that_were_heard_of_within_the_lease(worker):
 
 
 def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, worker):
-    frontier, other = worker(lease=0.4), worker()
+    frontier, other = worker(lease=0.7), worker()
     frontier.offer(some([1]))
     claims, gone = frontier.claim(1), []
     heartbeat = Heartbeat(frontier, gone.extend, 0.1)
     heartbeat.start()
-    time.sleep(0.7)
+    time.sleep(1)
     assert other.claim(1) == []
     expire(client, *claims)
     other.reap()
@@ -440,7 +440,7 @@ def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, work
     assert gone == claims
 
     last = frontier.claim(1)
-    time.sleep(0.5)
+    time.sleep(0.8)
     assert numbers(other.claim(1)) == numbers(last) == [1]
 
 

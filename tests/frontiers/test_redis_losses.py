@@ -392,6 +392,30 @@ def test_redis_is_wrong_where_the_registry_says_otherwise(worker):
     assert sorted(numbers(frontier.claim(9))) == [1, 3]
 
 
+@pytest.mark.parametrize("part", ["waiting", "visited"])
+@pytest.mark.parametrize(("told", "kept"), [(2, 2), (5, 4), (9, 4)])
+def test_redis_takes_the_smaller_depth_of_what_the_registry_says(worker, part, told, kept):
+    frontier = worker()
+    frontier.offer(some([1], depth=4))
+
+    frontier.refill(**({"waiting": []} | {part: some([1], depth=told)}))
+
+    assert frontier.offer(some([1], depth=kept)) == ([], [])
+    assert frontier.offer(some([1], depth=kept - 1)) == ([], [1])
+
+
+def test_redis_says_for_how_long_nothing_is_handed_out_after_a_loss(worker, lose):
+    frontier = worker()
+    lose()
+    frontier.recover(settle=5)
+    frontier.refill(some([1]))
+
+    result = frontier.exchange(1)
+
+    assert result.claims == []
+    assert 3 < result.wait <= 5
+
+
 def test_redis_that_came_back_with_older_data_is_filled_again(redis_url):
     """A backup of it knows of claims that are over, and not of what was found since."""
     with redis_server() as server, connect(server.url) as client:
