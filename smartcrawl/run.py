@@ -105,6 +105,7 @@ class Run:
             written=book.committed,
             cuts=self.cuts,
             keeps_bodies=registry.snapshots is not None,
+            forced=opened.forced,
         )
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         self.trust = HostTrust(self._reader.trust(forgotten), options, self.ledger, now)
@@ -388,14 +389,16 @@ class Run:
 
     def snapshot_unread(self, why: str) -> None:
         """Note that the store did not give a snapshot; the page stays as it is until it does."""
+        self.ledger.progress.unread += 1
         if not self._unread_told:
             self._unread_told = True
             logger.warning(
                 "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
-                " again",
+                " again; where the snapshots are gone for good, crawl once with -a force=1",
                 why,
             )
         if self._unread >= _PATIENCE and self.turns is not None:
+            self.ledger.progress.unread += len(self.turns.again)
             self.turns.again = Queue()
 
     def read_alike(self, visit: Visit) -> bool:
