@@ -45,7 +45,9 @@ _LOSE = "DELETE FROM snapshot WHERE no = ? AND body_hash = ?"
 _LOST = "UPDATE record SET snapshot = NULL WHERE snapshot = ?"
 _EXPIRE = """
 DELETE FROM snapshot WHERE no IN (
-    SELECT no FROM snapshot WHERE store = ? AND released < ? ORDER BY no LIMIT 1000)
+    SELECT p.no FROM snapshot p WHERE p.store = ? AND p.released < ?
+       AND NOT EXISTS (SELECT 1 FROM record r WHERE r.snapshot = p.no)
+     ORDER BY p.no LIMIT 1000)
 RETURNING path
 """
 
