@@ -36,6 +36,7 @@ from smartcrawl.registry.runs import (
     tally,
 )
 from smartcrawl.registry.sqlite import SqliteRegistry, Writer, open_registry
+from smartcrawl.registry.starts import last_starts, left_out
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
@@ -186,9 +187,27 @@ class Run:
         self.reach.offer(pins, 0)
         self.ledger.submit(now)
         self.ledger.drain()
+        if self.source.ad_hoc:
+            self._tell_of_another_start()
         self.registry.add_seeds(self.opened.no, list(self.reach.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
         self.registry.add_seeds(self.opened.no, list(self.reach.given), Role.SITEMAP)
+
+    def _tell_of_another_start(self) -> None:
+        """Name the starts of the last time that this run was not given."""
+        connection = self.registry.connection
+        given = self.reach.seeds | self.reach.given
+        left = left_out(connection, last_starts(connection, self.source.name), given)
+        if left:
+            logger.warning(
+                "%s was started from %s before, and is from %s now: pages that only the former"
+                " leads to will age and be removed; to keep both, declare the source in %s with"
+                " both as seeds, to go back, start it from the former again",
+                self.source.name,
+                ", ".join(redacted(start.url) for start in left),
+                ", ".join(map(redacted, (*self.source.seeds, *self.source.sitemaps))),
+                self.options.sources_file,
+            )
 
     @property
     def scope(self) -> Scope:

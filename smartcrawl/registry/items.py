@@ -16,7 +16,8 @@ import apsw
 
 from smartcrawl.exceptions import RegistryError, StaleItemError
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.runs import draw
+from smartcrawl.registry.runs import Role, draw
+from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.model import Status
 from smartcrawl.signatures import unsigned
 from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize
@@ -66,14 +67,10 @@ _STATE = "INSERT INTO state (no, reached_run, depth, next_visit) VALUES (?, ?, 0
 _PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
 #: What was neither indexed nor crawled waits again (R0-87).
 _PENDING = "UPDATE state SET status = 0 WHERE no = ? AND status NOT IN (1, 2)"
-#: Sources that an address on the command line made, and what they began with last.
+#: Sources that an address on the command line made.
 _AD_HOC = """
-SELECT o.name, r.url, d.pinned
-  FROM source o JOIN seed d JOIN record r ON r.no = d.no
- WHERE o.declared = 0 AND d.pinned <> 1
-   AND d.run = (SELECT max(s.run) FROM seed s JOIN run u ON u.no = s.run WHERE u.source = o.no)
-   AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no)
- ORDER BY o.name, r.no
+SELECT o.name FROM source o
+ WHERE o.declared = 0 AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no) ORDER BY o.name
 """
 
 
@@ -231,16 +228,16 @@ def lock(connection: apsw.Connection, item: Item, now: int, seconds: int) -> Ite
 
 
 def refreshable(connection: apsw.Connection) -> dict[str, dict[str, str]]:
-    """Return the arguments with which sources that are not declared were crawled last, by name."""
+    """Return the arguments with which sources that are not declared are crawled, by name."""
     found: dict[str, dict[str, str]] = {}
-    row: Any
-    for row in connection.execute(_AD_HOC):
-        name, url, role = row
-        if host_key(url) != name:
-            continue  # it was declared once and then forgotten
-        arguments = found.setdefault(name, {})
-        if role == 0:
-            arguments.setdefault("url", url)
-        else:
-            arguments["sitemap"] = f"{arguments.get('sitemap', '')} {url}".strip()
+    names: Any = connection.execute(_AD_HOC).fetchall()
+    for (name,) in names:
+        for start in last_starts(connection, name):
+            if host_key(start.url) != name:
+                continue  # it was declared once and then forgotten
+            arguments = found.setdefault(name, {})
+            if start.role is Role.SEED:
+                arguments.setdefault("url", start.url)
+            else:
+                arguments["sitemap"] = f"{arguments.get('sitemap', '')} {start.url}".strip()
     return found

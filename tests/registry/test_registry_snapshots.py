@@ -17,6 +17,7 @@ PATH = "2026/11/21/8c1f.html.gz"
 
 @pytest.fixture
 def connection(file: Path) -> Iterator[apsw.Connection]:
+    file.parent.mkdir(exist_ok=True)
     connection = connect(file)
     migrate(connection, file)
     yield connection
