@@ -274,7 +274,6 @@ def starts(result: Result) -> list[str]:
     return [line for line in result.err.splitlines() if "was started from" in line]
 
 
-@pytest.mark.covers("U-16")
 def test_another_start_is_told_with_both_and_due_goes_on_from_it(shop: Site, crawl: Crawl):
     result = crawl(shop.url("/hub"))
 

@@ -9,7 +9,9 @@ import pytest
 from smartcrawl.exceptions import SnapshotMissingError
 from smartcrawl.registry.database import connect, migrate
 from smartcrawl.registry.snapshots import Snapshots, lose
+from smartcrawl.rules.model import Outcome
 from smartcrawl.snapshots import SnapshotStore
+from tests.registry.build import Desk
 
 HASH, OTHER = bytes(32), bytes([1] * 32)
 PATH = "2026/11/21/8c1f.html.gz"
@@ -76,3 +78,24 @@ def test_what_a_page_holds_does_not_expire(connection: apsw.Connection, snapshot
     assert snapshots.expire(connection, 1) == 0
     connection.execute("UPDATE record SET snapshot = NULL")
     assert snapshots.expire(connection, 1) == 1
+
+
+def test_in_one_batch_a_loss_comes_after_what_shares_it(desk: Desk):
+    """Else what is written later would refer to a snapshot that is forgotten."""
+    first, second = "http://a.example/1", "http://a.example/2"
+    desk.index(first, "one text")
+    held = desk.page(first).body_hash
+    row = "INSERT INTO snapshot (no, store, body_hash, path, at) VALUES (7, 1, ?, ?, 0)"
+    desk.connection.execute(row, (held, PATH))
+    desk.connection.execute("UPDATE record SET snapshot = 7")
+    desk.seal()
+    desk.open()
+    desk.reach(first)
+    lost = desk.visit(
+        first, outcome=Outcome.NOT_MODIFIED, extracted_again=True, snapshot_error="it is damaged"
+    )
+
+    desk.write(lost, desk.visit(second, "one text", snapshot=7))
+
+    assert desk.rows("SELECT snapshot FROM record ORDER BY no") == [(None,), (None,)]
+    assert desk.rows("SELECT no FROM snapshot") == []
