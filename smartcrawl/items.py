@@ -209,6 +209,11 @@ class Visit:
         return self.http_status == 304 and self.conditional
 
     @property
+    def lost_snapshot(self) -> bool:
+        """Whether the snapshot of what is held was read, and found missing or damaged."""
+        return self.extracted_again and self.snapshot_error is not None
+
+    @property
     def action(self) -> Action:
         """The action that DecidePipeline chose."""
         assert self.verdict is not None, "a Visit is decided before it is committed"

@@ -24,6 +24,9 @@ class Progress:
     visits: int = 0
     not_modified: int = 0
     stale: int = 0  #: visits that came too late and were dropped
+    unread: int = 0  #: pages whose snapshots the store did not give
+    lost: int = 0  #: pages whose snapshots are missing or damaged
+    not_stored: int = 0  #: pages whose bodies have no snapshot, for the store took none
 
     def count(self, visit: Visit) -> None:
         """Count one decided visit."""
@@ -47,10 +50,12 @@ class Ledger:
         written: Callable[[Iterable[Address]], None],
         cuts: Cuts,
         keeps_bodies: bool = False,
+        forced: bool = False,
     ) -> None:
         self.batch = Batch()
         self._cuts = cuts
         self.keeps_bodies = keeps_bodies
+        self._forced = forced
         self.progress = Progress()
         self._writer = writer
         self._written = written
@@ -71,13 +76,14 @@ class Ledger:
     def record(self, visit: Visit) -> None:
         """Take a decided visit into the open batch."""
         batch, page = self.batch, visit.page
-        if self.keeps_bodies and is_stored(visit):
+        if self.keeps_bodies and is_stored(visit, forced=self._forced or page.ordered):
             batch.bodies += len(visit.body or b"")
         else:
             visit.body = None
         if visit.again and not visit.extracted_again:
             return  # its snapshot could not be read: nothing happened
-        batch.counts["reextracted"] += visit.extracted_again and visit.snapshot_error is None
+        batch.counts["reextracted"] += visit.extracted_again and not visit.lost_snapshot
+        self.progress.lost += visit.lost_snapshot
         if visit.again:
             batch.visits.append(visit)
             batch.text += sum(len(chunk.text) for chunk in visit.chunks)
@@ -151,6 +157,10 @@ class Ledger:
             written = self._submitted.popleft().result()
             self._written(written.batch.addresses)
             self.progress.stale += written.stale
+            self.progress.not_stored += sum(
+                visit.snapshot_error is not None and not visit.lost_snapshot
+                for visit in written.batch.visits
+            )
 
     def drain(self) -> None:
         """Wait until everything submitted is written (see ``collect``)."""

@@ -113,6 +113,8 @@ _PAIR = re.compile(
     r"""|(?P<bare>(?:[^ \t\r\n&;"<>\\]++|\\(?!["']))++))""",
     _FLAGS,
 )
+#: The end of a path in quotes, as in '/etc/passwd': what follows it is a sentence.
+_PATH_END = re.compile(rf"""[/\\]{_NAMES}["']:[ ]\Z""", _FLAGS ^ re.VERBOSE)
 _CLOSING = "',.:()[]{}"  #: at the end of a value without quotes it belongs to what is around it
 
 
@@ -152,6 +154,8 @@ def _without_value(found: re.Match[str]) -> str:
     assert found.lastgroup is not None
     before, value = found.start(found.lastgroup) - found.start(), found[found.lastgroup]
     if found.lastgroup == "bare":
+        if _PATH_END.search(found.string, max(0, found.start() - 1), found.start() + before):
+            return found[0]
         value = value.rstrip(_CLOSING)
         if not value:
             return found[0]

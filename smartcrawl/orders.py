@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from smartcrawl.options import Options
 from smartcrawl.registry.candidates import Closing
 from smartcrawl.rules.absence import Policy
 from smartcrawl.sources import Source
+from smartcrawl.urls import request_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +57,14 @@ def belongs(source: Source, url: str) -> bool:
         return True
     moved = source.scope.moved_to(url) if source.ad_hoc else None
     return moved is not None and moved.allows(url)
+
+
+def refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
+    """Return why sources that hold the host of an address leave it out, by their names."""
+    known = request_url(url)
+    found: dict[str, str] = {}
+    for source in sources:
+        why = source.scope.refusal(url)
+        if known is not None and why is not None and source.scope.holds(known):
+            found[source.name] = why
+    return found

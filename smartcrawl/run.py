@@ -38,6 +38,7 @@ from smartcrawl.registry.runs import (
     silent,
     tally,
 )
+from smartcrawl.registry.starts import last_starts, left_out
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
@@ -106,6 +107,7 @@ class Run:
             written=book.committed,
             cuts=self.cuts,
             keeps_bodies=registry.snapshots is not None,
+            forced=opened.forced,
         )
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         self.trust = HostTrust(self._reader.trust(forgotten), options, self.ledger, now)
@@ -193,9 +195,27 @@ class Run:
         self.reach.offer(pins, 0)
         self.ledger.submit(now)
         self.ledger.drain()
+        if self.source.ad_hoc:
+            self._tell_of_another_start()
         self.registry.add_seeds(self.opened.no, list(self.reach.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
         self.registry.add_seeds(self.opened.no, list(self.reach.given), Role.SITEMAP)
+
+    def _tell_of_another_start(self) -> None:
+        """Name the starts of the last time that this run was not given."""
+        connection = self.registry.connection
+        given = self.reach.seeds | self.reach.given
+        left = left_out(connection, last_starts(connection, self.source.name), given)
+        if left:
+            logger.warning(
+                "%s was started from %s before, and is from %s now: pages that only the former"
+                " leads to will age and be removed; to keep both, declare the source in %s with"
+                " both as seeds, to go back, start it from the former again",
+                self.source.name,
+                ", ".join(redacted(start.url) for start in left),
+                ", ".join(map(redacted, (*self.source.seeds, *self.source.sitemaps))),
+                self.options.sources_file,
+            )
 
     @property
     def scope(self) -> Scope:
@@ -396,14 +416,16 @@ class Run:
 
     def snapshot_unread(self, why: str) -> None:
         """Note that the store did not give a snapshot; the page stays as it is until it does."""
+        self.ledger.progress.unread += 1
         if not self._unread_told:
             self._unread_told = True
             logger.warning(
                 "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
-                " again",
+                " again; where the snapshots are gone for good, crawl once with -a force=1",
                 why,
             )
         if self._unread >= _PATIENCE and self.turns is not None:
+            self.ledger.progress.unread += len(self.turns.again)
             self.turns.again = Queue()
 
     def read_alike(self, visit: Visit) -> bool:

@@ -220,6 +220,15 @@ class SnapshotStore:
             ) from error
         return body
 
+    def holds(self, paths: Sequence[str]) -> list[bool]:
+        """Return for each path whether a snapshot is known to be there, whole or not.
+
+        Of a store that does not answer nothing is known.
+        """
+        for path in paths:
+            _check(path)
+        return self._store.holds(paths)
+
     def remove_many(self, paths: Sequence[str]) -> list[SnapshotError | None]:
         """Remove snapshots; return for each what went wrong.
 

@@ -37,6 +37,9 @@ class Store(Protocol):
     def read(self, path: str, longest: int) -> bytes | None:
         """Return a file; None if it has more than ``longest`` bytes."""
 
+    def holds(self, paths: Sequence[str]) -> list[bool]:
+        """Return for each path whether a file is known to be there."""
+
     def remove(self, paths: Sequence[str]) -> list[Exception | None]:
         """Remove files; return for each what went wrong, be it that there is none."""
 
@@ -72,6 +75,15 @@ class Folder:
         with (self._root / path).open("rb") as file:
             data = file.read(longest + 1)
         return data if len(data) <= longest else None
+
+    def holds(self, paths: Sequence[str]) -> list[bool]:
+        return [self._holds(self._root / path) for path in paths]
+
+    def _holds(self, target: Path) -> bool:
+        try:
+            return target.is_file()
+        except OSError:
+            return False
 
     def remove(self, paths: Sequence[str]) -> list[Exception | None]:
         return [self._remove(self._root / path) for path in paths]
@@ -138,6 +150,10 @@ class _Driver(ABC):
             return b""  # a range of nothing is an error
         data: bytes = self._answer(self._call("cat_file", path, size=size, start=0, end=size))
         return data
+
+    def holds(self, paths: Sequence[str]) -> list[bool]:
+        answers = self._each([self._call("info", path) for path in paths])
+        return [error is None for error in _errors(answers)]
 
     def remove(self, paths: Sequence[str]) -> list[Exception | None]:
         return _errors(self._each([self._call("rm_file", path) for path in paths]))

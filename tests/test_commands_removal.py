@@ -960,6 +960,16 @@ def test_why_of_an_unknown_address(orphaned: World):
     assert "It is in the scope of: docs" in shown
     assert f"Known is: {SITE}/b" in shown
     assert "It is in the scope of no source." in elsewhere
+    assert "leaves it out" not in shown + elsewhere
+
+
+def test_why_of_an_unknown_address_says_who_leaves_it_out_and_why(orphaned: World):
+    told = orphaned.json("why", f"{SITE}/a.zip")
+
+    why = "files of type .zip are skipped"
+    assert (told["inScopeOf"], told["refusedBy"]) == ([], [{"source": "docs", "why": why}])
+    shown = orphaned.run("why", f"{SITE}/a.zip").out
+    assert "It is in the scope of no source.\ndocs leaves it out: files of type .zip" in shown
 
 
 def test_why_shows_each_source_that_knows_the_address(orphaned: World):

@@ -139,6 +139,22 @@ def options(parser, *, shared):
     return common if shared else every - common
 
 
+def test_help_offers_an_export_only_where_one_can_be_had():
+    """A feed is Scrapy's, for items; pages are no items."""
+    shown = {name: " ".join(parser.format_help().split()) for name, parser in parsers().items()}
+
+    assert "--output FILE" not in shown["due"]
+    assert "--overwrite-output" not in shown["due"]
+    told = "export the items of a spider of your own; site refuses it"
+    assert shown["crawl"].count(told) == 2
+
+
+def test_help_of_crawl_names_every_argument_of_its_spider():
+    told = crawl.Command().long_desc()
+
+    assert [name for name in ARGUMENTS if f"-a {name}=" not in told] == []
+
+
 def told_options(heading):
     return {
         option

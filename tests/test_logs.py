@@ -290,6 +290,7 @@ def test_secrets_are_hidden_and_what_is_around_them_stays(text: str, told: str):
         "design=1 assigned: me; tokens=7 passwords",
         "token=, token: ) secret",
         "2026-11-21 14:14:02 the cookie is stale",
+        "-a url is 'file:///etc/passwd': it takes an http or https address",
     ],
 )
 def test_what_is_no_secret_stays(text: str):

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from smartcrawl import settings
 from smartcrawl.exceptions import RegistryError
-from smartcrawl.frontier import RankedQueue
+from smartcrawl.frontier import Queue, RankedQueue
 from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Attempt, Document, Link, Page, Section, Visit
 from smartcrawl.options import Options
@@ -405,3 +406,18 @@ def test_a_run_that_moved_and_died_sealed_is_settled_where_it_moved_to(moved: Op
     result = runs.result(again.registry.connection, 2)
     assert (result.removed, result.counts) == (0, {"redirected": 1, "modified": 1, "orphaned": 1})
     again.close()
+
+
+def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.LogCaptureFixture):
+    queue = Queue()
+    for number in range(7):
+        queue.put(number)
+    run.turns = SimpleNamespace(again=queue)
+    run._unread = 3
+
+    run.snapshot_unread("it is not there")
+    run.snapshot_unread("it is not there")
+
+    assert run.ledger.progress.unread == 2 + 7
+    assert len(run.turns.again) == 0
+    assert caplog.text.count("crawl once with -a force=1") == 1

@@ -330,8 +330,23 @@ def test_many_bodies_are_written_and_removed(store, place):
     assert place.names() == {files[-1][0]}
 
 
+def test_it_is_known_which_of_many_are_there(store, place):
+    files = numbered(20)
+    paths = [path for path, _ in files]
+    assert store.holds(paths) == [False] * 20
+    store.put_many(files[::2])
+    assert store.holds(paths) == [True, False] * 10
+    store.remove_many(paths[:10])
+    assert store.holds(paths) == [False] * 10 + [True, False] * 5
+
+    place.vanish()
+
+    assert store.holds(paths) == [False] * 20
+
+
 def test_nothing_is_asked_for_nothing(store):
     assert store.put_many([]) == []
+    assert store.holds([]) == []
     assert store.remove_many([]) == []
 
 

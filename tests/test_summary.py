@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
+from smartcrawl.ledger import Progress
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.seal import Evidence, reasons
@@ -39,11 +40,18 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """Print the summary of a run with these facts and return its text."""
     monkeypatch.setattr(sys, "argv", ["scrapy", "crawl", "site"])
 
-    def shown(*, source: str = "docs", data_dir: str = ".smartcrawl", **changed: object) -> str:
+    def shown(
+        *,
+        source: str = "docs",
+        data_dir: str = ".smartcrawl",
+        progress: Progress | None = None,
+        **changed: object,
+    ) -> str:
         run = SimpleNamespace(
             result=RunResult(**(RESULT | changed)),
             source=SimpleNamespace(name=source, ad_hoc=False, seeds=("http://a.example/",)),
             options=SimpleNamespace(sweep_max_ratio=0.25, sweep_min_count=7),
+            ledger=SimpleNamespace(progress=progress or Progress()),
         )
         print_summary(run, data_dir)
         return capsys.readouterr().out
@@ -236,3 +244,19 @@ def test_sitemaps_and_pages_without_text_are_counted(shown):
     assert "1 page has no text" in out
     assert "registry --no-text" in out
     assert "2 pages have no text" in shown(no_text=2)
+
+
+# Snapshots
+
+
+def test_snapshots_that_failed_are_counted_with_what_to_do(shown):
+    assert "snapshot" not in shown()
+    out = shown(progress=Progress(unread=1, lost=2, not_stored=1_234))
+
+    unread, lost, not_stored = (line for line in out.splitlines() if "snapshot" in line)
+    assert unread.startswith("not extracted again: 1 page (the store did not give")
+    assert "crawl once with -a force=1" in unread
+    assert lost.startswith("not extracted again: 2 pages (their snapshots are missing or damaged")
+    assert "fetched whole" in lost
+    assert not_stored.startswith("no snapshot stored: 1,234 pages")
+    assert "crawl once with -a force=1" in not_stored

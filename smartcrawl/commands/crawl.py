@@ -36,11 +36,14 @@ _SEVERITY = (DONE, INCOMPLETE, HELD, FAILED)
 class Command(ScrapyCrawl):
     """Crawl sources; a spider of the user's own runs as Scrapy runs it."""
 
+    feed_help = "export the items of a spider of your own; site refuses it"
+
     def long_desc(self) -> str:
         """Return what its help says."""
         return (
             "Crawl one address (-a url=https://…), one source of sources.toml (-a source=NAME)"
-            " or all of them (neither). -a force=1 asks for every page without validators,"
+            " or all of them (neither). -a sitemap=URL reads a sitemap or feed, too, or only that."
+            " -a force=1 asks for every page without validators,"
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
             " -a lost_threshold=N removes what N runs in a row found gone."
             " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
@@ -49,6 +52,9 @@ class Command(ScrapyCrawl):
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
+        for action in parser._actions:
+            if action.dest in ("output", "overwrite_output"):
+                action.help = self.feed_help
         parser.add_argument(
             "--progress",
             choices=("line", "json"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from scrapy.exceptions import UsageError
 
@@ -24,6 +24,8 @@ from smartcrawl.urls import digest, normalize, request_url
 
 class Command(CrawlCommand):
     """Ask what is due, and follow the stored links of the rest."""
+
+    feed_help = SUPPRESS  # it has no items to export
 
     def syntax(self) -> str:
         """Return how it is called."""

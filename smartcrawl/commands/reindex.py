@@ -13,7 +13,7 @@ from scrapy.exceptions import UsageError
 from smartcrawl.cli import ChangingCommand, count, print_json
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import rebuild
-from smartcrawl.orders import belongs
+from smartcrawl.orders import belongs, refusals
 from smartcrawl.ports import Connection
 from smartcrawl.registry import items, story
 from smartcrawl.registry.items import Item
@@ -166,16 +166,20 @@ class Command(ChangingCommand):
         declared = load(self.options.sources_file)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        holders = []
-        for name in names:
-            source = story.source_today(connection, declared, name)
-            if source is not None and belongs(source, url):
-                holders.append(name)
+        found = [story.source_today(connection, declared, name) for name in names]
+        today = [source for source in found if source is not None]
+        holders = [source.name for source in today if belongs(source, url)]
         if len(holders) == 1:
             return holders[0]
         if holders:
             raise RegistryError(
                 f"{url} is in the scope of {', '.join(holders)}: name one with --source"
+            )
+        refused = "; ".join(f"{name}: {why}" for name, why in refusals(today, url).items())
+        if refused:
+            raise RegistryError(
+                f"{url} is not known, and left out by its sources: {refused}; what they leave out"
+                f" is declared in {self.options.sources_file}, or is of a type that nothing reads"
             )
         where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
         raise RegistryError(

@@ -18,6 +18,7 @@ from smartcrawl.ports import Connection
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.status import Counts, SourceStatus, status_of, told
 from smartcrawl.rules.model import RunState
+from smartcrawl.rules.seal import NOT_DUE
 
 MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that deserves a look
 #: What deserves a look where its count is not 0, and the command that shows or does it.
@@ -99,18 +100,24 @@ class Command(RegistryCommand):
     def _looks(self, status: SourceStatus, now: int) -> Iterator[tuple[str, str]]:
         """Yield what deserves a look, with the command that goes on; "" where there is none."""
         run, counts, only = status.last_run, status.counts, ("--source", status.source)
-        for reason in run.reasons if run is not None else ():
+        longest = self.options.schedule.longest
+        # That pages were not due is how due crawls end, until those of a whole round were asked.
+        reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
+        for reason in reasons:
             remedy = REMEDIES.get(reason.partition(":")[0], "")
             yield f"not complete: {reason}" + (f" ({remedy})" if remedy else ""), ""
         if status.completed_at is None:
             yield "no run was complete yet, so that what no link leads to cannot be told", ""
-        elif run is not None and run.no != status.complete_run:
+        elif (
+            run is not None
+            and run.no != status.complete_run
+            and (reasons or now - status.completed_at > longest)
+        ):
             age = span(now - status.completed_at)
             yield f"the last complete run was {status.complete_run}, {age} ago", ""
         if (counts.error_rate or 0) > MANY_ERRORS:
             text = f"{_percent(counts.error_rate)} of the pages failed when they were visited last"
             yield text, self.again("registry", "--status", "error", *only)
-        longest = self.options.schedule.longest
         if (status.ages.most or 0) > longest:
             text = f"5 % of what is held was not visited for {span(status.ages.most)} or longer"
             yield f"{text}, and CRAWL_MAX_INTERVAL_SECONDS is {longest}", ""

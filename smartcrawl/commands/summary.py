@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from smartcrawl.ledger import Progress
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import NOT_DUE
@@ -72,6 +73,7 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     if result.reextracted:
         pages = "1 page" if result.reextracted == 1 else f"{result.reextracted:,} pages"
         console.print(f"{pages} extracted again, out of snapshots: the configuration changed")
+    _print_snapshots(console, run.ledger.progress)
     if result.sitemaps:
         maps = f"{result.sitemaps:,} sitemaps and feeds"
         if result.sitemaps == 1:
@@ -100,6 +102,32 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     _print_removals(console, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     console.print(f"Search it:  {escape(_command('search', data_dir, words))}")
+
+
+def _print_snapshots(console: Console, progress: Progress) -> None:
+    """Print of how many pages a snapshot could not be read, or not be stored."""
+    told = (
+        (
+            "not extracted again:",
+            progress.unread,
+            "the store did not give their snapshots; run again when it does, and where they are"
+            " gone for good, crawl once with -a force=1",
+        ),
+        (
+            "not extracted again:",
+            progress.lost,
+            "their snapshots are missing or damaged; they are fetched whole when their turn comes",
+        ),
+        (
+            "no snapshot stored:",
+            progress.not_stored,
+            "the store took none; when it does, crawl once with -a force=1",
+        ),
+    )
+    for what, count, why in told:
+        if count:
+            pages = "1 page" if count == 1 else f"{count:,} pages"
+            console.print(f"[yellow]{what}[/] {pages} ({why})")
 
 
 def _print_removals(console: Console, run: Run, result: RunResult, data_dir: str) -> None:

@@ -12,6 +12,7 @@ from scrapy.settings import BaseSettings
 from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
 from smartcrawl.commands.today import Today
 from smartcrawl.options import Options, robots_parser
+from smartcrawl.orders import refusals
 from smartcrawl.ports import Connection
 from smartcrawl.registry import story
 from smartcrawl.registry.candidates import OUT_OF_SCOPE
@@ -29,7 +30,7 @@ from smartcrawl.sources import Source, load
 from smartcrawl.urls import digest, item_id, normalize, request_url
 
 #: Keys of the answer, and of each of its records.
-KEYS = ("url", "id", "records", "inScopeOf", "nearMisses")
+KEYS = ("url", "id", "records", "inScopeOf", "refusedBy", "nearMisses")
 STORY_KEYS = (
     "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
     "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
@@ -83,6 +84,7 @@ class Command(RegistryCommand):
             "id": item_id("url", key),
             "records": [teller.story(page, key) for page in pages],
             "inScopeOf": [] if pages else teller.in_scope(url),
+            "refusedBy": [] if pages else teller.refused(url),
             "nearMisses": [] if pages else story.near_misses(connection, url, options.trackers),
         }
         if opts.format == "json":
@@ -112,9 +114,17 @@ class _Teller:
 
     def in_scope(self, url: str) -> list[str]:
         """Return the sources that an address belongs to today."""
+        return [source.name for source in self._today() if source.scope.allows(url)]
+
+    def refused(self, url: str) -> list[dict[str, str]]:
+        """Return the sources of its host that leave an address out today, and why."""
+        found = refusals(self._today(), url)
+        return [{"source": name, "why": why} for name, why in found.items()]
+
+    def _today(self) -> list[Source]:
         names = sorted({*sources_named_all(self._connection), *self._declared})
-        found = ((n, story.source_today(self._connection, self._declared, n)) for n in names)
-        return [name for name, source in found if source and source.scope.allows(url)]
+        found = (story.source_today(self._connection, self._declared, name) for name in names)
+        return [source for source in found if source is not None]
 
     def story(self, page: Known, key: bytes) -> dict[str, Any]:
         """Return everything that is known of one record, under STORY_KEYS."""
@@ -330,6 +340,8 @@ def _print(told: dict[str, Any]) -> None:
             )
         else:
             console.print("It is in the scope of no source.")
+        for one in told["refusedBy"]:
+            console.print(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
         for url in told["nearMisses"]:
             console.print(f"Known is: {escape(url)}")
     for place, one in enumerate(told["records"]):

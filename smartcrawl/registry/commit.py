@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import astuple
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Batch
@@ -208,7 +208,8 @@ class Commit:
         self._connection.executemany(_NOTICED, noticed)
         stale = self._write_touched(batch, now)
         changed: set[int] = set()
-        for visit in batch.visits:
+        # A snapshot is lost for all who share it, those of this batch included.
+        for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
                 stale += 1
         for probe in batch.probes:

@@ -14,7 +14,9 @@ from typing import Any
 from smartcrawl.exceptions import RegistryError, StaleItemError
 from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.runs import Role
 from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.model import Status
 from smartcrawl.signatures import unsigned
 from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize
@@ -64,14 +66,10 @@ _STATE = "INSERT INTO state (no, reached_run, depth, next_visit) VALUES (?, ?, 0
 _PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
 #: What was neither indexed nor crawled waits again (R0-87).
 _PENDING = "UPDATE state SET status = 0 WHERE no = ? AND status NOT IN (1, 2)"
-#: Sources that an address on the command line made, and what they began with last.
+#: Sources that an address on the command line made.
 _AD_HOC = """
-SELECT o.name, r.url, d.pinned
-  FROM source o CROSS JOIN seed d JOIN record r ON r.no = d.no
- WHERE NOT o.declared AND d.pinned <> 1
-   AND d.run = (SELECT max(s.run) FROM seed s JOIN run u ON u.no = s.run WHERE u.source = o.no)
-   AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no)
- ORDER BY o.name, r.no
+SELECT o.name FROM source o
+ WHERE NOT o.declared AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no) ORDER BY o.name
 """
 
 
@@ -229,16 +227,16 @@ def lock(connection: Connection, item: Item, now: int, seconds: int) -> Item:
 
 
 def refreshable(connection: Connection) -> dict[str, dict[str, str]]:
-    """Return the arguments with which sources that are not declared were crawled last, by name."""
+    """Return the arguments with which sources that are not declared are crawled, by name."""
     found: dict[str, dict[str, str]] = {}
-    row: Any
-    for row in connection.execute(_AD_HOC):
-        name, url, role = row
-        if host_key(url) != name:
-            continue  # it was declared once and then forgotten
-        arguments = found.setdefault(name, {})
-        if role == 0:
-            arguments.setdefault("url", url)
-        else:
-            arguments["sitemap"] = f"{arguments.get('sitemap', '')} {url}".strip()
+    names: Any = connection.execute(_AD_HOC).fetchall()
+    for (name,) in names:
+        for start in last_starts(connection, name):
+            if host_key(start.url) != name:
+                continue  # it was declared once and then forgotten
+            arguments = found.setdefault(name, {})
+            if start.role is Role.SEED:
+                arguments.setdefault("url", start.url)
+            else:
+                arguments["sitemap"] = f"{arguments.get('sitemap', '')} {start.url}".strip()
     return found

@@ -159,7 +159,7 @@ def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dic
     ).fetchall():
         counts = json.loads(row[12])
         if not counts:
-            counts = {Word(code).word: n for code, n in connection.execute(_COUNTS, (row[0],))}
+            counts = committed(connection, row[0])
         yield {
             "run": row[0],
             "source": row[1],
@@ -180,6 +180,12 @@ def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dic
             "reextracted": row[17],
             **{word.word: counts.get(word.word, 0) for word in Word},
         }
+
+
+def committed(connection: Connection, run: int) -> dict[str, int]:
+    """Return how many pages a run has visited so far, by what came of it."""
+    rows: Any = connection.execute(_COUNTS, (run,)).fetchall()
+    return {Word(code).word: count for code, count in rows}
 
 
 def _hash(value: bytes | None) -> str | None:

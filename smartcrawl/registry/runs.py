@@ -13,6 +13,7 @@ from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry.candidates import Ending, probed, propose_absent
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
+from smartcrawl.registry.reports import committed
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.settle import settle
 from smartcrawl.registry.tombstones import forget_overdue
@@ -163,7 +164,7 @@ class RunResult:
     no: int
     complete: bool
     reasons: tuple[str, ...]
-    counts: dict[str, int]  #: records by lastOutcome
+    counts: dict[str, int]  #: records by lastOutcome; of a run that was cut off, its visits
     started_at: int
     finished_at: int | None
     requests: int
@@ -422,10 +423,12 @@ def _count(connection: Connection, source: int) -> dict[Word, int]:
 
 
 def result(connection: Connection, run: int) -> RunResult:
-    """Return the report of a run."""
+    """Return the report of a run; of one that was interrupted, what it has written."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
     reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -2))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
+    if not counts:  # those of the whole source are taken when a run is over
+        counts = committed(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     told = (bool(row[0]), tuple(reasons), counts, *row[3:-2], tuple(notes), *maps, empty)
     return RunResult(run, *told)

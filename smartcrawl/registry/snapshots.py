@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.exceptions import SnapshotStoreError
+from smartcrawl.exceptions import SnapshotMissingError, SnapshotStoreError
 from smartcrawl.items import Batch, Visit
 from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.transactions import transaction
@@ -21,24 +22,31 @@ _PATIENCE = 3  #: batches of which nothing could be stored
 _STORE = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
 _STORE_NO = "SELECT no FROM store WHERE url = ?"
 _KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
-_KNOWN = "SELECT body_hash FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
+_KNOWN = "SELECT body_hash, path FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
 _TAKEN = "SELECT 1 FROM snapshot WHERE store = ? AND path = ?"
 _PUT = """
 INSERT INTO snapshot (store, body_hash, path, content_type, at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING RETURNING no
 """
 _KEPT = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash = ? RETURNING no"
+#: Numbers are given again: the hash tells that it still is the page's own.
 _WHERE = """
 SELECT t.url, p.path, p.body_hash, coalesce(r.content_type, p.content_type)
-  FROM record r JOIN snapshot p ON p.no = r.snapshot JOIN store t ON t.no = p.store WHERE r.no = ?
+  FROM record r JOIN snapshot p ON p.no = r.snapshot AND p.body_hash = r.body_hash
+       JOIN store t ON t.no = p.store
+ WHERE r.no = ?
 """
 _RELEASE = """
 UPDATE snapshot SET released = :now
  WHERE no = :no AND released IS NULL AND NOT EXISTS (SELECT 1 FROM record WHERE snapshot = :no)
 """
+_LOSE = "DELETE FROM snapshot WHERE no = ? AND body_hash = ?"
+_LOST = "UPDATE record SET snapshot = NULL WHERE snapshot = ?"
 _EXPIRE = """
 DELETE FROM snapshot WHERE no IN (
-    SELECT no FROM snapshot WHERE store = ? AND released < ? ORDER BY no LIMIT 1000)
+    SELECT p.no FROM snapshot p WHERE p.store = ? AND p.released < ?
+       AND NOT EXISTS (SELECT 1 FROM record r WHERE r.snapshot = p.no)
+     ORDER BY p.no LIMIT 1000)
 RETURNING path
 """
 
@@ -58,6 +66,16 @@ def release(connection: Connection, snapshot: int | None, now: int) -> None:
         connection.execute(_RELEASE, {"no": snapshot, "now": now})
 
 
+def lose(connection: Connection, snapshot: int | None, body_hash: bytes | None) -> None:
+    """Forget a snapshot whose file is missing or damaged, for all pages that share it.
+
+    Whichever of them brings the body again has it stored anew.
+    """
+    connection.execute(_LOSE, (snapshot, body_hash))
+    if connection.changes():
+        connection.execute(_LOST, (snapshot,))
+
+
 class Snapshots:
     """Stores bodies before the batch is written that refers to them, and reads them back.
 
@@ -73,8 +91,9 @@ class Snapshots:
     def put(self, connection: Connection, batch: Batch, now: int) -> dict[bytes, str]:
         """Store the bodies of a batch, and return the paths of those that are new by their hash.
 
-        What cannot be stored is noted on its visit. The caller opens no transaction yet: a file
-        without a row is written over by whoever takes its path next; a row never lacks its file.
+        What is known and whose file is not there is stored again where it was. What cannot be
+        stored is noted on its visit. The caller opens no transaction yet: a file without a row is
+        written over by whoever takes its path next.
         """
         wanted = [visit for visit in batch.visits if visit.body is not None]
         if not wanted:
@@ -84,18 +103,32 @@ class Snapshots:
         keys.update(connection.execute(_KEYS, (Many(numbers),)).fetchall())
         hashes = {visit.body_hash for visit in wanted if visit.body_hash is not None}
         values: Any = (self._no, Many(tuple(hashes)))
-        known = {digest for (digest,) in connection.execute(_KNOWN, values)}
+        rows: Any = connection.execute(_KNOWN, values).fetchall()
+        known: dict[bytes, str] = dict(rows)
+        again = self._missing(known)
         paths: dict[bytes, str] = {}
         bodies: dict[bytes, bytes] = {}
         for visit in wanted:
             digest = visit.body_hash
-            if digest is not None and visit.body is not None and digest not in known | paths.keys():
+            if digest is None or visit.body is None or digest in bodies:
+                continue
+            if digest in again:
+                paths[digest], bodies[digest] = known[digest], visit.body
+            elif digest not in known:
                 paths[digest] = self._path(connection, keys[visit.page.no], visit, now, paths)
                 bodies[digest] = visit.body
         failed = self._put(paths, bodies)
         for visit in wanted:
             visit.snapshot_error = failed.get(visit.body_hash or b"")
-        return {digest: path for digest, path in paths.items() if digest not in failed}
+        new = paths.keys() - known.keys() - failed.keys()
+        return {digest: paths[digest] for digest in new}
+
+    def _missing(self, known: Mapping[bytes, str]) -> set[bytes]:
+        """Return the hashes of snapshots that may have gone; of a store left alone, all."""
+        if self._failures >= _PATIENCE:
+            return set(known)
+        found = self._store.holds(list(known.values()))
+        return {digest for digest, there in zip(known, found, strict=True) if not there}
 
     def _put(self, paths: dict[bytes, str], bodies: dict[bytes, bytes]) -> dict[bytes, str]:
         """Store bodies; return by their hashes why some could not be stored.
@@ -108,7 +141,10 @@ class Snapshots:
         errors = self._store.put_many([(paths[digest], body) for digest, body in bodies.items()])
         failed = {d: str(e) for d, e in zip(bodies, errors, strict=True) if e is not None}
         if failed and not self._failures:
-            logger.warning("a snapshot was not stored: %s", next(iter(failed.values())))
+            logger.warning(
+                "snapshots are not stored: %s; the closing table tells of how many pages",
+                next(iter(failed.values())),
+            )
         if bodies:
             self._failures = self._failures + 1 if len(failed) == len(bodies) else 0
         return failed
@@ -149,11 +185,13 @@ class Snapshots:
 
         Raises:
             SnapshotStoreError: not in today's store.
+            SnapshotMissingError: a page that shared it found it missing or damaged.
         """
         row: Any = connection.execute(_WHERE, (page,)).fetchone()
-        if row is None or row[0] != self._store.url:
-            where = f"in {row[0]}, not in SNAPSHOT_STORE" if row else "not known any more"
-            raise SnapshotStoreError(f"its snapshot is {where}")
+        if row is None:
+            raise SnapshotMissingError("the snapshot that it shared with another page is lost")
+        if row[0] != self._store.url:
+            raise SnapshotStoreError(f"its snapshot is in {row[0]}, not in SNAPSHOT_STORE")
         return Place(row[1], row[2], row[3] or "")
 
     async def read(self, place: Place) -> bytes:
@@ -187,13 +225,17 @@ class Snapshots:
         self._store.close()
 
 
-def is_stored(visit: Visit) -> bool:
-    """Whether the body of a visit becomes what is held of its page."""
+def is_stored(visit: Visit, *, forced: bool = False) -> bool:
+    """Whether the body of a visit becomes what is held of its page, and is to be stored.
+
+    ``forced``: even where it should be: its file may be gone.
+    """
     page = visit.page
     if visit.body is None or visit.extracted_again or visit.kind:
         return False
-    if visit.action in (Action.INDEX, Action.LIST):
-        return visit.body_hash != page.body_hash or page.snapshot is None
-    return visit.action is Action.TOUCH and (
-        visit.body_hash not in (None, page.body_hash) or page.snapshot is None
-    )
+    if visit.action not in (Action.INDEX, Action.LIST, Action.TOUCH):
+        return False
+    if forced or page.snapshot is None:
+        return True
+    unknown = visit.action is Action.TOUCH and visit.body_hash is None
+    return not unknown and visit.body_hash != page.body_hash

@@ -14,6 +14,7 @@ from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.reports import RECORD_KEYS, iso
 from smartcrawl.registry.runs import Role
+from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
@@ -87,13 +88,6 @@ SELECT robots_error, robots_failed_at FROM host
  WHERE name = ? AND robots_failed_at > coalesce(robots_fetched_at, 0)
 """
 _ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
-_SEEDS = """
-SELECT r.url, d.pinned FROM seed d JOIN record r USING (no) JOIN source o ON o.no = r.source
- WHERE o.name = :name AND NOT o.declared AND d.pinned <> 1
-   AND d.run = (SELECT max(d.run) FROM seed d JOIN run u ON u.no = d.run
-                  JOIN source o ON o.no = u.source WHERE o.name = :name)
- ORDER BY r.no
-"""
 _KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
 _SETTLED = "SELECT max(no) FROM run WHERE source = ? AND state IN (3, 4)"
 _FINGERPRINT = "SELECT no FROM fingerprint WHERE hash = ?"
@@ -397,14 +391,14 @@ def source_today(
 ) -> Source | None:
     """Return a source as its next run would take it; None when it is not declared any more.
 
-    An ad-hoc source is what its last run started from.
+    An ad-hoc source is what its last run started from (starts.last_starts).
     """
     if name in declared:
         return declared[name]
-    rows: Any = connection.execute(_SEEDS, {"name": name}).fetchall()
-    seeds = tuple(str(url) for url, role in rows if role == Role.SEED)
-    sitemaps = tuple(str(url) for url, role in rows if role == Role.SITEMAP)
-    return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if rows else None
+    starts = last_starts(connection, name)
+    seeds = tuple(start.url for start in starts if start.role is Role.SEED)
+    sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
+    return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
 
 
 def near_misses(connection: Connection, url: str, trackers: Trackers) -> list[str]:

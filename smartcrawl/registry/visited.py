@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from smartcrawl.items import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.contents import drop_content, hold
-from smartcrawl.registry.snapshots import release
+from smartcrawl.registry.snapshots import lose, release
 from smartcrawl.rules.absence import Counts, Policy, counted, is_gone, paced
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
@@ -248,7 +248,10 @@ class VisitWriter:
         """Note that a snapshot was of no use; the page is fetched whole instead, in its turn."""
         page = visit.page
         self._connection.execute(_NO_SNAPSHOT, (page.no,))
-        release(self._connection, page.snapshot, now)
+        if visit.snapshot_error is not None:
+            lose(self._connection, page.snapshot, page.body_hash)
+        else:  # it is well, and others may be able to read it
+            release(self._connection, page.snapshot, now)
         told = (Word.FAILED, Fault.SNAPSHOT, visit.snapshot_error or visit.error)
         row = (page.no, self._run, now, page.status, page.standing, *told)
         self._connection.execute(EVENT, row)

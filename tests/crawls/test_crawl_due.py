@@ -266,3 +266,62 @@ def test_a_due_crawl_that_was_cut_goes_on_as_one(site: Site, crawl: Crawl):
     site.clear()
     due(crawl)
     assert len(asked(site)) == 20
+
+
+# What an address on the command line is to the next run
+
+
+def starts(result: Result) -> list[str]:
+    """The warnings of another start."""
+    return [line for line in result.err.splitlines() if "was started from" in line]
+
+
+def test_another_start_is_told_with_both_and_due_goes_on_from_it(shop: Site, crawl: Crawl):
+    result = crawl(shop.url("/hub"))
+
+    (told,) = starts(result)
+    assert f"was started from {shop.url('/')} before, and is from {shop.url('/hub')} now" in told
+    assert f"declare the source in {crawl.sources_file}" in told
+    let(crawl, "next_visit = 0")
+    shop.clear()
+    assert not starts(due(crawl))
+    assert asked(shop) == ["/hub", "/leaf", "/twig"]
+
+
+def test_a_start_that_fails_is_not_where_the_next_due_crawl_begins(shop: Site, crawl: Crawl):
+    result = crawl(shop.url("/misspelt"), expect=3)
+    assert len(starts(result)) == 1
+
+    let(crawl, "next_visit = 0", "/", "/hub")
+    shop.clear()
+    result = due(crawl)
+    assert asked(shop) == ["/", "/hub"]
+    assert not starts(result)
+    assert not starts(crawl(shop.url("/")))
+
+
+def test_a_start_that_only_moved_is_the_same_start(site: Site, crawl: Crawl):
+    site.pages["/old"] = Page("", status=301, headers={"Location": "/new"})
+    site.pages["/new"] = html("New", "/leaf")
+    site.pages["/leaf"] = html("Leaf")
+    crawl(site.url("/old"))
+
+    assert not starts(crawl(site.url("/new")))
+    assert not starts(crawl(site.url("/old")))
+    site.pages["/leaf"] = Page("", status=404)  # it was held, and is a start whatever becomes of it
+    for _ in range(3):
+        crawl(site.url("/leaf"), lost_threshold=1, expect=3)
+    let(crawl, "next_visit = 0")
+    site.clear()
+    due(crawl, expect=3)
+    assert asked(site) == ["/leaf"]
+
+
+def test_a_sitemap_that_is_not_given_again_is_told(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home")
+    site.pages["/far"] = html("Far")
+    entries = f"<urlset><url><loc>{site.url('/far')}</loc></url></urlset>"
+    site.pages["/map.xml"] = Page(entries, content_type="application/xml")
+    crawl(site.url("/"), sitemap=site.url("/map.xml"))
+
+    assert site.url("/map.xml") in starts(crawl(site.url("/")))[0]

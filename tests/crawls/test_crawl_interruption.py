@@ -1,6 +1,7 @@
 """A run that was ended from outside: nothing committed is lost, and it goes on where it was."""
 
 import os
+import re
 import signal
 from collections import Counter
 
@@ -125,6 +126,7 @@ def test_a_signal_ends_the_run_in_order_and_it_can_be_resumed(
         ["interrupted"],
     )
     before = visited(crawl)
+    assert re.search(rf"^ *{len(before)} +new *$", result.out, re.MULTILINE), result.out
     answered = {r.path for r in site.log if r.status == 200 and r.path != "/robots.txt"}
     assert before == answered  # what was in flight ended and was written
     site.clear()

@@ -198,6 +198,8 @@ def test_a_store_that_is_away_loses_no_snapshot(shop: Site, crawl: Crawl, left: 
     result = crawl.run("due", "--source", "docs")
     assert shop.log == []
     assert result.err.count("a snapshot could not be read") == 1
+    assert "crawl once with -a force=1" in result.err
+    assert "not extracted again: 4 pages" in result.out
     assert len(crawl.hits(f'"{BANNER}"')) == 4
     assert crawl.rows("SELECT count(snapshot) FROM record") == [(4,)]
     crawl(source="docs")  # those that are asked stay as they are, too

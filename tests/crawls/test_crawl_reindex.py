@@ -100,6 +100,8 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
         ((), 2, "say which pages"),
         (("--url", "ftp://x/"), 1, "takes an http or https address"),
         (("--url", "http://elsewhere.example/"), 1, "in the scope of no source"),
+        (("--url", "{site}/a.zip"), 1, "left out by its sources"),
+        (("--url", "{site}/a.zip"), 1, "files of type .zip are skipped"),
         (("--id", "url_1"), 1, "is no id"),
         (("--id", "url_" + "a" * 26), 1, "is not known"),
         (("--pattern", "(("), 1, "no regular expression"),
@@ -108,7 +110,8 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
     ],
 )
 def test_what_cannot_be_meant_is_told(shop: Site, crawl: Crawl, args, status, told):
-    result = crawl.run("reindex", *args, expect=status)
+    given = [arg.replace("{site}/", shop.url("/")) for arg in args]
+    result = crawl.run("reindex", *given, expect=status)
 
     assert told in result.err
 

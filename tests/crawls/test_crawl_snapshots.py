@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -126,3 +127,104 @@ def test_a_store_that_is_none_is_refused_before_the_first_request(
     assert "SNAPSHOT_STORE" in result.err
     assert "secret" not in result.err
     assert site.log == []
+
+
+# Files that are gone
+
+
+def shop(site: Site) -> None:
+    site.pages["/"] = html("Home", "/a", "/b", "/c")
+    site.pages["/a"] = site.pages["/b"] = html("Same", text="the same text")
+    site.pages["/c"] = html("C", text="the text of c")
+
+
+@pytest.mark.covers("M-48", "R0-75")
+def test_force_brings_every_snapshot_back_to_where_it_was(site: Site, crawl: Crawl):
+    shop(site)
+    crawl(site.url("/"))
+    before = {path: path.read_bytes() for path in files(crawl)}
+    assert len(before) == 3
+    rows = crawl.rows("SELECT no, body_hash, path, released FROM snapshot ORDER BY no")
+    rmtree(crawl.data_dir / "snapshots")
+
+    crawl(site.url("/"))
+    assert not files(crawl)  # the pages answer 304
+    result = crawl(site.url("/"), force=1)
+
+    assert {path: path.read_bytes() for path in files(crawl)} == before
+    assert crawl.rows("SELECT no, body_hash, path, released FROM snapshot ORDER BY no") == rows
+    assert crawl.rows("SELECT count(snapshot) FROM record") == [(4,)]
+    assert "snapshot" not in result.out + result.err
+
+
+@pytest.mark.covers("M-48", "R0-55")
+def test_a_page_that_is_ordered_anew_has_its_snapshot_again(site: Site, crawl: Crawl):
+    shop(site)
+    crawl(site.url("/"))
+    for path in files(crawl):
+        path.unlink()
+
+    crawl.run("reindex", "--url", site.url("/c"))
+    crawl(site.url("/"))
+
+    (found,) = files(crawl)
+    assert b"the text of c" in gzip.decompress(found.read_bytes())
+
+
+@pytest.mark.covers("M-48")
+def test_a_known_body_that_comes_again_is_not_taken_for_stored(site: Site, crawl: Crawl):
+    shop(site)
+    crawl(site.url("/"))
+    for path in files(crawl):
+        path.unlink()
+    site.pages["/c"] = html("Same", text="the same text")
+
+    crawl(site.url("/"))
+
+    (found,) = files(crawl)
+    assert b"the same text" in gzip.decompress(found.read_bytes())
+    found = paths(crawl)
+    assert found["/a"] == found["/b"] == found["/c"]
+
+
+@pytest.mark.covers("M-48", "M-15")
+def test_a_lost_snapshot_is_stored_anew_for_all_who_share_it(site: Site, crawl: Crawl):
+    shop(site)
+    crawl.declare(f'[sources.docs]\nseeds = ["{site.url("/")}"]\n')
+    crawl(source="docs")
+    (shared,) = {path for name, path in paths(crawl).items() if name in {"/a", "/b"}}
+    Path(shared.removeprefix("file://")).unlink()
+    crawl.declare(f'[sources.docs]\nseeds = ["{site.url("/")}"]\ndrop_selectors = [".x"]\n')
+
+    result = crawl.run("due", "--source", "docs")
+
+    assert "not extracted again: 2 pages" in result.out
+    assert set(paths(crawl)) == {"/", "/c"}
+    assert crawl.rows("SELECT count(*) FROM snapshot") == [(2,)]
+    site.clear()
+    result = crawl.run("due", "--source", "docs")
+    assert {request.path for request in site.log} - {"/robots.txt"} == {"/a", "/b"}
+    assert len(files(crawl)) == 3
+    found = paths(crawl)
+    assert found["/a"] == found["/b"]
+    assert Path(found["/a"].removeprefix("file://")).exists()
+    assert "not extracted" not in result.out
+
+
+@pytest.mark.covers("M-48")
+def test_pages_without_a_snapshot_are_counted_at_the_end(site: Site, crawl: Crawl, tmp_path: Path):
+    shop(site)
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    crawl.environment["SNAPSHOT_STORE"] = str(blocked)
+
+    result = crawl(site.url("/"))
+
+    assert "no snapshot stored: 4 pages" in result.out
+    assert result.err.count("snapshots are not stored") == 1
+    assert "-a force=1" in result.out
+    blocked.unlink()
+    result = crawl(site.url("/"), force=1)
+    assert "no snapshot stored" not in result.out
+    assert set(paths(crawl)) == {"/", "/a", "/b", "/c"}
+    assert len(list(blocked.rglob("*.gz"))) == 3

@@ -151,6 +151,20 @@ def test_a_cut_run_is_told_with_its_reasons_and_the_last_complete_one(
     assert any(look.startswith("the last complete run was 1, ") for look in looks)
 
 
+def test_pages_that_are_not_due_are_no_trouble(shop: Site, crawl: Crawl, status: Ask):
+    """A due crawl that found little to ask did all that it had to."""
+    crawl.run("due")
+    assert crawl.rows("SELECT complete, reasons LIKE '%not_due: %' FROM run WHERE no = 2") == [
+        (0, 1)
+    ]
+    looks = status.lines().get("look at", "")
+    assert "not complete" not in looks
+    assert "last complete run" not in looks
+
+    crawl.rows("UPDATE run SET finished_at = finished_at - 15 * 86400, started_at = 0 WHERE no = 1")
+    assert "the last complete run was 1, 15 days ago" in status.lines()["look at"]
+
+
 def test_without_a_complete_run_it_says_what_cannot_be_told(site: Site, crawl: Crawl, status: Ask):
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = html("A")
