@@ -143,7 +143,9 @@ def test_errors_are_asked_again_when_their_wait_is_over(shop: Site, crawl: Crawl
     let(crawl, "next_visit = 0", "/leaf")
     due(crawl, "-s", "RETRY_TIMES=0", expect=3)
     record = crawl.pages()["/leaf"]
-    waits = crawl.rows("SELECT next_visit - last_checked, interval FROM state WHERE error_count > 0")
+    waits = crawl.rows(
+        "SELECT next_visit - last_checked, interval FROM state WHERE error_count > 0"
+    )
     assert record["status"] == "Error"
     assert waits[0][1] == 600
     assert 600 <= waits[0][0] <= 660

@@ -25,6 +25,7 @@ from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.sinks.embedded import embedded_index
+from smartcrawl.sinks.postgres import searched
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
@@ -287,13 +288,14 @@ class Desk:
 def index_is_sound(connection: Connection) -> bool:
     """Whether the words of the index are those of its chunks; raises when they are not."""
     if connection.dialect == "postgres":
-        wrong = """
-            SELECT count(*) FROM chunk
-             WHERE words <> setweight(to_tsvector('stems', title), 'A')
-                            || setweight(to_tsvector('stems', headings), 'B')
-                            || to_tsvector('stems', text)
+        right = """
+            SELECT words = setweight(to_tsvector('stems', ?), 'A')
+                           || setweight(to_tsvector('stems', ?), 'B') || to_tsvector('stems', ?)
+              FROM chunk WHERE no = ?
         """
-        return not connection.execute(wrong).get
+        chunks = connection.execute("SELECT title, headings, text, no FROM chunk").fetchall()
+        told = [(*map(searched, row[:3]), row[3]) for row in chunks]
+        return all(connection.execute(right, row).get for row in told)
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"
     ).fetchall()
