@@ -17,7 +17,7 @@ from smartcrawl.registry.pack import pack_links, pack_numbers
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
-from smartcrawl.registry.sqlite import SqliteConnection, connect, migrate
+from smartcrawl.registry.sqlite import SqliteConnection, SqliteDatabase, connect, migrate
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.absence import Policy
@@ -70,17 +70,27 @@ def in_sqlite(path: Path | None) -> Connection:
     return connection
 
 
+def reports(path: Path, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
+    """Open the registry of a file for reading, with every view."""
+    if Desk.reports is not None:
+        return Desk.reports(path, trackers)
+    return SqliteDatabase(path).reports(trackers)
+
+
 class Desk:
     """One source in a registry, crawled by hand: `open()`, `write(visit(url, …))`, `seal()`."""
 
     #: Opens a connection to the registry of a file, where tests want another database.
     connected: ClassVar[Callable[[Path | None], Connection] | None] = None
+    #: Opens it for reading, likewise.
+    reports: ClassVar[Callable[[Path, Trackers], Connection] | None] = None
 
     def __init__(self, path: Path | None = None, *, source: str = "docs") -> None:
         self.connection = (self.connected or in_sqlite)(path)
         self.source = source
         self.run: OpenRun | None = None
         self.closing = closing()  #: replace it to play another source or other choices
+        self.trackers = DEFAULT_TRACKERS
         self.removed: list[Removed] = []  #: by the last sweep
 
     def close(self) -> None:
@@ -225,7 +235,7 @@ class Desk:
             number=number or run.number,
             since=run.last_complete,
             forced=run.forced,
-            judgement=Judgement(self.closing.policy, Schedule(jitter=0)),
+            judgement=Judgement(self.closing.policy, Schedule(jitter=0), trackers=self.trackers),
         )
 
     def write(

@@ -371,6 +371,51 @@ def test_postgres_registry_of_a_newer_version_is_refused(connection, postgres_ur
         PostgresDatabase(postgres_url).open()
 
 
+def test_postgres_of_an_old_version_is_refused(postgres_url, monkeypatch):
+    monkeypatch.setattr(PostgresConnection, "server_version", 13_00_23)
+
+    with pytest.raises(RegistryVersionError, match="is PostgreSQL 13; the registry needs 14"):
+        PostgresDatabase(postgres_url).open()
+
+
+def test_postgres_that_cannot_hold_every_text_is_refused(postgres):
+    with (
+        postgres.database("TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'") as url,
+        pytest.raises(RegistryError, match="LATIN1; create a database with ENCODING 'UTF8'"),
+    ):
+        PostgresDatabase(url).open()
+
+
+def test_postgres_registry_lies_in_a_schema_that_the_url_names(postgres_url):
+    url = f"{postgres_url}?options=-csearch_path%3Dcrawls"
+    with pytest.raises(RegistryError, match="create the schema"):
+        PostgresDatabase(url).open()
+    with psycopg.connect(postgres_url, autocommit=True) as own:
+        own.execute("CREATE SCHEMA crawls")
+        own.execute("CREATE TABLE record (music text)")
+
+        connection = PostgresDatabase(url).open()
+        add(connection, "docs")
+        connection.close()
+
+        assert own.execute("SELECT name FROM crawls.versions").fetchall() == [("docs",)]
+        assert own.execute("SELECT count(*) FROM public.record").fetchall() == [(0,)]
+
+
+def test_postgres_registry_needs_no_more_than_a_schema_of_its_own(postgres, postgres_url):
+    postgres.execute(f"DROP ROLE IF EXISTS {servers.GUEST}")
+    postgres.execute(f"CREATE ROLE {servers.GUEST} LOGIN PASSWORD 'right'")
+    database = postgres_url.rpartition("/")[2]
+    postgres.execute(f"CREATE SCHEMA own AUTHORIZATION {servers.GUEST}", database=database)
+    url = postgres_url.replace("//smartcrawl@", f"//{servers.GUEST}:right@")
+
+    connection = PostgresDatabase(f"{url}?options=-csearch_path%3Down").open()
+    add(connection, "docs")
+
+    assert names(connection) == ["docs"]
+    connection.close()
+
+
 def test_postgres_tables_of_another_program_are_left_alone(postgres_url):
     with psycopg.connect(postgres_url, autocommit=True) as own:
         own.execute("CREATE TABLE record (music text)")
