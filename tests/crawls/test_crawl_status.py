@@ -211,6 +211,7 @@ def test_sitemaps_and_several_sources(shop: Site, crawl: Crawl, status: Ask):
     assert "no source is called 'none'" in status("--source", "none", expect=1).err
 
 
+@pytest.mark.sqlite  # a test's database in PostgreSQL has one from the start
 def test_without_a_registry_it_says_how_to_begin(status: Ask):
     assert "there is no registry" in status(expect=1).err
 

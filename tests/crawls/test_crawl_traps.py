@@ -114,6 +114,7 @@ def test_the_registry_is_in_wal_mode_with_all_of_its_schema(site: Site, crawl: C
     assert crawl.rows('SELECT "httpStatusCode" FROM "IngestItems"') == [(200,)]
 
 
+@pytest.mark.sqlite
 def test_the_write_lock_is_held_for_a_short_while_only(site: Site, crawl: Crawl):
     """Trap 13: a batch of 500 new pages held it for half a second."""
     count = 250

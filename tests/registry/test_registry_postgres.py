@@ -74,6 +74,8 @@ def test_postgres_takes_values_of_every_kind(connection):
     assert connection.execute("SELECT 1 WHERE 3 IN carray(?)", (Many([1, 3]),)).get == 1
     assert connection.execute("SELECT 1 WHERE 3 IN carray(?)", (Many([]),)).get is None
     assert connection.execute("SELECT 1 WHERE 'b' IN carray(?)", (Many(["a", "b"]),)).get == 1
+    assert connection.execute("SELECT value FROM carray(?)", (Many([]),)).fetchall() == []
+    assert connection.execute("SELECT value FROM carray(?)", (Many([7]),)).fetchall() == [(7,)]
     key = digest("http://a.example/")
     assert connection.execute("SELECT 1 WHERE ? IN carray(?)", (key, Many((key,)))).get == 1
 
