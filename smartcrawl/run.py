@@ -100,7 +100,8 @@ class Run:
         book = AddressBook(self._reader, registry.new_number, options.trackers)
         # What a daily full crawl would find counts, and no more.
         pace = options.schedule.spread(options.schedule.base, 0) if opened.due else 0
-        judgement = Judgement(policy_of(options, orders), options.schedule, pace)
+        policy = policy_of(options, orders)
+        judgement = Judgement(policy, options.schedule, pace, options.trackers)
         writer = Writer(registry, opened, judgement=judgement)
         self.ledger = Ledger(
             writer,

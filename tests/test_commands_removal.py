@@ -4,6 +4,7 @@ import json
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from smartcrawl.commands import plan, why
 from smartcrawl.configuration import Configuration
 from smartcrawl.items import Link
 from smartcrawl.registry import runs
-from smartcrawl.registry.lease import FileLease
+from smartcrawl.registry.databases import database_of
+from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.rules.model import Mode, Outcome
-from smartcrawl.sinks.sqlite import search
+from smartcrawl.sinks.embedded import search
 from smartcrawl.urls import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
+from tests.registry.spare import Spare
 from tests.site_server import Page, Site, html
 
 ROOT = Path(__file__).parent.parent
@@ -28,13 +31,15 @@ _ERRORS = {404: Outcome.NOT_FOUND, 403: Outcome.HTTP_ERROR, 503: Outcome.TRANSIE
 
 
 class World:
-    """A registry in a file: `crawl` writes runs into it, `run` starts commands over it."""
+    """A registry: `crawl` writes runs into it, `run` starts commands over it."""
 
-    def __init__(self, folder: Path, ask: Scrapy) -> None:
+    def __init__(self, folder: Path, ask: Scrapy, url: str | None = None) -> None:
         (folder / "data").mkdir()
         self.folder = folder
+        self.place = url or folder / "data" / "registry.db"
         self.desk = Desk(folder / "data" / "registry.db")
-        self.desk.connection.execute("PRAGMA synchronous = OFF").fetchall()  # it only costs time
+        if url is None:
+            self.desk.connection.execute("PRAGMA synchronous = OFF").fetchall()  # it costs time
         self._ask = ask
         self._sources = folder / "sources.toml"
         self.declare(SOURCES)
@@ -89,10 +94,19 @@ class World:
 
     def run(self, *args: str, expect: int = 0) -> Result:
         environment = {"DATA_DIR": str(self.folder / "data"), "SOURCES_FILE": str(self._sources)}
+        if isinstance(self.place, str):
+            environment["REGISTRY_URL"] = self.place
         result = self._ask.run(list(args), environment)
         assert result.status == expect, f"{args}: {result}"
         assert "Traceback" not in result.err
         return result
+
+    @contextmanager
+    def crawled(self, source: str, since: str = "now") -> Iterator[None]:
+        """A source that this process crawls."""
+        lease = database_of(self.place).take(source, since)
+        yield
+        lease.release()
 
     def json(self, *args: str, expect: int = 0) -> Any:
         return json.loads(self.run(*args, "--format", "json", expect=expect).out)
@@ -120,10 +134,25 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, ask: Scrapy) -> Iterator[World]:
-    world = World(tmp_path, ask)
+def world(
+    tmp_path: Path,
+    ask: Scrapy,
+    stack: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[World]:
+    if stack == "sqlite":
+        world = World(tmp_path, ask)
+        yield world
+        world.desk.close()
+        return
+    spare: Spare = request.getfixturevalue("spare_registries")
+    url = spare.take()
+    monkeypatch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+    world = World(tmp_path, ask, url)
     yield world
     world.desk.close()
+    spare.put_back(url)
 
 
 FIRST = {"/": "home words", "/a": "words of a", "/b": "words of b", "/c": "words of c"}
@@ -193,6 +222,7 @@ def test_orphans_are_purged_whatever_their_age_and_the_message_says_how_to_undo(
     assert orphaned.run("orphans", "--purge").out == "nothing to remove\n"
 
 
+@pytest.mark.sqlite
 def test_a_command_leaves_one_file_behind(orphaned: World):
     orphaned.desk.close()
 
@@ -538,7 +568,7 @@ def test_an_address_is_forgotten_in_every_source_or_in_the_one_that_is_named(orp
 
 
 def test_a_source_is_forgotten_only_by_the_number_of_its_pages(orphaned: World):
-    orphaned.desk.connection.execute("UPDATE source SET declared = 1")
+    orphaned.desk.connection.execute("UPDATE source SET declared = TRUE")
     before = orphaned.tables()
 
     held = orphaned.run("forget", "--source", "docs", expect=3)
@@ -584,7 +614,7 @@ def test_nothing_is_changed_while_a_run_is_open(orphaned: World, command):
         orphaned.run("orphans", "--purge")
     before = orphaned.tables()
 
-    with FileLease.take(orphaned.folder / "data" / "leases", "docs", "2026-01-01T00:00:00+00:00"):
+    with orphaned.crawled("docs", "2026-01-01T00:00:00+00:00"):
         result = orphaned.run(*command, expect=4)
 
     assert f"{command[0]}: docs is being crawled by process" in result.err
@@ -594,20 +624,20 @@ def test_nothing_is_changed_while_a_run_is_open(orphaned: World, command):
 
 
 def test_an_approval_waits_for_the_run_that_is_open(withheld: World):
-    with FileLease.take(withheld.folder / "data" / "leases", "docs", "now"):
+    with withheld.crawled("docs", "now"):
         withheld.run("orphans", "--approve", "2", "--max", "3", expect=4)
 
     assert len(withheld.held()) == 4
 
 
 def test_a_run_of_another_source_is_no_obstacle(orphaned: World):
-    with FileLease.take(orphaned.folder / "data" / "leases", "other", "now"):
+    with orphaned.crawled("other", "now"):
         orphaned.run("orphans", "--purge")
 
 
 @pytest.mark.parametrize("command", [["orphans"], ["deltamerge"], ["plan"], ["why", SITE]])
 def test_what_only_reads_does_not_wait(orphaned: World, command):
-    with FileLease.take(orphaned.folder / "data" / "leases", "docs", "now"):
+    with orphaned.crawled("docs", "now"):
         orphaned.run(*command)
 
 
@@ -1122,7 +1152,7 @@ def test_a_source_that_vanished_is_neither_crawled_nor_swept(orphaned: World):
     seed = (3, orphaned.desk.number(f"{SITE}/"))
     orphaned.desk.connection.execute("INSERT INTO seed (run, no) VALUES (?, ?)", seed)
     assert orphaned.plan()["asks"] == 3  # not declared: its last run says where it starts
-    orphaned.desk.connection.execute("UPDATE source SET declared = 1")
+    orphaned.desk.connection.execute("UPDATE source SET declared = TRUE")
 
     told = orphaned.plan()
 
@@ -1197,10 +1227,8 @@ def test_a_page_that_names_an_indexed_canonical_page_is_removed(world: World):
 def test_a_purged_page_comes_back_pinned_and_is_a_seed_of_the_next_run(
     site: Site, crawl: Crawl, ask: Scrapy
 ):
-    own = {"DATA_DIR": str(crawl.data_dir), "SOURCES_FILE": str(crawl.sources_file)}
-
     def run(*args: str) -> str:
-        result = ask.run(list(args), own)
+        result = ask.run(list(args), crawl.own())
         assert (result.status, result.err) == (0, "")
         return result.out
 

@@ -31,6 +31,8 @@ def translated(statement: str) -> str:
     "SELECT a %% 2 FROM t WHERE no = ANY(%s) AND url LIKE '%%x' AND b = %(b)s"
     >>> translated("UPDATE t SET a = ?2 WHERE b = ?1")
     'UPDATE t SET a = %(p2)s WHERE b = %(p1)s'
+    >>> translated("SELECT value FROM carray(?)")  # of numbers
+    'SELECT value FROM unnest(%s::bigint[]) AS t (value)'
     """
     if statement in _WORDS:
         return _WORDS[statement]
@@ -45,7 +47,7 @@ def _replaced(found: re.Match[str]) -> str:
     if found["any"] is not None:
         return f"= ANY({_place(found['any'])})"
     if found["rows"] is not None:
-        return f"FROM unnest({_place(found['rows'])}) AS t (value)"
+        return f"FROM unnest({_place(found['rows'])}::bigint[]) AS t (value)"  # none has no type
     return _place(found["value"])
 
 

@@ -1,4 +1,7 @@
-"""How links and documents lie in the registry: zstd over compact JSON, packed numbers."""
+"""How links and documents lie in the registry: zstd over compact JSON, packed numbers.
+
+PostgreSQL has links as JSON, for it unpacks no zstd, and a view of it is to show them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import threading
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from backports import zstd
@@ -14,6 +18,7 @@ from pydantic import TypeAdapter
 
 from smartcrawl.items import Document, Image, Link, Section
 from smartcrawl.ports import Many
+from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, normalize, url_hash
 
 _LEVEL = 1  #: a third faster than 3, and 3 % larger
 
@@ -57,10 +62,32 @@ def pack_links(links: Iterable[Link]) -> bytes:
 
 
 def unpack_links(packed: bytes) -> list[Link]:
-    """Return the links that ``pack_links`` packed."""
-    return [
-        Link(row[0], row[1], row[2], bool(row[3])) for row in json.loads(zstd.decompress(packed))
-    ]
+    """Return the links that ``pack_links`` packed, or those of ``shown_links``."""
+    text = packed if packed[:1] == b"[" else zstd.decompress(packed)
+    return [Link(row[0], row[1], row[2], bool(row[3])) for row in json.loads(text)]
+
+
+def shown_links(packed: bytes, dialect: str, trackers: Trackers = DEFAULT_TRACKERS) -> bytes:
+    """Return packed links as a database keeps them: for PostgreSQL as JSON that its view reads.
+
+    The rows of that have the hash of the address's normalized source as a fifth column, where
+    the address is not normalized.
+    """
+    if dialect != "postgres":
+        return packed
+    rows: list[list[Any]] = [list(link) for link in unpack_links(packed)]
+    for row in rows:
+        row[1] = row[1].replace("\0", "\ufffd")  # NUL is in no text of PostgreSQL
+        if (told := _hash_told(row[0], trackers)) is not None:
+            row.append(told)
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@lru_cache(65_536)  # a site's pages have the same menu
+def _hash_told(url: str, trackers: Trackers) -> str | None:
+    """Return the hash of an address; None where it is that of the address as it is."""
+    identity = normalize(url, trackers)
+    return None if identity == url else url_hash(identity)
 
 
 def pack_numbers(numbers: Iterable[int]) -> bytes:

@@ -25,7 +25,7 @@ from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
 _T = TypeVar("_T")
 
-_LEAST: Final = 13_00_00  #: version of the server, as libpq gives it
+_LEAST: Final = 14_00_00  #: version of the server, as libpq gives it: functions with RETURN
 _LOCK: Final = 0x736D6372  #: "smcr": those who migrate wait for each other
 _TRIES: Final = 20
 _VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
@@ -138,13 +138,18 @@ def migrate(connection: PostgresConnection, place: str) -> None:
 
     Raises:
         RegistryVersionError: it was written by a newer version, or the server is too old.
-        RegistryError: the tables are another program's.
+        RegistryError: the tables are another program's, or it does not hold every text.
     """
     server = connection.server_version
     if server < _LEAST:
         raise RegistryVersionError(
             f"{place} is PostgreSQL {server // 10_000}; the registry needs"
             f" {_LEAST // 10_000} or newer"
+        )
+    if connection.encoding != "UTF8":
+        raise RegistryError(
+            f"{place} is encoded in {connection.encoding}; create a database with"
+            " ENCODING 'UTF8' TEMPLATE template0, and name it in REGISTRY_URL"
         )
     latest = migrations()[-1][0]
     if _version(connection, place) == latest:

@@ -11,7 +11,7 @@ from smartcrawl.items import Chunk, Link
 from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.contents import drop_content
-from smartcrawl.registry.pack import numbers, pack_links, unpack_links
+from smartcrawl.registry.pack import numbers, pack_links, shown_links, unpack_links
 from smartcrawl.registry.snapshots import release
 from smartcrawl.registry.visited import EVENT
 from smartcrawl.rules.model import Rule, Standing, Status
@@ -193,7 +193,8 @@ class Remover:
             return
         target = json.loads(candidate.detail).get("target")
         if candidate.rule is Rule.REDIRECT and target:
-            raw = pack_links([Link(target, "", "redirect", False)])
+            packed = pack_links([Link(target, "", "redirect", False)])
+            raw = shown_links(packed, self._connection.dialect)
             self._connection.execute(_ONE_LINK, (candidate.no, raw))
         else:
             self._connection.execute(_DROP_LINKS, (candidate.no,))

@@ -238,6 +238,11 @@ class PostgresConnection:
         """The version of the server, such as 150018."""
         return self._connection.info.server_version
 
+    @property
+    def encoding(self) -> str | None:
+        """What the database stores text in, such as UTF8."""
+        return self._connection.info.parameter_status("server_encoding")
+
     def changes(self) -> int:
         """Return how many rows the last statement wrote."""
         return self._changes

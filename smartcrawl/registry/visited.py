@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from smartcrawl.items import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.ports import Connection, Sink
 from smartcrawl.registry.contents import drop_content, hold
+from smartcrawl.registry.pack import shown_links
 from smartcrawl.registry.snapshots import lose, release
 from smartcrawl.rules.absence import Counts, Policy, counted, is_gone, paced
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
 _VISITED = """
 UPDATE state
@@ -123,6 +125,7 @@ class Judgement:
     policy: Policy = field(default_factory=Policy)
     schedule: Schedule = field(default_factory=Schedule)
     pace: int = 0  #: seconds in which counts rise once at most; 0: once in each run
+    trackers: Trackers = DEFAULT_TRACKERS
 
 
 def _verified(visit: Visit, now: int) -> int | None:
@@ -306,7 +309,9 @@ class VisitWriter:
         if (signs := _signs(visit)) != page.signs:
             self._connection.execute(_SIGNS, (signs, page.no))
         if visit.links is not None and action is not Action.HOLD:
-            row = (page.no, visit.scope, visit.links_count, visit.targets, visit.links)
+            trackers = self._judgement.trackers
+            raw = shown_links(visit.links, self._connection.dialect, trackers)
+            row = (page.no, visit.scope, visit.links_count, visit.targets, raw)
             self._connection.execute(_LINKS, row)
 
     def _fields(self, visit: Visit, now: int) -> dict[str, object]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection, Many
@@ -32,8 +33,8 @@ best AS (
 )
 SELECT b.rank, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
        s.last_checked, r.last_changed, r.no,
-       ts_headline('stems', k.headings, {query}, :whole),
-       ts_headline('stems', k.text, {query}, :part)
+       ts_headline('stems', translate(k.headings, :joints, :gaps), {query}, :whole),
+       ts_headline('stems', translate(k.text, :joints, :gaps), {query}, :part)
   FROM best b
   JOIN record r USING (no)
   JOIN chunk k ON k.no = b.chunk
@@ -42,6 +43,11 @@ SELECT b.rank, r.url, o.name, c.title, c.language, c.description, s.status, s.lo
   JOIN source o ON o.no = r.source
  ORDER BY b.rank DESC, length(r.url), r.url LIMIT :limit
 """
+
+_JOINTS: Final = "<&/.-_@+:"  #: of which PostgreSQL makes tags, paths, hosts and numbers
+_GAPS: Final = "".join(map(chr, range(0x10, 0x10 + len(_JOINTS))))  #: what stands in for them
+_WHOLE: Final = str.maketrans(_GAPS, _JOINTS)
+_BETWEEN_WORDS: Final = re.compile(r"[^\w\s]+|_+")
 
 
 class PostgresIndex:
@@ -74,16 +80,22 @@ class PostgresIndex:
         for content, (title, chunks) in sorted(added.items()):
             for position, chunk in enumerate(chunks):
                 told = (title, " > ".join(chunk.headings), chunk.text)
-                rows.append((content, position, *told, *map(_plain, told)))
+                rows.append((content, position, *told, *map(searched, told)))
         self._connection.executemany(_PUT, rows)
 
 
-def _plain(text: str) -> str:
-    """Return a text without the marks on its letters, as it is searched."""
-    if text.isascii():
-        return text
-    parted = unicodedata.normalize("NFKD", text)
-    return "".join(letter for letter in parted if not unicodedata.combining(letter))
+def searched(text: str) -> str:
+    """Return the words of a text as they are searched, in the manner of FTS5.
+
+    They have no marks on their letters, and end where letters and digits end.
+
+    >>> searched("<i>/docs/cafés.html</i>").split()
+    ['i', 'docs', 'cafes', 'html', 'i']
+    """
+    if not text.isascii():
+        parted = unicodedata.normalize("NFKD", text)
+        text = "".join(letter for letter in parted if not unicodedata.combining(letter))
+    return _BETWEEN_WORDS.sub(" ", text)
 
 
 def search(
@@ -99,7 +111,7 @@ def search(
     All words in one chunk come first; where no chunk has them all, any of them counts.
     ``marks`` are put around the words found.
     """
-    words = [_plain(phrase) for phrase in phrases(query)]
+    words = [searched(phrase) for phrase in phrases(query)]
     if not words:
         return []
     start, stop = (mark.replace('"', "") for mark in marks)
@@ -108,6 +120,8 @@ def search(
         "sources": Many(sources),
         "every": not sources,
         "limit": limit,
+        "joints": _JOINTS,
+        "gaps": _GAPS,
         "whole": f"{shape},HighlightAll=true",
         "part": f"{shape},MaxWords=32,MinWords=16",
     }
@@ -136,8 +150,8 @@ def _hit(row: Sequence[Any]) -> Hit:
         url=url,
         source=source,
         title=title,
-        headings=row[11],
-        snippet=" ".join(row[12].split()),
+        headings=row[11].translate(_WHOLE),
+        snippet=" ".join(row[12].translate(_WHOLE).split()),
         score=float(f"{rank:.6g}"),
         language=language,
         description=description,

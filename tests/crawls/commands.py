@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 import apsw
 
-from smartcrawl.registry.postgres import PostgresDatabase, shown
+from smartcrawl.registry.databases import database_of
+from smartcrawl.registry.postgres import shown
+from smartcrawl.registry.session import PostgresConnection
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 90  # a command that takes longer hangs
@@ -162,7 +164,7 @@ class Crawl:
     def _run(self, args: list[str], *, expect: int | None, traceback: bool = False) -> Result:
         if "PYTHONPATH" in self.environment:  # modules that the other process does not know
             return self.python("-m", "scrapy", *args, expect=expect, traceback=traceback)
-        result = self._scrapy.run(args, self._own())
+        result = self._scrapy.run(args, self.own())
         assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
         assert traceback or "Traceback" not in result.err, f"{args}: {result}"
         return result
@@ -186,14 +188,15 @@ class Crawl:
         return subprocess.Popen(
             args,
             cwd=ROOT,
-            env={**os.environ, **self._own()},
+            env={**os.environ, **self.own()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def _own(self) -> dict[str, str]:
+    def own(self) -> dict[str, str]:
+        """The environment of its commands: where its state lies, and what a test added."""
         own = {"DATA_DIR": str(self.data_dir), "SOURCES_FILE": str(self.sources_file)}
         return own | self.environment
 
@@ -204,7 +207,7 @@ class Crawl:
     def _ask(self, *args: str) -> Any:
         """Ask once; the answer stays true until the next crawl."""
         if args not in self._told:
-            result = self._scrapy.run(list(args), self._own())
+            result = self._scrapy.run(list(args), self.own())
             assert (result.status, result.err) == (0, ""), f"{args}: {result}"
             self._told[args] = result.out
         return self._told[args]
@@ -253,6 +256,27 @@ class Crawl:
         finally:
             connection.close()
 
+    def written(self) -> Iterator[tuple[str, bytes]]:
+        """What it left behind, by name: each file below its folder, each table of PostgreSQL."""
+        for file in self.folder.rglob("*"):
+            if file.is_file():
+                yield file.relative_to(self.folder).as_posix(), file.read_bytes()
+        if isinstance(self.registry, Remote):
+            yield from self.registry.tables()
+
+    def bury(self) -> None:
+        """Let time pass until what a killed process held is free; a file's lease dies with it."""
+        if isinstance(self.registry, Remote):
+            self.rows("UPDATE lease SET beat = beat - interval '1 hour'")
+
+    @contextmanager
+    def held(self, source: str) -> Iterator[None]:
+        """A source that this process crawls."""
+        place = self.registry.url if isinstance(self.registry, Remote) else self.registry
+        lease = database_of(place).take(source, "now")
+        yield
+        lease.release()
+
     def stored(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of content, index and links: what a refresh without changes leaves alone."""
         return {
@@ -270,17 +294,25 @@ class Remote:
     """A registry in PostgreSQL."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def __str__(self) -> str:
-        return shown(self._url)
+        return shown(self.url)
 
     def exists(self) -> bool:
         """Whether something was crawled."""
         return bool(self.rows("SELECT 1 FROM source"))
 
+    def tables(self) -> Iterator[tuple[str, bytes]]:
+        """Every table as text, its bytes as they are."""
+        tables = self.rows("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        for (name,) in tables:
+            rows = self.rows(f'SELECT * FROM "{name}"')
+            values = [value for row in rows for value in row]
+            yield name, b"\n".join(v if isinstance(v, bytes) else str(v).encode() for v in values)
+
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        connection = PostgresDatabase(self._url).open()
+        connection = PostgresConnection(self.url)
         try:
             return connection.execute(statement).fetchall()
         finally:

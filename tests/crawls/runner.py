@@ -108,7 +108,7 @@ def full(pages: str) -> None:
             connection.pragma("max_page_count", connection.pragma("page_count") + int(pages))
         return connection
 
-    _replaced("connect", real, connect)
+    sqlite.connect = connect
 
 
 def objects() -> None:

@@ -19,12 +19,9 @@ _QUERY = "&".join(
 
 
 def places(crawl: Crawl, *results: Result) -> set[str]:
-    """Return where the secret was left: what was printed, and each file."""
+    """Return where the secret was left: what was printed, each file, each table."""
     found = {"printed" for result in results if SECRET in result.out + result.err}
-    for file in crawl.folder.rglob("*"):
-        if file.is_file() and SECRET.encode() in file.read_bytes():
-            found.add(file.name)
-    return found
+    return found | {name for name, content in crawl.written() if SECRET.encode() in content}
 
 
 def test_user_information_of_sitemaps_is_neither_sent_nor_left_anywhere(site: Site, crawl: Crawl):

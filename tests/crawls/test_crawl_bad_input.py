@@ -99,11 +99,16 @@ def test_a_wrong_setting_is_named_with_its_value(crawl: Crawl, name: str, value:
     assert not crawl.registry.exists()
 
 
-def test_an_unknown_spider_or_status_or_source_or_no_registry_is_told(site: Site, crawl: Crawl):
-    """Trap 8: the exit status is right in every case."""
+@pytest.mark.sqlite  # a test's database in PostgreSQL has one from the start
+def test_that_there_is_no_registry_yet_is_told(crawl: Crawl):
     nothing = crawl.run("search", "x", expect=1)
+
     assert str(crawl.registry) in nothing.err
     assert "crawl site" in nothing.err
+
+
+def test_an_unknown_spider_or_status_or_source_is_told(site: Site, crawl: Crawl):
+    """Trap 8: the exit status is right in every case."""
     crawl.declare("")
     assert "-a url=" in crawl(expect=1).err
     assert "'sites'" in crawl(spider="sites", expect=2).err
@@ -163,6 +168,7 @@ def a_folder(crawl: Crawl) -> Path:
     return crawl.registry
 
 
+@pytest.mark.sqlite
 @pytest.mark.covers("RD-17")
 @pytest.mark.parametrize(
     ("prepare", "words"),
@@ -192,6 +198,7 @@ def test_a_registry_that_cannot_be_opened_is_refused_and_left_alone(
     assert str(thing) in asked.err or str(crawl.registry) in asked.err
 
 
+@pytest.mark.sqlite
 def test_a_damaged_registry_is_told_and_nothing_is_started_anew(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", *(f"/{n}" for n in range(60)))
     for n in range(60):

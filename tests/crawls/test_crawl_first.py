@@ -209,7 +209,7 @@ def test_a_terminal_shows_a_live_line_and_elsewhere_there_are_log_lines(site: Si
     for n in range(9):
         site.pages[f"/{n}"] = Page(html(f"Page {n}"), delay=0.4)
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "DATA_DIR": str(crawl.data_dir), "TERM": "xterm"}
+    environment = {**os.environ, **crawl.own(), "TERM": "xterm"}
     with subprocess.Popen(
         [sys.executable, "-m", "scrapy", "crawl", "site", "-a", f"url={site.url('/')}"],
         cwd=ROOT, env=environment | {"COLUMNS": "200"}, stdin=theirs, stdout=theirs, stderr=theirs,

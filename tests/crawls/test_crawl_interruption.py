@@ -42,6 +42,7 @@ def test_a_killed_run_is_told_by_the_next_start_and_goes_on_with_resume(site: Si
     with begin(crawl, site) as running:
         os.kill(running.pid, signal.SIGKILL)
         running.end()
+    crawl.bury()
     before = visited(crawl)
     assert 10 < len(before) < 2 * PAGES
     [run] = crawl.runs()
@@ -72,6 +73,7 @@ def test_without_resume_a_new_run_opens_and_the_old_one_is_interrupted(site: Sit
     with begin(crawl, site) as running:
         os.kill(running.pid, signal.SIGKILL)
         running.end()
+    crawl.bury()
     before = visited(crawl)
     site.clear()
 

@@ -225,6 +225,7 @@ def test_pages_that_share_a_snapshot_are_read_as_what_each_of_them_is(site: Site
     crawl(source="docs")
     titles = (
         "SELECT r.url, r.content_type, c.title FROM record r JOIN content c ON c.no = r.content"
+        " ORDER BY r.no"
     )
     before = crawl.rows(titles)
     declare(crawl, site, DROP)

@@ -22,10 +22,10 @@ def home(link: str) -> str:
     return html("Home", "/hub").replace("</ul>", entry)
 
 
-def kept(crawl: Crawl) -> list[Path]:
-    """The files of DATA_DIR in which the secret stands; bodies are kept as they came."""
-    files = [p for p in crawl.data_dir.rglob("*") if p.is_file() and "snapshots" not in p.parts]
-    return [path for path in files if SECRET.encode() in path.read_bytes()]
+def kept(crawl: Crawl) -> list[str]:
+    """The files and tables in which the secret stands; bodies are kept as they came."""
+    found = [name for name, content in crawl.written() if SECRET.encode() in content]
+    return [name for name in found if "snapshots" not in Path(name).parts]
 
 
 @pytest.mark.covers("R0-22", "R0-77", "RD-20")

@@ -503,6 +503,7 @@ def test_a_killed_run_goes_on_with_what_its_sitemap_named(site: Site, crawl: Cra
         wait_until(lambda: crawl.registry.exists() and site.count("/3"), "pages are asked")
         wait_until(lambda: crawl.rows(reached)[0][0] >= 14, "the sitemap is written")
         running.process.kill()
+    crawl.bury()
     for n in range(12):
         site.pages[f"/{n}"] = html(f"Page {n}")
 

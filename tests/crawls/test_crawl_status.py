@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from smartcrawl.commands.status import LOOKS, span
-from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.status import RUN_KEYS, STATUS_KEYS, Counts
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
@@ -20,11 +19,7 @@ class Ask:
         self._reader = reader
 
     def __call__(self, *args: str, expect: int = 0) -> Result:
-        own = {
-            "DATA_DIR": str(self._crawl.data_dir),
-            "SOURCES_FILE": str(self._crawl.sources_file),
-        }
-        result = self._reader.run(["status", *args], own)
+        result = self._reader.run(["status", *args], self._crawl.own())
         assert result.status == expect, result
         assert "Traceback" not in result.err
         return result
@@ -175,12 +170,12 @@ def test_without_a_complete_run_it_says_what_cannot_be_told(site: Site, crawl: C
 
 def test_a_run_that_goes_on_and_one_whose_process_died(shop: Site, crawl: Crawl, status: Ask):
     name = shop.url("/")[7:-1]
-    crawl.rows("UPDATE run SET state = 0, complete = 0, finished_at = NULL")
+    crawl.rows("UPDATE run SET state = 0, complete = FALSE, finished_at = NULL")
 
     assert status().out.splitlines()[0] == (
         f"{name}: run 1 was left by a process that died: go on with -a resume=1"
     )
-    with FileLease.take(crawl.data_dir / "leases", name, "now"):
+    with crawl.held(name):
         assert status().out.startswith(f"{name}: run 1 goes on, begun ")
     crawl.rows("UPDATE run SET state = 9, finished_at = started_at")
     assert status().out.startswith(f"{name}: run 1 interrupted, ")
@@ -230,6 +225,7 @@ def test_sitemaps_and_several_sources(shop: Site, crawl: Crawl, status: Ask):
     assert "no source is called 'none'" in status("--source", "none", expect=1).err
 
 
+@pytest.mark.sqlite  # a test's database in PostgreSQL has one from the start
 def test_without_a_registry_it_says_how_to_begin(status: Ask):
     assert "there is no registry" in status(expect=1).err
 

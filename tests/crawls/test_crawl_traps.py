@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
@@ -29,6 +31,7 @@ def test_pages_are_freed_without_the_garbage_collector(site: Site, crawl: Crawl)
     assert alive["_Element"] < count / 10, alive
 
 
+@pytest.mark.sqlite
 def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
     site: Site, crawl: Crawl
 ):
@@ -94,6 +97,7 @@ def test_our_own_failure_on_a_page_is_its_outcome_and_the_page_is_not_lost(
     assert crawl.counts_add_up()
 
 
+@pytest.mark.sqlite
 def test_the_registry_is_in_wal_mode_with_all_of_its_schema(site: Site, crawl: Crawl):
     """Trap 11: apsw runs a string of statements up to the first row only."""
     site.pages["/"] = html("Home")
@@ -110,6 +114,7 @@ def test_the_registry_is_in_wal_mode_with_all_of_its_schema(site: Site, crawl: C
     assert crawl.rows('SELECT "httpStatusCode" FROM "IngestItems"') == [(200,)]
 
 
+@pytest.mark.sqlite
 def test_the_write_lock_is_held_for_a_short_while_only(site: Site, crawl: Crawl):
     """Trap 13: a batch of 500 new pages held it for half a second."""
     count = 250

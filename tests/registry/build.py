@@ -18,7 +18,7 @@ from smartcrawl.registry.pack import pack_links, pack_numbers
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
-from smartcrawl.registry.sqlite import SqliteConnection, connect, migrate
+from smartcrawl.registry.sqlite import SqliteConnection, SqliteDatabase, connect, migrate
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.absence import Policy
@@ -26,6 +26,7 @@ from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.sinks.embedded import embedded_index
+from smartcrawl.sinks.postgres import searched
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
@@ -70,17 +71,27 @@ def in_sqlite(path: Path | None) -> Connection:
     return connection
 
 
+def reports(path: Path, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
+    """Open the registry of a file for reading, with every view."""
+    if Desk.reports is not None:
+        return Desk.reports(path, trackers)
+    return SqliteDatabase(path).reports(trackers)
+
+
 class Desk:
     """One source in a registry, crawled by hand: `open()`, `write(visit(url, …))`, `seal()`."""
 
     #: Opens a connection to the registry of a file, where tests want another database.
     connected: ClassVar[Callable[[Path | None], Connection] | None] = None
+    #: Opens it for reading, likewise.
+    reports: ClassVar[Callable[[Path, Trackers], Connection] | None] = None
 
     def __init__(self, path: Path | None = None, *, source: str = "docs") -> None:
         self.connection = (self.connected or in_sqlite)(path)
         self.source = source
         self.run: OpenRun | None = None
         self.closing = closing()  #: replace it to play another source or other choices
+        self.trackers = DEFAULT_TRACKERS
         self.removed: list[Removed] = []  #: by the last sweep
 
     def close(self) -> None:
@@ -224,7 +235,7 @@ class Desk:
             number=number or run.number,
             since=run.last_complete,
             forced=run.forced,
-            judgement=Judgement(self.closing.policy, Schedule(jitter=0)),
+            judgement=Judgement(self.closing.policy, Schedule(jitter=0), trackers=self.trackers),
         )
 
     def write(
@@ -287,13 +298,14 @@ class Desk:
 def index_is_sound(connection: Connection) -> bool:
     """Whether the words of the index are those of its chunks; raises when they are not."""
     if connection.dialect == "postgres":
-        wrong = """
-            SELECT count(*) FROM chunk
-             WHERE words <> setweight(to_tsvector('stems', title), 'A')
-                            || setweight(to_tsvector('stems', headings), 'B')
-                            || to_tsvector('stems', text)
+        right = """
+            SELECT words = setweight(to_tsvector('stems', ?), 'A')
+                           || setweight(to_tsvector('stems', ?), 'B') || to_tsvector('stems', ?)
+              FROM chunk WHERE no = ?
         """
-        return not connection.execute(wrong).get
+        chunks = connection.execute("SELECT title, headings, text, no FROM chunk").fetchall()
+        told = [(*map(searched, row[:3]), row[3]) for row in chunks]
+        return all(connection.execute(right, row).get for row in told)
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"
     ).fetchall()

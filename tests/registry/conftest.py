@@ -7,6 +7,7 @@ import pytest
 
 from smartcrawl.ports import Connection
 from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.urls import Trackers
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 
@@ -15,6 +16,7 @@ CONTRACT = (
     "test_outcome_absence", "test_outcome_table", "test_registry_choices", "test_registry_clones",
     "test_registry_commit", "test_registry_items", "test_registry_purge", "test_registry_reports",
     "test_registry_runs", "test_registry_status", "test_registry_tombstones",
+    "test_registry_views",
 )  # fmt: skip
 
 
@@ -48,7 +50,12 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             opened.append(PostgresDatabase(places[key]).open())
             return opened[-1]
 
+        def reports(path: Path, trackers: Trackers) -> Connection:
+            opened.append(PostgresDatabase(places[path]).reports(trackers))
+            return opened[-1]
+
         monkeypatch.setattr(Desk, "connected", staticmethod(connected))
+        monkeypatch.setattr(Desk, "reports", staticmethod(reports))
         yield name
         for connection in opened:
             connection.close()

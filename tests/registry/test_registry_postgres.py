@@ -74,6 +74,8 @@ def test_postgres_takes_values_of_every_kind(connection):
     assert connection.execute("SELECT 1 WHERE 3 IN carray(?)", (Many([1, 3]),)).get == 1
     assert connection.execute("SELECT 1 WHERE 3 IN carray(?)", (Many([]),)).get is None
     assert connection.execute("SELECT 1 WHERE 'b' IN carray(?)", (Many(["a", "b"]),)).get == 1
+    assert connection.execute("SELECT value FROM carray(?)", (Many([]),)).fetchall() == []
+    assert connection.execute("SELECT value FROM carray(?)", (Many([7]),)).fetchall() == [(7,)]
     key = digest("http://a.example/")
     assert connection.execute("SELECT 1 WHERE ? IN carray(?)", (key, Many((key,)))).get == 1
 
@@ -369,6 +371,51 @@ def test_postgres_registry_of_a_newer_version_is_refused(connection, postgres_ur
 
     with pytest.raises(RegistryVersionError, match="schema version 999"):
         PostgresDatabase(postgres_url).open()
+
+
+def test_postgres_of_an_old_version_is_refused(postgres_url, monkeypatch):
+    monkeypatch.setattr(PostgresConnection, "server_version", 13_00_23)
+
+    with pytest.raises(RegistryVersionError, match="is PostgreSQL 13; the registry needs 14"):
+        PostgresDatabase(postgres_url).open()
+
+
+def test_postgres_that_cannot_hold_every_text_is_refused(postgres):
+    with (
+        postgres.database("TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'") as url,
+        pytest.raises(RegistryError, match="LATIN1; create a database with ENCODING 'UTF8'"),
+    ):
+        PostgresDatabase(url).open()
+
+
+def test_postgres_registry_lies_in_a_schema_that_the_url_names(postgres_url):
+    url = f"{postgres_url}?options=-csearch_path%3Dcrawls"
+    with pytest.raises(RegistryError, match="create the schema"):
+        PostgresDatabase(url).open()
+    with psycopg.connect(postgres_url, autocommit=True) as own:
+        own.execute("CREATE SCHEMA crawls")
+        own.execute("CREATE TABLE record (music text)")
+
+        connection = PostgresDatabase(url).open()
+        add(connection, "docs")
+        connection.close()
+
+        assert own.execute("SELECT name FROM crawls.versions").fetchall() == [("docs",)]
+        assert own.execute("SELECT count(*) FROM public.record").fetchall() == [(0,)]
+
+
+def test_postgres_registry_needs_no_more_than_a_schema_of_its_own(postgres, postgres_url):
+    postgres.execute(f"DROP ROLE IF EXISTS {servers.GUEST}")
+    postgres.execute(f"CREATE ROLE {servers.GUEST} LOGIN PASSWORD 'right'")
+    database = postgres_url.rpartition("/")[2]
+    postgres.execute(f"CREATE SCHEMA own AUTHORIZATION {servers.GUEST}", database=database)
+    url = postgres_url.replace("//smartcrawl@", f"//{servers.GUEST}:right@")
+
+    connection = PostgresDatabase(f"{url}?options=-csearch_path%3Down").open()
+    add(connection, "docs")
+
+    assert names(connection) == ["docs"]
+    connection.close()
 
 
 def test_postgres_tables_of_another_program_are_left_alone(postgres_url):

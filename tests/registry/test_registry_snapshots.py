@@ -8,7 +8,7 @@ import pytest
 
 from smartcrawl.exceptions import SnapshotMissingError
 from smartcrawl.registry.snapshots import Snapshots, lose
-from smartcrawl.registry.transactions import connect, migrate
+from smartcrawl.registry.sqlite import connect, migrate
 from smartcrawl.rules.model import Outcome
 from smartcrawl.snapshots import SnapshotStore
 from tests.registry.build import Desk
