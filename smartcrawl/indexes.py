@@ -21,7 +21,7 @@ from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.search import Found
-from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.sinks.sqlite import Hit
 
@@ -35,6 +35,10 @@ _SWITCHED: Final = (
 _BESIDE: Final = (
     "the pages of this registry lie in the index beside it, which an Elasticsearch does not take"
     " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
+)
+_UNWRITTEN: Final = (
+    "this registry has not written to an Elasticsearch so far, so nothing can be compared: crawl"
+    " first"
 )
 _FACTS = """
 SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
@@ -64,23 +68,54 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
     return RemoteIndexing(ElasticsearchPages(sink), chunked)
 
 
-def opened(options: Options, connection: Connection) -> ElasticsearchSink:
+def opened(
+    options: Options, connection: Connection, how: Opening = Opening.KNOWN
+) -> ElasticsearchSink:
     """Open the Elasticsearch that a registry writes.
 
     Raises:
         SinkError: likewise.
     """
+    return opened_as(options, known_to(connection), how)
+
+
+def opened_as(options: Options, facts: Known, how: Opening) -> ElasticsearchSink:
+    """Open an Elasticsearch as one of which something is known.
+
+    Raises:
+        SinkError: likewise.
+    """
     assert options.elasticsearch is not None, "the caller asks"
+    patience = Patience(options.sink_wait, logger.warning)
+    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
+
+
+def known_to(connection: Connection) -> Known:
+    """Return what a registry knows of the index elsewhere that it wrote."""
     told = known.known_of(connection)
     sealing = told.get(known.SEALING)
-    facts = Known(
+    return Known(
         identity=told.get(known.IDENTITY),
         epoch=int(told.get(known.EPOCH, "1")),
         sealed=int(told.get(known.SEALED, "0")),
         sealing=None if sealing is None else int(sealing),
     )
-    patience = Patience(options.sink_wait, logger.warning)
-    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience)
+
+
+def comparable(options: Options, connection: Connection) -> bool:
+    """Return whether the index lies elsewhere, so that it can differ from the registry.
+
+    Raises:
+        SinkError: the registry has not written to the index that is named.
+    """
+    told = known.known_of(connection)
+    if options.elasticsearch is None:
+        if told:
+            raise SinkError(_SWITCHED)
+        return False
+    if not told:
+        raise SinkError(_BESIDE if connection.execute(_HOLDS).get else _UNWRITTEN)
+    return True
 
 
 def chunked(packed: bytes) -> list[Chunk]:

@@ -135,6 +135,14 @@ class ElasticsearchSink:
             raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
         return memory.sealed
 
+    def mismatch(self, known: Known) -> str | None:
+        """Return why it is not the index that a registry knows, and the remedy; None if it is."""
+        memory = self._meta.read()
+        if memory is None or memory.identity != self._identity:
+            raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
+        why = mismatch(memory, known)
+        return None if why is None else f"the index {self._names.template} at {self._name} {why}"
+
     def sealed(self, number: int) -> int:
         """Note that a run was sealed under a claim number; return the highest version so far.
 
@@ -224,12 +232,20 @@ class ElasticsearchSink:
         request = partial(self._client.search, index=self._names.search, **asked)
         return Patience(0).ask(self._name, request).body
 
-    def scan(self, source: str | None = None) -> Generator[Held]:
+    def scan(
+        self, source: str | None = None, *, beside: Sequence[str] | None = None
+    ) -> Generator[Held]:
         """Yield all documents, tombstones too, in the order of their keys, in constant memory.
 
+        ``source``: only those of one source; ``beside``: only those of none of these sources.
         What was written since the last ``refresh`` may lack.
         """
-        return self._scanner.held([] if source is None else [{"term": {"source": source}}])
+        filters: list[dict[str, Any]] = []
+        if source is not None:
+            filters.append({"term": {"source": source}})
+        if beside is not None:
+            filters.append({"bool": {"must_not": {"terms": {"source": list(beside)}}}})
+        return self._scanner.held(filters)
 
 
 def _known(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> str:
@@ -258,8 +274,16 @@ def _known(meta: MetaIndex, indices: Indices, target: Target, known: Known) -> s
 
 
 def _any(meta: MetaIndex, indices: Indices, target: Target) -> str:
-    """Check that what is there can be written, made now where nothing was; its identity."""
-    return _taken(meta, indices, meta.found(), _where(target))
+    """Check that what is there can be written, made now where nothing was; its identity.
+
+    What is not what was written so far gets another identity: an empty index must not pass for
+    the one that holds every page, because somebody compared it.
+    """
+    memory, index = meta.found(), indices.written()
+    replaced = memory.index is not None and (index is None or index.uuid != memory.index)
+    if replaced and memory.building is None:
+        memory = meta.change(memory.identity, identity=uuid4().hex)
+    return _taken(meta, indices, memory, _where(target))
 
 
 def _taken(meta: MetaIndex, indices: Indices, memory: Memory, where: str) -> str:
