@@ -250,8 +250,13 @@ class Mender:
         self.indexing.perform(self.connection, work, now=self.now, refused=refuse)
 
 
-def take_over(connection: Connection, sink: ElasticsearchSink, epoch: int) -> None:
-    """Let a registry know an index, which holds what the registry does, as its own."""
+def take_over(connection: Connection, sink: ElasticsearchSink, facts: Known, epoch: int) -> None:
+    """Let a registry know an index, which holds what the registry does, as its own.
+
+    One that is not the one that it knew gets an identity that no other registry knows.
+    """
+    if facts.identity != sink.identity():
+        sink.renew()
     sealed = str(sink.highest())
     with transaction(connection):
         known.note(

@@ -151,7 +151,7 @@ class Command(ChangingCommand):
                 indexing = RemoteIndexing(ElasticsearchPages(writing), chunked)
                 Mender(connection, indexing, writing, now, ticker.tell).mend(found)
                 if not sources:
-                    take_over(connection, writing, epoch)
+                    take_over(connection, writing, facts, epoch)
                     indexing.seal(connection)
                 with Comparison(connection, writing, ticker.tell).compare(sources) as left:
                     told = known_to(connection)

@@ -143,6 +143,11 @@ class ElasticsearchSink:
         why = mismatch(memory, known)
         return None if why is None else f"the index {self._names.template} at {self._name} {why}"
 
+    def renew(self) -> str:
+        """Give the index another identity, which no other registry knows, and return it."""
+        self._identity = self._meta.change(self._identity, identity=uuid4().hex).identity
+        return self._identity
+
     def sealed(self, number: int) -> int:
         """Note that a run was sealed under a claim number; return the highest version so far.
 
