@@ -60,6 +60,7 @@ class Findings:
 
     def __init__(self) -> None:
         self.counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
+        self.keys = 0  #: that were compared
         self.pages = 0  #: that the index has to hold
         self.documents = 0  #: living ones
         self.highest = 0  #: version (versions.py) of a document, tombstones included
@@ -122,6 +123,7 @@ class Comparison:
         if not names:
             with closing(self.sink.scan(beside=[name for _, name in sources])) as rest:
                 for held in self._watched(findings, rest):
+                    self._told(findings)
                     source = held.key.rpartition(":")[0]
                     if not held.deleted:
                         findings.add(Kind.SURPLUS, Finding(held.key, source, None, None))
@@ -133,6 +135,7 @@ class Comparison:
             documents = self._watched(findings, scanned)
             pages = audit.entries(self.connection, source)
             for key, page, held in merged(name, pages, documents):
+                self._told(findings)
                 living = held is not None and not held.deleted
                 findings.pages += page is not None
                 if page is None:
@@ -160,8 +163,11 @@ class Comparison:
         for held in documents:
             findings.highest = max(findings.highest, held.version)
             findings.documents += not held.deleted
-            self.tick("compared", findings.documents)
             yield held
+
+    def _told(self, findings: Findings) -> None:
+        findings.keys += 1
+        self.tick("compared", findings.keys)
 
 
 def merged(

@@ -6,7 +6,8 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
 
 _SHOWN: Final = 20  #: differences of each kind in a table
+_SILENT: Final = 2  #: seconds between two lines of progress
 _COLUMNS: Final = ("difference", "source", "page", "detail")
 _EMBEDDED: Final = (
     "the index lies in the registry, and one transaction writes both: they cannot differ"
@@ -205,16 +207,17 @@ class Command(ChangingCommand):
                 print("audit: some of it could not be mended", file=sys.stderr)
 
 
-@dataclass(slots=True)
 class _Ticker:
     """Says on standard error how far something is that takes longer than two seconds."""
 
-    _last: float = field(default_factory=time.monotonic)
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last = clock()
 
     def tell(self, doing: str, number: int) -> None:
         """Take note of how many pages were done."""
-        now = time.monotonic()
-        if now - self._last >= 2:
+        now = self._clock()
+        if now - self._last >= _SILENT:
             self._last = now
             print(f"audit: {number:,} pages {doing}", file=sys.stderr, flush=True)
 

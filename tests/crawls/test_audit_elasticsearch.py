@@ -11,12 +11,17 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.auditing import Finding, Findings, Kind, merged
+from smartcrawl.auditing import Comparison, Finding, Findings, Kind, merged
+from smartcrawl.commands.audit import _Ticker as Ticker
+from smartcrawl.indexes import known_to
 from smartcrawl.registry import audit as registry_audit
 from smartcrawl.registry.audit import Entry
 from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.sinks.elasticsearch.documents import key
+from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.scan import Held
+from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.targets import Target
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html
@@ -388,6 +393,33 @@ def test_elasticsearch_audit_of_a_registry_that_wrote_to_none_is_refused(
         "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
     }
     assert "begin a registry of its own" in crawl.run("audit", "--repair", expect=1).err
+
+
+def test_audit_of_elasticsearch_says_how_far_it_is_when_it_takes_long(capsys):
+    seconds = iter((100, 100, 101.9, 102, 103.9, 104.5))
+    ticker = Ticker(lambda: next(seconds))
+    told = []
+    for number in range(999, 1_004):
+        ticker.tell("compared", number)
+        told.append(capsys.readouterr().err)
+    assert told == [
+        "", "", "audit: 1,001 pages compared\n", "", "audit: 1,003 pages compared\n"
+    ]  # fmt: skip
+
+
+def test_elasticsearch_audit_counts_every_key_for_its_progress(shop, indexed, index):
+    keys = [*keys_of(indexed).values()]
+    index.delete(*keys[:2])
+    counted: list[tuple[str, int]] = []
+    connection = database(indexed).connect(readonly=True)
+    told = indexed.environment
+    target = Target(told["ELASTICSEARCH_URL"], told["ELASTICSEARCH_INDEX_PREFIX"])
+    with ElasticsearchSink.open(target, known_to(connection), patience=Patience(2)) as sink:
+        comparison = Comparison(connection, sink, lambda *tick: counted.append(tick))
+        with comparison.compare([]) as findings:
+            assert findings.counts[Kind.MISSING] == 2
+    connection.close()
+    assert counted == [("compared", number) for number in range(1, len(keys) + 1)]
 
 
 def entry(number: int) -> Entry:
