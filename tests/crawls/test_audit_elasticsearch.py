@@ -235,6 +235,8 @@ def test_elasticsearch_audit_fills_an_index_that_was_deleted(shop, indexed, inde
 
     audit(indexed, "--repair", expect=0)
     assert set(index.living()) == set(keys.values())
+    epoch = indexed.rows("SELECT value FROM choice WHERE name = 'index epoch'")
+    assert epoch == [("2",)], "whoever else writes to it is older"
     assert audit(indexed, expect=0)["mismatch"] is None
     indexed(shop.url("/"))
 
