@@ -34,6 +34,10 @@ _BESIDE: Final = (
     "the pages of this registry lie in the index beside it, which an Elasticsearch does not take"
     " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
 )
+_UNWRITTEN: Final = (
+    "this registry has not written to an Elasticsearch so far, so nothing can be compared: crawl"
+    " first"
+)
 _FACTS = """
 SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
   FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
@@ -78,17 +82,35 @@ def opened(
     Raises:
         SinkError: likewise.
     """
+    return opened_as(options, known_to(connection), how, on_wait)
+
+
+def opened_as(
+    options: Options,
+    facts: Known,
+    how: Opening,
+    on_wait: Callable[[str], None] | None = None,
+) -> ElasticsearchSink:
+    """Open an Elasticsearch as one of which something is known.
+
+    Raises:
+        SinkError: likewise.
+    """
     assert options.elasticsearch is not None, "the caller asks"
+    patience = Patience(options.sink_wait, on_wait or Waiting())
+    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
+
+
+def known_to(connection: Connection) -> Known:
+    """Return what a registry knows of the index elsewhere that it wrote."""
     told = known.known_of(connection)
     sealing = told.get(known.SEALING)
-    facts = Known(
+    return Known(
         identity=told.get(known.IDENTITY),
         epoch=int(told.get(known.EPOCH, "1")),
         sealed=int(told.get(known.SEALED, "0")),
         sealing=None if sealing is None else int(sealing),
     )
-    patience = Patience(options.sink_wait, on_wait or Waiting())
-    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
 
 
 def begin_epoch(options: Options, connection: Connection) -> tuple[int, int]:
@@ -136,6 +158,22 @@ def rebuild(options: Options, connection: Connection, now: int, told: Callable[[
     finally:
         indexing.close()
     return count
+
+
+def comparable(options: Options, connection: Connection) -> bool:
+    """Return whether the index lies elsewhere, so that it can differ from the registry.
+
+    Raises:
+        SinkError: the registry has not written to the index that is named.
+    """
+    told = known.known_of(connection)
+    if options.elasticsearch is None:
+        if told:
+            raise SinkError(_SWITCHED)
+        return False
+    if not told:
+        raise SinkError(_BESIDE if connection.execute(_HOLDS).get else _UNWRITTEN)
+    return True
 
 
 def chunked(packed: bytes) -> list[Chunk]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from smartcrawl.exceptions import SinkError
@@ -158,6 +158,7 @@ class RemoteIndexing:
         if number is None:
             with transaction(connection):
                 number = draw(connection, "number")
+        dead: set[int] = set()  #: what the index refused
         taken: dict[int, bytes | None] = {}  #: what the index acknowledged, by number of record
         for _ in range(_TRIES):
             wanted: list[IndexedPage] = []
@@ -169,10 +170,10 @@ class RemoteIndexing:
                     wanted = [p for p in wanted if taken.get(p.no, b"") != p.mark]
                     if wanted:
                         raise _ChangedError
-                    outgoing.note(number)
+                    outgoing.note(number, dead)
                     return result
             except _ChangedError:
-                self._write(
+                dead |= self._write(
                     connection, wanted, number=number, now=now, taken=taken, refused=refused
                 )
         raise SinkError(
@@ -189,7 +190,8 @@ class RemoteIndexing:
         now: int,
         taken: dict[int, bytes | None],
         refused: Refused | None,
-    ) -> None:
+    ) -> set[int]:
+        """Write pages; return those that are refused and wanted all the same."""
         with transaction(connection):
             names = {"number": number, "numbers": numbers(page.no for page in wanted)}
             connection.execute(_OPEN, names)
@@ -206,6 +208,7 @@ class RemoteIndexing:
         if dead:
             with transaction(connection):
                 connection.executemany(_DEAD, dead)
+        return {no for no, *_ in dead if no in taken}
 
     def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
         """Write what a process that died left open; return how many pages."""
@@ -330,11 +333,15 @@ class Outgoing:
             )
         return found
 
-    def note(self, number: int) -> None:
-        """Note in the registry what the index holds now; the last step of the transaction."""
-        if self._told:
-            these = numbers(no for no, _ in self._told)
-            self._connection.executemany(_HELD, [(held, no) for no, held in self._told])
+    def note(self, number: int, dead: Container[int] = ()) -> None:
+        """Note in the registry what the index holds now; the last step of the transaction.
+
+        What is ``dead`` stays open: the index holds something else.
+        """
+        told = [(held, no) for no, held in self._told if no not in dead]
+        if told:
+            these = numbers(no for _, no in told)
+            self._connection.executemany(_HELD, told)
             self._connection.execute(_DONE, {"numbers": these, "number": number})
             self._connection.execute(_ALIVE, (these,))
 

@@ -442,6 +442,26 @@ def test_elasticsearch_index_of_whoever_is_opened_to_be_compared(
     with opened(elasticsearch.url, prefix, Known("another"), Opening.ANY) as sink:
         assert sink.identity() == identity
         assert len(list(sink.scan())) == 1
+        assert "another identity" in str(sink.mismatch(Known("another")))
+        assert sink.mismatch(Known(identity, sealed=30 + (1 << 40))) is None
+        assert sink.renew() == sink.identity() != identity
+        assert "another identity" in str(sink.mismatch(Known(identity)))
+
+
+def test_elasticsearch_index_that_was_deleted_is_another_one_for_whoever_compares(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+    client.indices.delete(index=f"{prefix}-pages-000001")
+
+    with opened(elasticsearch.url, prefix, known, Opening.ANY) as sink:
+        assert sink.identity() != known.identity
+        assert list(sink.scan()) == []
+        identity = sink.identity()
+    with opened(elasticsearch.url, prefix, known, Opening.ANY) as sink:
+        assert sink.identity() == identity, "it is the same one as when it was compared first"
+    assert "scrapy audit --repair" in refusal(elasticsearch.url, prefix, known)
 
 
 # Who may write

@@ -212,6 +212,10 @@ def test_elasticsearch_scan_yields_everything_in_the_order_of_keys(
     assert (removed.number, removed.deleted, removed.content_hash) == (6, True, "")
     assert [one.key for one in sink.scan("shop")] == sorted(one.key for one in shop)
     assert list(sink.scan("none")) == []
+    assert [one.key for one in sink.scan(beside=["shop"])] == [
+        one.key for one in held if not one.key.startswith("shop:")
+    ]
+    assert list(sink.scan(beside=[])) == held
 
 
 def test_elasticsearch_scan_goes_on_after_a_failure_and_where_its_view_was_given_up(

@@ -133,6 +133,19 @@ class ElasticsearchSink:
             raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
         return memory.sealed
 
+    def mismatch(self, known: Known) -> str | None:
+        """Return why it is not the index that a registry knows, and the remedy; None if it is."""
+        memory = self._meta.read()
+        if memory is None or memory.identity != self._identity:
+            raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
+        why = mismatch(memory, known)
+        return None if why is None else f"the index {self._names.template} at {self._name} {why}"
+
+    def renew(self) -> str:
+        """Give the index another identity, which no other registry knows, and return it."""
+        self._identity = self._meta.change(self._identity, identity=uuid4().hex).identity
+        return self._identity
+
     def sealed(self, number: int) -> int:
         """Note that a run was sealed under a claim number; return the highest version so far.
 
@@ -222,19 +235,28 @@ class ElasticsearchSink:
         request = partial(self._client.search, index=self._names.search, **asked)
         return Patience(0).ask(self._name, request).body
 
-    def scan(self, source: str | None = None) -> Generator[Held]:
+    def scan(
+        self, source: str | None = None, *, beside: Sequence[str] | None = None
+    ) -> Generator[Held]:
         """Yield all documents, tombstones too, in the order of their keys, in constant memory.
 
+        ``source``: only those of one source; ``beside``: only those of none of these sources.
         What was written since the last ``refresh`` may lack.
         """
-        return self._scanner.held([] if source is None else [{"term": {"source": source}}])
+        filters: list[dict[str, Any]] = []
+        if source is not None:
+            filters.append({"term": {"source": source}})
+        if beside is not None:
+            filters.append({"bool": {"must_not": {"terms": {"source": list(beside)}}}})
+        return self._scanner.held(filters)
 
 
 def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, how: Opening) -> str:
     """Check that the index is the one that is known, made now where none was; its identity.
 
-    One that was deleted is not made again, however it is opened: it would be empty, and the next
-    run would take it for the one that holds every page.
+    One that was deleted is not made again where it has to be the known one: it would be empty, and
+    the run would take it for the one that holds every page. Opened as ``ANY`` it is, with another
+    identity.
     """
     memory, where = meta.read(), _where(target)
     if memory is None and indices.exist():
@@ -244,7 +266,7 @@ def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, ho
                 f"{where} is there without {target.prefix}-meta, which says whose it is: name"
                 f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
             )
-    if memory is None and known.identity is not None:
+    if memory is None and known.identity is not None and how is Opening.KNOWN:
         raise SinkError(f"{where} is not there any more; {REBUILD}")
     memory = meta.found() if memory is None else memory
     wrong = mismatch(memory, known) if how is Opening.KNOWN else None
@@ -254,7 +276,9 @@ def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, ho
         raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
     index = indices.written()
     if memory.index is not None and (index is None or index.uuid != memory.index):
-        raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
+        if how is Opening.KNOWN:
+            raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
+        memory = meta.change(memory.identity, identity=uuid4().hex)
     if index is None:
         indices.make(searched=True)
         index = indices.written()

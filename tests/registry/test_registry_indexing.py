@@ -1,0 +1,181 @@
+"""Registry and an index elsewhere: rehearsed, written, done (design.md 6; ADR 29)."""
+
+from array import array
+from collections.abc import Sequence
+
+import pytest
+
+from smartcrawl.exceptions import SinkError
+from smartcrawl.indexes import chunked
+from smartcrawl.items import Batch, IndexedPage, Visit
+from smartcrawl.ports import Sink
+from smartcrawl.registry import purge, runs
+from smartcrawl.registry.commit import Commit
+from smartcrawl.registry.indexing import RemoteIndexing
+from smartcrawl.registry.visited import Judgement
+from tests.registry.build import NOW, Desk
+
+A, B = "http://a.example/a", "http://a.example/b"
+
+
+class Shelf:
+    """An index that keeps documents by number, and may refuse some or be away."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, str] = {}
+        self.numbers: list[int] = []
+        self.refuses: set[str] = set()
+        self.away = False
+
+    def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
+        if self.away:
+            raise SinkError("it is away")
+        found: list[str | None] = []
+        for page in pages:
+            text = " ".join(chunk.text for chunk in page.chunks)
+            if page.mark is not None and text in self.refuses:
+                found.append("not to its taste")
+                continue
+            self.numbers.append(number)
+            self.held.pop(page.no, None)
+            if page.mark is not None:
+                self.held[page.no] = text
+            found.append(None)
+        return found
+
+    def version(self, epoch: int, number: int) -> int:
+        return number
+
+    def sealed(self, number: int) -> int:
+        return number
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def remote(shelf: Shelf) -> RemoteIndexing:
+    return RemoteIndexing(shelf, chunked)
+
+
+def write(desk: Desk, remote: RemoteIndexing, *texts: tuple[str, str], number: int = 0) -> int:
+    """Write a batch of visits through the protocol; return how many came too late."""
+    visits = [desk.visit(url, text) for url, text in texts]
+    return _write(desk, remote, visits, number or desk._run.number)
+
+
+def _write(desk: Desk, remote: RemoteIndexing, visits: list[Visit], number: int) -> int:
+    batch = Batch(visits=visits, touched=array("q"))
+
+    def work(sink: Sink, told: int) -> int:
+        commit = Commit(
+            desk.connection,
+            sink,
+            run=desk._run.no,
+            source=desk._run.source,
+            number=told,
+            since=0,
+            forced=False,
+            judgement=Judgement(),
+        )
+        return commit.write(batch, NOW)
+
+    return remote.perform(desk.connection, work, now=NOW, number=number)
+
+
+def opened(desk: Desk) -> list[object]:
+    return [no for (no,) in desk.rows("SELECT no FROM state WHERE intent > 0 ORDER BY no")]
+
+
+def test_pages_are_in_the_index_when_the_registry_says_so(desk, remote, shelf):
+    write(desk, remote, (A, "first"), (B, "second"))
+
+    assert sorted(shelf.held.values()) == ["first", "second"]
+    assert opened(desk) == []
+    assert desk.value("SELECT count(*) FROM record WHERE sunk = content") == 2
+
+
+def test_nothing_is_written_where_nothing_changes(desk, remote, shelf):
+    write(desk, remote, (A, "first"))
+    before = list(shelf.numbers)
+
+    remote.perform(desk.connection, lambda *_: None, now=NOW)
+
+    assert shelf.numbers == before
+
+
+def test_an_index_that_is_away_leaves_the_registry_as_it_was_but_for_the_mark(desk, remote, shelf):
+    write(desk, remote, (A, "first"))
+    desk.seal()
+    desk.open()
+    desk.reach(A)
+    before = desk.stored()
+    shelf.away = True
+
+    with pytest.raises(SinkError):
+        write(desk, remote, (A, "other"))
+
+    after = desk.stored()
+    assert opened(desk) == [desk.number(A)]
+    assert {name: after[name] for name in after if name != "state"} == {
+        name: before[name] for name in before if name != "state"
+    }
+
+
+def test_what_a_crash_left_open_is_written_from_the_registry(desk, remote, shelf):
+    write(desk, remote, (A, "first"))
+    no = desk.number(A)
+    desk.connection.execute("UPDATE state SET intent = 99 WHERE no = ?", (no,))
+    shelf.held[no] = "of the process that died"
+
+    assert remote.mend(desk.connection, desk._run.source, number=100, now=NOW) == 1
+
+    assert shelf.held == {no: "first"}
+    assert shelf.numbers[-1] == 100
+    assert opened(desk) == []
+
+
+def test_what_is_refused_stays_open_and_is_a_dead_letter(desk, remote, shelf):
+    write(desk, remote, (A, "first"), (B, "second"))
+    no = desk.number(A)
+    desk.connection.execute("UPDATE state SET intent = 99 WHERE no = ?", (no,))
+    shelf.refuses = {"first"}
+
+    assert remote.mend(desk.connection, desk._run.source, number=100, now=NOW) == 1
+
+    assert opened(desk) == [no]
+    assert desk.rows("SELECT no, reason FROM dead_letter") == [(no, "not to its taste")]
+    assert remote.mend(desk.connection, desk._run.source, number=101, now=NOW) == 0
+
+
+def test_a_clone_takes_the_place_of_an_original_that_goes(desk, remote, shelf):
+    text = "Every word is here to make the text long enough to be believed as equal. " * 4
+    write(desk, remote, (A, text), (B, text))
+    first, second = desk.number(A), desk.number(B)
+    assert set(shelf.held) == {first}
+    targets = [no for (no,) in desk.rows("SELECT no FROM record WHERE entry = 1")]
+    assert targets == [first]
+
+    desk.connection.execute(
+        "UPDATE state SET gone_count = 9, lost_count = 9 WHERE no = ?", (first,)
+    )
+    gone = purge.lost(desk.connection, desk.closing.policy)
+    purge.remove(desk.connection, remote, [t for t in gone if t.no == first], NOW)
+
+    assert set(shelf.held) == {second}
+    assert opened(desk) == []
+
+
+def test_claim_numbers_of_settlement_and_sweep_are_their_own(desk, remote, shelf):
+    write(desk, remote, (A, "first"))
+    before = desk.value("SELECT value FROM sequence WHERE name = 'number'")
+    runs.seal(desk.connection, desk._run.no, (), NOW)
+    runs.settle_sealed(desk.connection, desk.ending(), remote)
+    runs.sweep(desk.connection, remote, desk.ending(), lambda _: None)
+
+    assert desk.value("SELECT value FROM sequence WHERE name = 'number'") == before + 2
