@@ -54,7 +54,7 @@ _SITE = f"""
 import os, signal, sys
 from collections import Counter
 from contextlib import contextmanager
-from smartcrawl.registry import registry, runs
+from smartcrawl.registry import indexing, registry, runs
 
 assert runs.BATCH > 100
 runs.BATCH = {_SWEPT_AT_ONCE}
@@ -67,8 +67,12 @@ def die(where, name):
 @contextmanager
 def transaction(connection):
     caller = sys._getframe(2)  # of contextlib's __enter__
-    batch = caller.f_locals.get("batch")
-    name = "look" if batch is not None and batch.probes else caller.f_code.co_name
+    name, work = caller.f_code.co_name, caller.f_locals.get("work")
+    if work is not None:  # who asked for it
+        name = work.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
+    batch = caller.f_back.f_locals.get("batch")
+    if batch is not None and batch.probes:
+        name = "look"
     passed[name] += 1
     with real(connection):
         die("after the begin of", name)
@@ -77,7 +81,7 @@ def transaction(connection):
     die("after the commit of", name)
 
 if step:
-    runs.transaction = registry.transaction = transaction
+    runs.transaction = registry.transaction = indexing.transaction = transaction
 """
 #: Differ between a run and the same run in two parts: times.
 _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt"}
