@@ -36,7 +36,7 @@ def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
     site: Site, crawl: Crawl
 ):
     """Trap 5: CloseSpider from a pipeline is swallowed. Here the disk is full midway."""
-    count = 150
+    count = 400
     site.pages["/"] = html("Home", *(f"/{n}" for n in range(count)))
     for n in range(count):
         words = " ".join(f"word{n}x{k}" for k in range(400))
