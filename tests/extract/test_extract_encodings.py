@@ -87,7 +87,8 @@ def test_the_last_coding_is_undone_first(order):
         body = PACKERS[coding](body)
 
     assert decoded(body, order, limit=0) == PAGE
-    assert kind(body, *reversed(order)) == "corrupt"
+    # The other way round it is noise: by its first bytes, the time in a gzip, it may seem cut off.
+    assert kind(body, *reversed(order)) in ("corrupt", "truncated")
 
 
 @given(
