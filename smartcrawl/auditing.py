@@ -14,10 +14,10 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, Final, NamedTuple, Self, TypeVar
 
-from smartcrawl.ports import Connection, Indexing, Sink
+from smartcrawl.ports import Connection
 from smartcrawl.registry import audit, known
 from smartcrawl.registry.audit import Entry, Marked
-from smartcrawl.registry.indexing import Outgoing
+from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.sinks.elasticsearch.bulk import Entry as Written
@@ -214,7 +214,7 @@ class Mender:
     """Writes what differs to the index; the caller holds the leases of all sources concerned."""
 
     connection: Connection
-    indexing: Indexing
+    indexing: RemoteIndexing
     sink: ElasticsearchSink
     now: int  #: Unix seconds
     tick: Tick = field(default=lambda doing, count: None)
@@ -243,17 +243,11 @@ class Mender:
             self.tick("mended", done)
 
     def _again(self, pages: set[int]) -> None:
-        refused: set[int] = set()
-
-        def work(sink: Sink, _: int) -> None:
-            assert isinstance(sink, Outgoing), "only an index elsewhere is mended"
-            sink.again(pages - refused)
-
         def refuse(no: int, _: str | None) -> bool:
-            refused.add(no)
+            pages.discard(no)
             return True
 
-        self.indexing.perform(self.connection, work, now=self.now, refused=refuse)
+        self.indexing.rewrite(self.connection, pages, now=self.now, refused=refuse)
 
 
 def take_over(connection: Connection, sink: ElasticsearchSink, facts: Known, epoch: int) -> None:

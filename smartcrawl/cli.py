@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, ClassVar, Final
 
@@ -168,11 +168,8 @@ class ChangingCommand(RegistryCommand):
         most: int | None,
     ) -> list[Removal]:
         """Remove pages, at most ``most`` of them."""
-        indexing = indexing_of(self.options, connection)
-        try:
+        with closing(indexing_of(self.options, connection)) as indexing:
             return remove(connection, indexing, targets[:most], now)
-        finally:
-            indexing.close()
 
     def withhold(self, why: str, *words: object) -> None:
         """Say that nothing was removed, why, and which command goes on."""

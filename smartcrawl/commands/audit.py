@@ -30,6 +30,7 @@ from smartcrawl.logs import json_safe
 from smartcrawl.ports import Connection
 from smartcrawl.registry import audit
 from smartcrawl.registry.indexing import RemoteIndexing
+from smartcrawl.registry.sequences import last
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
@@ -147,7 +148,7 @@ class Command(ChangingCommand):
             gone = found.counts[Kind.SURPLUS]
             if foreign and self._withheld(gone, found.documents, opts.max):
                 return
-            ahead = is_ahead(found, facts, audit.last_number(connection))
+            ahead = is_ahead(found, facts, last(connection, "number"))
             epoch = next_epoch(found, facts, sink.highest()) if foreign or ahead else facts.epoch
             with opened_as(self.options, replace(facts, epoch=epoch), Opening.ANY) as writing:
                 indexing = RemoteIndexing(ElasticsearchPages(writing), chunked)
@@ -227,7 +228,7 @@ def _strange(
 ) -> str | None:
     """Return why the index is not the one that the registry knows; None if it is."""
     wrong = sink.mismatch(facts)
-    if wrong is None and is_ahead(found, facts, audit.last_number(connection)):
+    if wrong is None and is_ahead(found, facts, last(connection, "number")):
         return _AHEAD
     return wrong
 

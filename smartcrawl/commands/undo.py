@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import closing
 from typing import ClassVar
 
 from scrapy.exceptions import UsageError
@@ -60,12 +61,11 @@ class Command(ChangingCommand):
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
-        with self.leased([known.source]) as now:
-            indexing = indexing_of(self.options, connection)
-            try:
-                undone = undo(connection, indexing, run, now, pin=opts.pin, chunked=chunked)
-            finally:
-                indexing.close()
+        with (
+            self.leased([known.source]) as now,
+            closing(indexing_of(self.options, connection)) as indexing,
+        ):
+            undone = undo(connection, indexing, run, now, pin=opts.pin, chunked=chunked)
         self._tell(known, undone, opts)
 
     def _tell(self, known: Removals, undone: Undone, opts: Namespace) -> None:

@@ -29,7 +29,6 @@ SELECT r.no, r.id, r.url, d.reason
  WHERE r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
 """
 _KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
-_LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'number'"
 
 
 class Entry(NamedTuple):
@@ -88,8 +87,3 @@ def known(connection: Connection, source: int, ids: Iterable[bytes]) -> dict[byt
     """Return (number, address) of the records of a source, by their ids."""
     rows = connection.execute(_KNOWN, (source, Many(tuple(ids)))).fetchall()
     return {bytes(key): (no, url) for key, no, url in rows}
-
-
-def last_number(connection: Connection) -> int:
-    """Return the claim number that was given out last."""
-    return int(connection.execute(_LAST_NUMBER).get)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.ports import Connection
@@ -16,6 +16,16 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 _TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
 
 
+def stored(connection: Connection) -> dict[str, str]:
+    """Return everything that is kept here, by name."""
+    return dict(connection.execute(_CHOSEN).fetchall())
+
+
+def store(connection: Connection, name: str, value: str) -> None:
+    """Keep something; the caller opens the transaction."""
+    connection.execute(_CHOOSE, (name, value))
+
+
 def choose(connection: Connection, *, partition: str, table: str) -> None:
     """Keep the kind of PartitionKey and the name of the registry's view; nothing where it is so.
 
@@ -24,10 +34,10 @@ def choose(connection: Connection, *, partition: str, table: str) -> None:
     Raises:
         RegistryError: something else has that name.
     """
-    stored: dict[Any, Any] = dict(connection.execute(_CHOSEN).fetchall())
-    if stored.get("partition", "host") != partition:
-        connection.execute(_CHOOSE, ("partition", partition))
-    before = stored.get("table", ITEMS)
+    chosen = stored(connection)
+    if chosen.get("partition", "host") != partition:
+        store(connection, "partition", partition)
+    before = chosen.get("table", ITEMS)
     if before == table:
         return
     if table != ITEMS and connection.execute(_TAKEN, (table,)).get:
@@ -39,4 +49,4 @@ def choose(connection: Connection, *, partition: str, table: str) -> None:
         connection.execute(f'DROP VIEW "{before}"')
     if table != ITEMS:
         connection.execute(f'CREATE VIEW "{table}" AS SELECT * FROM "{ITEMS}"')
-    connection.execute(_CHOOSE, ("table", table))
+    store(connection, "table", table)

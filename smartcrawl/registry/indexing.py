@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from smartcrawl.exceptions import SinkError
@@ -18,7 +18,7 @@ from smartcrawl.ports import Connection, PageIndex, Sink
 from smartcrawl.registry import known
 from smartcrawl.registry.images import images_of
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.sequences import draw, last
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.urls import content_group
 
@@ -29,8 +29,8 @@ _T = TypeVar("_T")
 _SILENCE: Final = 30.0  #: seconds between two lines about a wait
 _TRIES: Final = 10  #: of a transaction, while others change what it would write
 _AFFECTED = """
-SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk
-  FROM record r JOIN source o ON o.no = r.source
+SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
+  FROM record r JOIN source o ON o.no = r.source LEFT JOIN content c ON c.no = r.content
  WHERE r.content IN carray(:contents) OR r.sunk IN carray(:contents) OR r.no IN carray(:again)
 """
 _PAGES = """
@@ -57,7 +57,6 @@ SELECT s.no FROM state s JOIN record r USING (no)
 _ENTRIES = """
 SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER BY no LIMIT ?
 """
-_LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'number'"
 _BATCH: Final = 500  #: pages that are mended with one transaction
 
 Chunked = Callable[[bytes], list[Chunk]]  #: the chunks of a stored document
@@ -166,8 +165,7 @@ class RemoteIndexing:
                 with transaction(connection):
                     outgoing = Outgoing(connection, self._chunked)
                     result = work(outgoing, number)
-                    wanted = outgoing.pages()
-                    wanted = [p for p in wanted if taken.get(p.no, b"") != p.mark]
+                    wanted = outgoing.pages(taken)
                     if wanted:
                         raise _ChangedError
                     outgoing.note(number, dead)
@@ -210,36 +208,46 @@ class RemoteIndexing:
                 connection.executemany(_DEAD, dead)
         return {no for no, *_ in dead if no in taken}
 
+    def rewrite(
+        self,
+        connection: Connection,
+        pages: Collection[int],
+        *,
+        now: int,
+        number: int | None = None,
+        refused: Refused | None = None,
+    ) -> None:
+        """Write pages as the registry holds them, whatever the index is known to hold of them.
+
+        ``pages`` may shrink while it is written: see ``refused`` of ``perform``.
+        """
+
+        def again(sink: Sink, _: int) -> None:
+            assert isinstance(sink, Outgoing)
+            sink.again(pages)
+
+        self.perform(connection, again, now=now, number=number, refused=refused)
+
     def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
         """Write what a process that died left open; return how many pages."""
         count = 0
         while left := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
-
-            def again(sink: Sink, _: int, left: Iterable[int] = left) -> None:
-                assert isinstance(sink, Outgoing)
-                sink.again(left)
-
-            self.perform(connection, again, now=now, number=number)
+            self.rewrite(connection, left, now=now, number=number)
             count += len(left)
         return count
 
     def write_all(self, connection: Connection, now: int, told: Callable[[int], None]) -> int:
         """Write every page that stands for its content; return how many, and tell on the way."""
-        last = count = 0
-        while some := [no for (no,) in connection.execute(_ENTRIES, (last, _BATCH)).fetchall()]:
-
-            def again(sink: Sink, _: int, some: Iterable[int] = some) -> None:
-                assert isinstance(sink, Outgoing)
-                sink.again(some)
-
-            self.perform(connection, again, now=now)
-            last, count = some[-1], count + len(some)
+        after = count = 0
+        while some := [no for (no,) in connection.execute(_ENTRIES, (after, _BATCH)).fetchall()]:
+            self.rewrite(connection, some, now=now)
+            after, count = some[-1], count + len(some)
             told(count)
         return count
 
     def seal(self, connection: Connection) -> None:
         """Let registry and index remember how far both are (``ports.Indexing``)."""
-        number = int(connection.execute(_LAST_NUMBER).get)
+        number = last(connection, "number")
         epoch = int(known.known_of(connection)[known.EPOCH])
         with transaction(connection):
             known.note(connection, sealing=str(self._index.version(epoch, number)))
@@ -284,8 +292,11 @@ class Outgoing:
     def flush(self) -> None:
         """Nothing is kept back."""
 
-    def pages(self) -> list[IndexedPage]:
-        """Return what the index has to take, promotions before removals."""
+    def pages(self, taken: Mapping[int, bytes | None]) -> list[IndexedPage]:
+        """Return what the index has to take, promotions before removals.
+
+        What it has ``taken``, by number and mark, is left out before anything is made of it.
+        """
         names = {"contents": numbers(self._contents), "again": numbers(self._again)}
         rows: list[Any] = []
         if self._contents or self._again:
@@ -293,16 +304,19 @@ class Outgoing:
         wanted: dict[int, tuple[str, bytes]] = {}
         gone: list[IndexedPage] = []
         self._told = []
-        for no, source, key, content, entry, sunk in sorted(rows):
+        for no, source, key, content, entry, sunk, digest in sorted(rows):
             held = content if entry else None
+            mark = digest if entry else None
             fresh = no in self._again or (held is not None and held in self._put)
-            if held is not None and (fresh or held != sunk):
-                wanted[no] = (source, key)
-            elif held is None and (sunk is not None or no in self._again):
-                gone.append(IndexedPage(no, source, key))
-            else:
+            if not (fresh or held != sunk):
                 continue
             self._told.append((no, held))
+            if taken.get(no, b"") == mark:
+                continue
+            if held is not None:
+                wanted[no] = (source, key)
+            else:
+                gone.append(IndexedPage(no, source, key))
         return [*self._documents(wanted), *gone]
 
     def _documents(self, wanted: dict[int, tuple[str, bytes]]) -> list[IndexedPage]:

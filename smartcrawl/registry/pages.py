@@ -7,6 +7,7 @@ from typing import Any
 
 from smartcrawl.items import Page, StoredRobots
 from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.sequences import last
 from smartcrawl.registry.snapshots import Place, Snapshots
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
@@ -99,7 +100,6 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
 """
 _CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
 _BLOCKED = "SELECT name FROM host WHERE is_blocked"
-_LAST_NUMBER = "SELECT value FROM sequence WHERE name = 'address'"
 
 
 def leads_to_indexed(connection: Connection, no: int, origin: int) -> bool:
@@ -329,4 +329,4 @@ class PageReader:
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""
-        return int(self._connection.execute(_LAST_NUMBER).get)
+        return last(self._connection, "address")

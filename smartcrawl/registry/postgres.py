@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.resources import files
+from contextlib import closing, contextmanager
 from typing import Final, TypeVar
 
 import psycopg
@@ -13,6 +12,7 @@ from psycopg import errors
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.registry.heartbeat import HeartbeatLease
+from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.session import (
     PATIENCE,
     ConnectionLostError,
@@ -50,12 +50,8 @@ class PostgresDatabase:
 
     def exists(self) -> bool:
         """Whether there is a registry already."""
-        with self.translated("read"):
-            connection = PostgresConnection(self._url)
-            try:
-                return bool(connection.execute(_IS_THERE).get)
-            finally:
-                connection.close()
+        with self.translated("read"), closing(PostgresConnection(self._url)) as connection:
+            return bool(connection.execute(_IS_THERE).get)
 
     def open(self) -> PostgresConnection:
         """Connect for writing; see ``databases.Database``."""
@@ -106,12 +102,11 @@ class PostgresDatabase:
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""
-        with self.translated("read"):
-            connection = PostgresConnection(self._url, readonly=True)
-            try:
-                return HeartbeatLease.is_held(connection, source)
-            finally:
-                connection.close()
+        with (
+            self.translated("read"),
+            closing(PostgresConnection(self._url, readonly=True)) as connection,
+        ):
+            return HeartbeatLease.is_held(connection, source)
 
 
 def shown(url: str) -> str:
@@ -124,13 +119,6 @@ def shown(url: str) -> str:
     who, at, where = rest.rpartition("@")
     where = where.partition("?")[0]
     return f"{scheme}://{who.partition(':')[0]}{at}{where}"
-
-
-def migrations() -> list[tuple[int, str]]:
-    """Return the numbered schema files as (version, SQL), in order; the first makes all of it."""
-    folder = files("smartcrawl.registry").joinpath("schema", "postgres")
-    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name.split("_")[0]), entry.read_text("utf-8")) for name, entry in named]
 
 
 def migrate(connection: PostgresConnection, place: str) -> None:
@@ -151,7 +139,7 @@ def migrate(connection: PostgresConnection, place: str) -> None:
             f"{place} is encoded in {connection.encoding}; create a database with"
             " ENCODING 'UTF8' TEMPLATE template0, and name it in REGISTRY_URL"
         )
-    latest = migrations()[-1][0]
+    latest = migrations("postgres")[-1][0]
     if _version(connection, place) == latest:
         return
     with transaction(connection):
@@ -165,9 +153,9 @@ def migrate(connection: PostgresConnection, place: str) -> None:
         if not version:
             connection.execute(_VERSION_TABLE)
             connection.execute("INSERT INTO smartcrawl_schema (version) VALUES (0)")
-        for number, sql in migrations():
+        for number, statements in migrations("postgres"):
             if number > version:
-                for statement in sql.split("\n--;\n"):
+                for statement in statements:
                     connection.define(statement)
         connection.execute("UPDATE smartcrawl_schema SET version = ?", (latest,))
 

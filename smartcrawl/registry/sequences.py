@@ -5,8 +5,14 @@ from __future__ import annotations
 from smartcrawl.ports import Connection
 
 _NEXT = "UPDATE sequence SET value = value + ? WHERE name = ? RETURNING value"
+_LAST = "SELECT value FROM sequence WHERE name = ?"
 
 
 def draw(connection: Connection, name: str, count: int = 1) -> int:
     """Draw ``count`` numbers of a sequence and return the last."""
     return int(connection.execute(_NEXT, (count, name)).get)
+
+
+def last(connection: Connection, name: str) -> int:
+    """Return the number of a sequence that was drawn last."""
+    return int(connection.execute(_LAST, (name,)).get)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from secrets import token_hex
 from typing import Any, Final, TypeVar
@@ -134,7 +134,8 @@ class PostgresConnection:
         if statement == "COMMIT":
             return self._commit()
         if self.in_transaction:
-            return self._within(statement, values)
+            with self._within():
+                return self._run(statement, values)
         return self._patiently(lambda: self._run(statement, values))
 
     def _run(self, statement: str, values: Any) -> PostgresRows:
@@ -142,9 +143,11 @@ class PostgresConnection:
         self._changes = max(cursor.rowcount, 0)
         return PostgresRows(cursor)
 
-    def _within(self, statement: str, values: Any) -> PostgresRows:
+    @contextmanager
+    def _within(self) -> Iterator[None]:
+        """Tell that a server went away within a transaction."""
         try:
-            return self._run(statement, values)
+            yield
         except psycopg.OperationalError as error:
             if self.lost:
                 raise ConnectionLostError(str(error)) from error
@@ -210,24 +213,15 @@ class PostgresConnection:
 
     def _plain(self, text: str) -> None:
         """Run text that has its values in it."""
-        try:
+        with self._within():
             self._connection.execute(text.encode())
-        except psycopg.OperationalError as error:
-            if self.lost:
-                raise ConnectionLostError(str(error)) from error
-            raise
 
     def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Insert rows into a table; none of them is there already."""
         command = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
-        try:
-            with self._connection.cursor().copy(command.encode()) as copy:
-                for row in rows:
-                    copy.write_row(row)
-        except psycopg.OperationalError as error:
-            if self.lost:
-                raise ConnectionLostError(str(error)) from error
-            raise
+        with self._within(), self._connection.cursor().copy(command.encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def define(self, statement: str) -> None:
         """Run a statement of a schema, which is in PostgreSQL's own words."""

@@ -6,7 +6,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ import apsw
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.ports import Many
 from smartcrawl.registry.lease import FileLease
+from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.views import show_links
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
@@ -167,13 +167,6 @@ def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
     return connection
 
 
-def migrations() -> list[tuple[int, str]]:
-    """Return the numbered schema files as (version, SQL), in order."""
-    folder = files("smartcrawl.registry").joinpath("schema", "sqlite")
-    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(int(name.split("_")[0]), entry.read_text("utf-8")) for name, entry in named]
-
-
 def migrate(connection: SqliteConnection, path: Path) -> None:
     """Bring the schema up to this version, each step in a transaction of its own.
 
@@ -181,7 +174,7 @@ def migrate(connection: SqliteConnection, path: Path) -> None:
         RegistryVersionError: the file was written by a newer version.
         RegistryError: the file is another program's.
     """
-    latest = migrations()[-1][0]
+    latest = migrations("sqlite")[-1][0]
     with translated(path, "open"):
         application, version, tables = _looked_at(connection)
         if application != APPLICATION_ID and (application or version or tables):
@@ -222,9 +215,9 @@ def _apply(connection: SqliteConnection) -> None:
     """Run the steps that are missing; another process may be doing the same."""
     with transaction(connection):
         version = connection.pragma("user_version")
-        for number, sql in migrations():
+        for number, statements in migrations("sqlite"):
             if number > version:
-                for statement in sql.split("\n--;\n"):
+                for statement in statements:
                     connection.execute(statement).fetchall()
                 connection.pragma("user_version", number)
         connection.pragma("application_id", APPLICATION_ID)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import Status
+from smartcrawl.sinks.buffer import Buffer
 from smartcrawl.sinks.queries import phrases
 from smartcrawl.sinks.sqlite import Hit
 
@@ -50,30 +50,12 @@ _WHOLE: Final = str.maketrans(_GAPS, _JOINTS)
 _BETWEEN_WORDS: Final = re.compile(r"[^\w\s]+|_+")
 
 
-class PostgresIndex:
+class PostgresIndex(Buffer):
     """Writes chunks and their words over the registry's connection, in its transaction."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._removed: set[int] = set()
-        self._added: dict[int, tuple[str, list[Chunk]]] = {}
-
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Write the chunks of a content row that has none."""
-        self._added[content] = (title, list(chunks) or [Chunk((), "")])
-
-    def remove(self, content: int) -> None:
-        """Remove the chunks of a content row; what is put after this call stays."""
-        self._removed.add(content)
-        self._added.pop(content, None)
-
-    def moved(self, contents: Iterable[int]) -> None:
-        """Nothing is to be done: the index holds contents, whoever their originals are."""
 
     def flush(self) -> None:
         """Write what was put and removed since the last call."""
-        removed, self._removed = self._removed, set()
-        added, self._added = self._added, {}
+        removed, added = self.taken()
         if removed:
             self._connection.execute(_REMOVE, (Many(sorted(removed)),))
         rows = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import Status
+from smartcrawl.sinks.buffer import Buffer
 from smartcrawl.sinks.queries import phrases
 
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
@@ -61,7 +61,7 @@ _Row = tuple[str, str, str]  #: title, headings, text
 _Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
 
 
-class EmbeddedIndex:
+class EmbeddedIndex(Buffer):
     """Writes chunks and their words over the registry's connection, in its transaction.
 
     What is put and removed is kept until ``flush``, the last thing that a batch does: FTS5
@@ -69,31 +69,13 @@ class EmbeddedIndex:
     doing so once a batch instead of once a page halves the cost of indexing.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._removed: set[int] = set()
-        self._added: dict[int, tuple[str, list[Chunk]]] = {}
-
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Write the chunks of a content row that has none."""
-        self._added[content] = (title, list(chunks) or [Chunk((), "")])
-
-    def remove(self, content: int) -> None:
-        """Remove the chunks of a content row; what is put after this call stays."""
-        self._removed.add(content)
-        self._added.pop(content, None)
-
-    def moved(self, contents: Iterable[int]) -> None:
-        """Nothing is to be done: the index holds contents, whoever their originals are."""
-
     def flush(self) -> None:
         """Write what was put and removed since the last call.
 
         A chunk that is removed here and put there stays where it is, words and all: of a page that
         changed only what is different is written.
         """
-        removed, self._removed = self._removed, set()
-        added, self._added = self._added, {}
+        removed, added = self.taken()
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
         for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):

@@ -20,13 +20,13 @@ from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Batch
 from smartcrawl.ports import Connection
 from smartcrawl.registry.indexing import EmbeddedIndexing
+from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.sqlite import (
     APPLICATION_ID,
     SqliteDatabase,
     connect,
     migrate,
-    migrations,
     translated,
 )
 from smartcrawl.registry.transactions import transaction
@@ -35,7 +35,7 @@ from smartcrawl.sinks.sqlite import EmbeddedIndex
 from tests.registry.build import NOW, Desk
 
 ROOT = Path(__file__).resolve().parents[2]
-LATEST = migrations()[-1][0]
+LATEST = migrations("sqlite")[-1][0]
 A_SOURCE = "INSERT INTO source (no, name, kind, created_at) VALUES ({}, 'first', 'site', 0)"
 OPENERS = """
 import sys
@@ -56,7 +56,7 @@ def schema(connection: apsw.Connection) -> list[tuple[object, ...]]:
 
 
 def test_migrations_are_numbered_from_one_without_a_gap():
-    assert [number for number, _ in migrations()] == list(range(1, LATEST + 1))
+    assert [number for number, _ in migrations("sqlite")] == list(range(1, LATEST + 1))
 
 
 def test_a_fresh_file_gets_the_schema_its_version_and_its_mark(file: Path):
@@ -88,8 +88,8 @@ def test_a_registry_is_reopened_with_everything_in_it(file: Path):
 def test_each_missing_step_is_applied_and_no_other(file: Path):
     file.parent.mkdir()
     old = connect(file)
-    number, sql = migrations()[0]
-    for statement in sql.split("\n--;\n"):
+    number, statements = migrations("sqlite")[0]
+    for statement in statements:
         old.execute(statement).fetchall()
     old.execute("INSERT INTO source VALUES (1, 'kept', 'site', 0)").fetchall()
     old.pragma("user_version", number)

@@ -1,0 +1,35 @@
+"""What a transaction puts into the index beside the registry and takes out, until it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from smartcrawl.items import Chunk
+from smartcrawl.ports import Connection
+
+
+class Buffer:
+    """Keeps what is put and removed (``ports.Sink``) until ``flush``, which each index has."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._removed: set[int] = set()
+        self._added: dict[int, tuple[str, list[Chunk]]] = {}
+
+    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
+        """Write the chunks of a content row that has none."""
+        self._added[content] = (title, list(chunks) or [Chunk((), "")])
+
+    def remove(self, content: int) -> None:
+        """Remove the chunks of a content row; what is put after this call stays."""
+        self._removed.add(content)
+        self._added.pop(content, None)
+
+    def moved(self, contents: Iterable[int]) -> None:
+        """Nothing is to be done: the index holds contents, whoever their originals are."""
+
+    def taken(self) -> tuple[set[int], dict[int, tuple[str, list[Chunk]]]]:
+        """Return what was removed and what was put since the last call, by content."""
+        removed, self._removed = self._removed, set()
+        added, self._added = self._added, {}
+        return removed, added
