@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from smartcrawl.items import Address, Page
@@ -44,6 +44,7 @@ class AddressBook:
         self._old: dict[str, int] = {}
         self._ids: dict[bytes, int] = {}
         self._uncommitted: dict[int, Address] = {}
+        self._renamed: dict[int, int] = {}  #: numbers of addresses that other workers met first
 
     def numbers(
         self,
@@ -76,7 +77,7 @@ class AddressBook:
                 young[url] = found[place]
         if len(young) > _CACHE:
             self._old, self._young = young, {}
-        return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
+        return self._told(found)
 
     def sitemaps(
         self,
@@ -89,6 +90,11 @@ class AddressBook:
         missing = list(enumerate(url for url in urls if scope.allows(url)))
         found = [_OUTSIDE] * len(missing)
         self._look_up(missing, found, register, refuse)
+        return self._told(found)
+
+    def _told(self, found: list[int]) -> list[int]:
+        if renamed := self._renamed:
+            found = [renamed.get(number, number) for number in found]
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
 
     def _look_up(
@@ -130,6 +136,11 @@ class AddressBook:
         for address in addresses:
             self._uncommitted.pop(address.no, None)
             self._ids.pop(address.id, None)
+
+    def rename(self, renamed: Mapping[int, int]) -> None:
+        """Serve the numbers of those who met addresses first."""
+        self._renamed.update(renamed)
+        self.committed([self._uncommitted[no] for no in renamed if no in self._uncommitted])
 
     def pages(self, numbers: Sequence[int], since: int) -> list[Page]:
         """Return the pages of ``numbers`` in their order (PageReader.pages)."""

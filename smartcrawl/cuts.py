@@ -23,6 +23,7 @@ class Cuts:
     reasons: list[str] = field(default_factory=list)
     refused: dict[str, tuple[int, str]] = field(default_factory=dict)  #: how many, and the first
     changed: bool = False  #: since it was written last
+    _told: dict[str, int] = field(default_factory=dict)  #: of those refused, in earlier news
 
     def add(self, reason: str) -> None:
         """Note a reason, once."""
@@ -62,6 +63,16 @@ class Cuts:
         """Return it as the registry keeps it while the run is open."""
         return json.dumps({"reasons": self.reasons, "refused": self.refused})
 
+    def news(self) -> str:
+        """Return what came since the last call, in the manner of ``dumps`` (see ``merged``)."""
+        refused = {
+            kind: (count - self._told.get(kind, 0), first)
+            for kind, (count, first) in self.refused.items()
+            if count > self._told.get(kind, 0)
+        }
+        self._told = {kind: count for kind, (count, _) in self.refused.items()}
+        return json.dumps({"reasons": self.reasons, "refused": refused})
+
     @classmethod
     def loads(cls, text: str) -> Self:
         """Return what ``dumps`` returned."""
@@ -70,6 +81,22 @@ class Cuts:
             trap: (count, first) for trap, (count, first) in stored.get("refused", {}).items()
         }
         return cls(list(stored.get("reasons", [])), refused)
+
+
+def merged(stored: str, news: str) -> str:
+    """Return what several workers found, as one of them would have kept it.
+
+    >>> merged('{"refused": {"calendar": [2, "http://a.example/1"]}}',
+    ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
+    '{"reasons": ["max_pages"], "refused": {"calendar": [3, "http://a.example/1"]}}'
+    """
+    cuts, other = Cuts.loads(stored), Cuts.loads(news)
+    for reason in other.reasons:
+        cuts.add(reason)
+    for kind, (count, first) in other.refused.items():
+        before, shown = cuts.refused.get(kind, (0, first))
+        cuts.refused[kind] = before + count, shown
+    return cuts.dumps()
 
 
 def _told(kind: str, count: int, first: str) -> str:

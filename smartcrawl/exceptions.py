@@ -44,6 +44,10 @@ class FrontierError(SmartcrawlError):
     """The frontier that workers share could not be reached, read or written."""
 
 
+class RunOverError(RegistryError):
+    """A run was closed by somebody else while this process worked for it."""
+
+
 class FrontierLostError(FrontierError):
     """Redis lost what was in it, or came back with older data.
 

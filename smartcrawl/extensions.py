@@ -25,10 +25,11 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.exceptions import RegistryError, SinkError
+from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import HostNow
 from smartcrawl.logs import json_safe
 from smartcrawl.network import installed_resolver
-from smartcrawl.politeness import gate_of, slot_of
+from smartcrawl.politeness import slot_of
 from smartcrawl.robots import sitemaps
 from smartcrawl.run import Run, run_of
 from smartcrawl.signals import page_progress
@@ -168,10 +169,13 @@ class DelayControl(AutoThrottle):
     def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
         if response.status != 304:
             super()._adjust_delay(slot, latency, response)
-            return
-        target = latency / self.target_concurrency
-        delay = max(target, (slot.delay + target) / 2)
-        slot.delay = min(max(self.mindelay, delay), self.maxdelay)
+        else:
+            target = latency / self.target_concurrency
+            delay = max(target, (slot.delay + target) / 2)
+            slot.delay = min(max(self.mindelay, delay), self.maxdelay)
+        gate = gate_of(self.crawler)
+        if gate is not None and response.request is not None:
+            gate.paced(host_of(response.request), slot.delay)
 
 
 class JsonProgress:

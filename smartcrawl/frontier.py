@@ -7,8 +7,31 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from typing import Protocol
 
 from smartcrawl.items import Page
+
+
+class Offers(Protocol):
+    """What knows which addresses were offered in a run, and how deep they lie."""
+
+    lowered: set[int]  #: offered before, and now from a shallower page
+
+    def __len__(self) -> int:
+        """How many addresses still wait."""
+
+    def grow(self, number: int) -> None:
+        """Make room for numbers up to ``number``."""
+
+    def depth(self, number: int) -> int:
+        """Return the smallest depth at which ``number`` was offered."""
+
+    def mark(self, number: int, depth: int) -> None:
+        """Note the depth of a number without offering it."""
+
+    def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
+        """Offer numbers at a depth; return those that are news."""
+
 
 UNREACHED = 255  #: in ``Frontier.reached``
 DEEPEST = 254  #: in ``Frontier.reached``; deeper pages keep their exact depth aside

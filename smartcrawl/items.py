@@ -124,6 +124,7 @@ class Page:
     waits: bool = False  #: whether what it takes is left to a later run
     snapshot: int | None = None  #: snapshot.no of the body that is held
     noted: bool = False  #: whether its record carries a message or a redirect's target
+    visited_run: int = 0  #: run.no of its last visit
     lost_count: int = 0
     gone_count: int = 0
     lost_since: int | None = None  #: Unix seconds
@@ -294,6 +295,7 @@ class HostTally:
     now: HostNow | None = None  #: how it is being asked
     not_found: str | None = None  #: what it answers for what cannot exist, when it was asked
     trust: Trust | None = None  #: what its validators have shown to be worth, when that is news
+    trusted: Trust | None = None  #: the same before this batch
 
 
 @dataclass(frozen=True, slots=True)

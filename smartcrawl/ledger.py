@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.cuts import Cuts
-from smartcrawl.items import Address, Batch, HostNow, Visit
+from smartcrawl.items import Batch, HostNow, Visit
 from smartcrawl.logs import redacted
 from smartcrawl.registry.registry import Writer, Written
 from smartcrawl.registry.snapshots import is_stored
@@ -40,22 +40,26 @@ class Progress:
 class Ledger:
     """The open batch of a run, and those on their way to the registry.
 
-    ``written`` is told the new addresses of each batch that is in the registry.
+    ``written`` is told of each batch that is in the registry. Of a ``shared`` run other workers
+    write, too.
     """
 
     def __init__(
         self,
         writer: Writer,
         *,
-        written: Callable[[Iterable[Address]], None],
+        written: Callable[[Written], None],
         cuts: Cuts,
         keeps_bodies: bool = False,
         forced: bool = False,
+        shared: bool = False,
     ) -> None:
         self.batch = Batch()
         self._cuts = cuts
         self.keeps_bodies = keeps_bodies
         self._forced = forced
+        self._shared = shared
+        self.on_written: Callable[[], None] | None = None  #: called in the writer's thread
         self.progress = Progress()
         self._writer = writer
         self._written = written
@@ -129,10 +133,13 @@ class Ledger:
         """Give the open batch to the writer; return the batch before last, if still written."""
         if self._cuts.changed:
             self._cuts.changed = False
-            self.batch.cut = self._cuts.dumps()
+            self.batch.cut = self._cuts.news() if self._shared else self._cuts.dumps()
         if self.batch:
             self._look_at_hosts()
-            self._submitted.append(self._writer.submit(self.batch, now))
+            submitted = self._writer.submit(self.batch, now)
+            self._submitted.append(submitted)
+            if (told := self.on_written) is not None:
+                submitted.add_done_callback(lambda _: told())
             self.batch = Batch()
         return self._submitted[0] if len(self._submitted) > 1 else None
 
@@ -155,7 +162,7 @@ class Ledger:
         """
         while self._submitted and self._submitted[0].done():
             written = self._submitted.popleft().result()
-            self._written(written.batch.addresses)
+            self._written(written)
             self.progress.stale += written.stale
             self.progress.not_stored += sum(
                 visit.snapshot_error is not None and not visit.lost_snapshot
@@ -167,6 +174,11 @@ class Ledger:
         while self._submitted:
             self._submitted[0].exception()
             self.collect()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a batch is on its way to the registry."""
+        return bool(self._submitted)
 
     def close(self) -> None:
         """Wait for what was submitted and let go of the writer."""

@@ -22,8 +22,9 @@ from smartcrawl.exceptions import (
     RobotsUnknownError,
 )
 from smartcrawl.faults import PASSING_FAULTS, told
+from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import Attempt
-from smartcrawl.politeness import HostGate, Turn, gate_of, host_of
+from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import conditional_headers, retry_after

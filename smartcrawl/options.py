@@ -59,6 +59,9 @@ class Options:
     registry: Path | str  #: file of the SQLite registry, or URL of a PostgreSQL database
     sources_file: Path
     redis: str | None = None  #: URL of the frontier that workers share; None: there is one worker
+    concurrent: int = 16  #: requests in flight
+    per_host: int = 3  #: requests in flight, each host
+    download_delay: float = 0.0  #: seconds between requests to a host, at least
     registry_table: str = "IngestItems"  #: its name for other programs
     elasticsearch: Target | None = None  #: None: content lies in the registry's file
     sink_wait: int = 3_600  #: seconds without an answer of the sink after which a run ends
@@ -113,6 +116,9 @@ class Options:
             registry=_registry(settings, data_dir),
             sources_file=_beside_project(str(settings["SOURCES_FILE"]), "sources.toml"),
             redis=_redis(settings),
+            concurrent=int(settings["CONCURRENT_REQUESTS"]),
+            per_host=int(settings["CONCURRENT_REQUESTS_PER_DOMAIN"]),
+            download_delay=float(settings["DOWNLOAD_DELAY"]),
             registry_table=_table(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=Target.of(settings),
             sink_wait=_whole(settings, "SINK_WAIT_SECONDS"),

@@ -20,6 +20,7 @@ class Orders:
     resume: bool = False
     max_pages: int = 0  #: 0: none
     lost_threshold: int | None = None  #: None: as the settings say
+    job: str | None = None  #: what workers are given that are to work on the same run
 
 
 def policy_of(options: Options, orders: Orders) -> Policy:

@@ -13,6 +13,7 @@ from scrapy.crawler import Crawler
 from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.exceptions import (
     RegistryError,
+    RunOverError,
     SinkError,
     SnapshotError,
     SnapshotStoreError,
@@ -38,6 +39,7 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
+from smartcrawl.shared_run import SharedRun
 from smartcrawl.signatures import unsigned
 from smartcrawl.stopping import stop
 
@@ -97,6 +99,7 @@ class ExtractPipeline(VisitPipeline):
         run = self.run
         if not isinstance(item, Visit) or run is None or item.page.verify:
             return item
+        run.landed(item.page)
         try:
             if item.outcome is Outcome.NOT_MODIFIED:
                 await self._confirmed(run, item)
@@ -375,8 +378,13 @@ class CommitPipeline(VisitPipeline):
     def __init__(self, crawler: Crawler, run: Run | None) -> None:
         super().__init__(crawler, run)
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closing = False
         if run is not None:
             run.registry.indexing.stop_when(self._is_stopping)
+        if isinstance(run, SharedRun):
+            run.shared.hungry = self._hurry
+            run.ledger.on_written = self._on_written
 
     def _is_stopping(self) -> bool:
         slot = self.crawler.engine._slot
@@ -389,17 +397,17 @@ class CommitPipeline(VisitPipeline):
             return item
         if run.failure is not None:
             return item
+        self._loop = asyncio.get_running_loop()
         if item.page.verify:
             run.ledger.probe(item)
         else:
             run.ledger.record(item)
             if run.watcher is not None and not item.again:
                 run.watcher(progress_of(item))
-        if run.ledger.batch.full:
+        if run.ledger.batch.full or run.hurries:
             await self._flush(run)
         elif self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(_FLUSH_AFTER, self._flush_late)
+            self._timer = self._loop.call_later(_FLUSH_AFTER, self._flush_late)
         return item
 
     def _flush_late(self) -> None:
@@ -407,6 +415,29 @@ class CommitPipeline(VisitPipeline):
         if self.run is not None and self.run.failure is None:
             task = asyncio.ensure_future(self._flush(self.run))
             task.add_done_callback(lambda done: done.exception())
+
+    def _hurry(self) -> None:
+        """Write what this worker found, for nothing else waits for anybody."""
+        if self.run is not None and self.run.ledger.batch and self.run.hurries:
+            self._flush_late()
+
+    def _on_written(self) -> None:
+        """Tell others what is written, at once; called in the writer's thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._collect)
+
+    def _collect(self) -> None:
+        run = self.run
+        if run is None or run.failure is not None or self._closing:
+            return
+        try:
+            run.ledger.collect()
+        except RunOverError:
+            assert isinstance(run, SharedRun)
+            run.found_over()
+        except (RegistryError, SinkError) as error:
+            stop(self.crawler, run, error)
 
     async def _flush(self, run: Run) -> None:
         if self._timer is not None:
@@ -417,12 +448,18 @@ class CommitPipeline(VisitPipeline):
             if before is not None:
                 await asyncio.wrap_future(before)
             run.ledger.collect()
+        except RunOverError as error:
+            if isinstance(run, SharedRun):
+                run.found_over()
+            else:
+                stop(self.crawler, run, error)
         except (RegistryError, SinkError) as error:
             stop(self.crawler, run, error)
 
     async def close_spider(self) -> None:
         """Write what is left; the run is sealed after this."""
         run = self.run
+        self._closing = True
         if run is None or run.failure is not None:
             return
         if self._timer is not None:
@@ -430,6 +467,12 @@ class CommitPipeline(VisitPipeline):
         try:
             run.ledger.submit(int(time.time()))
             await asyncio.to_thread(run.ledger.drain)
+        except RunOverError as error:
+            if isinstance(run, SharedRun):
+                run.found_over()
+            else:
+                run.failure = error
+                logger.error("%s", error)
         except (RegistryError, SinkError) as error:
             run.failure = error
             logger.error("%s", error)

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
-
-from scrapy import Request
-from scrapy.core.downloader import Downloader
+from typing import Final, Protocol
 
 from smartcrawl.rules.model import Fault
 
@@ -137,6 +133,9 @@ class HostGate:
         self.down.add(host)
         return Turn.DOWN
 
+    def paced(self, host: str, seconds: float) -> None:
+        """Note the time between two requests that a host's latency suggests."""
+
     def is_down(self, host: str) -> bool:
         """Whether nothing is asked of a host any more."""
         return host in self.down
@@ -152,24 +151,6 @@ class HostGate:
 
     def _waits(self, now: float) -> Iterator[float]:
         return (hold.until - now for hold in self.held.values() if hold.until > now)
-
-
-def gate_of(crawler: Any) -> HostGate | None:
-    """Return the gate that the parts of a crawl share; None for a spider without a run."""
-    spider = crawler.spider
-    run = getattr(spider, "run", None)
-    if run is None:
-        return None
-    gate: HostGate | None = getattr(spider, "gate", None)
-    if gate is None:
-        gate = spider.gate = HostGate(run.options)
-    return gate
-
-
-def host_of(request: Request) -> str:
-    """Return the host of a request, by the name that its download slot has."""
-    slot: str | None = request.meta.get(Downloader.DOWNLOAD_SLOT)
-    return slot if slot is not None else urlsplit(request.url).hostname or ""
 
 
 def slot_of(host: str) -> str:

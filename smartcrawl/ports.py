@@ -133,10 +133,11 @@ class Indexing(Protocol):
             SinkError: the index takes nothing any more; nothing was done.
         """
 
-    def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
+    def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
         """Write what a process that died left open; return how many pages.
 
         ``number`` is that of the run that begins: a higher one would win over what it writes.
+        None where workers share the run: each of their writes has a number of its own.
         """
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.cuts import Cuts
-from smartcrawl.frontier import Frontier
+from smartcrawl.frontier import Offers
 from smartcrawl.items import Address, Link, Page, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
@@ -48,11 +48,13 @@ class Reach:
         registry: Registry,
         opened: OpenRun,
         reader: PageReader,
-        frontier: Frontier,
+        frontier: Offers,
         book: AddressBook,
         ledger: Ledger,
         cuts: Cuts,
+        hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
+        """``hops_of``: by how many redirects in a row others found an address."""
         self.scope: Scope = source.scope
         self.scope_no = registry.fingerprint(self.scope.fingerprint())
         self.max_depth = source.max_depth or options.depth_limit
@@ -70,6 +72,7 @@ class Reach:
         self._budget: Budget | None = None
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
+        self._hops_of = hops_of
         self._relax_all = opened.resumed
         self._moved = False  #: whether the scope did, since depths were handed on
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
@@ -99,6 +102,17 @@ class Reach:
                     self.seed_moved(number, target)
                 asked = [no for _, no in targets.values() if no is not None]
                 those.update(asked)
+
+    def rename(self, renamed: Mapping[int, int]) -> None:
+        """Learn that other workers met addresses first, under other numbers."""
+        self._book.rename(renamed)
+        for these in (self.seeds, self.given):
+            theirs = {renamed[number] for number in these if number in renamed}
+            these.difference_update(renamed)
+            these.update(theirs)
+        for told in (self._kinds, self._hops):
+            for number in [number for number in told if number in renamed]:
+                told.setdefault(renamed[number], told.pop(number))
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, each with the kind and the links that count today."""
@@ -217,7 +231,7 @@ class Reach:
         """
         number = visit.page.no
         visit.location = target = self._bare(target)
-        hops = self._hops.get(number, 0) + 1
+        hops = max(self._hops.get(number, 0), self._hops_of(number)) + 1
         if hops > MAX_HOPS:
             return False
         waiting = len(self._frontier)
@@ -382,6 +396,13 @@ class Reach:
     def relaxed(self) -> bool:
         """Whether there is no depth left to hand on."""
         return not (self._relax_all or self._moved or self._frontier.lowered)
+
+    def hand_on(self, links: Iterable[tuple[int, int, bytes, bool, int]]) -> None:
+        """Offer what pages lead to, given as (depth, scope, targets, same depth, number)."""
+        for depth, scope, targets, same_depth, number in links:
+            below = depth + (not same_depth)
+            if not (self.max_depth and below > self.max_depth):
+                self._lead_on(number, scope, targets, below)
 
     def _hand_on(self, number: int) -> None:
         stored = self._reader.targets(number)

@@ -124,6 +124,10 @@ class RobotsRules:
         kept = self._kept.get(origin)
         if kept is None and run is not None:
             kept = run.stored_robots(origin)
+        others = run.robots_of_others(origin) if run is not None else None
+        if others is not None:
+            rules = self._rules[origin] = self._read(origin, others)
+            return rules
         try:
             fresh = await self._download(url, kept, trusted=run is None or not run.forced)
             rules = self._read(origin, fresh)

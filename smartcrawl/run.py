@@ -15,19 +15,20 @@ from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError, SnapshotStoreError
 from smartcrawl.extract.html import Told
-from smartcrawl.frontier import Frontier, Queue
+from smartcrawl.frontier import Frontier, Offers, Queue
 from smartcrawl.indexes import indexing_of
 from smartcrawl.items import NAMES_SIGNED, Link, Page, StoredRobots, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders, belongs, closing_of, policy_of
+from smartcrawl.politeness import HostGate
 from smartcrawl.reach import Reach
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.databases import Lease
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.registry import Registry, Writer, open_registry
+from smartcrawl.registry.registry import Registry, Writer, Written, open_registry
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import (
     OpenRun,
@@ -91,24 +92,21 @@ class Run:
         self._reader: PageReader = registry.reader(opened.source)
         self._alike = self._reader.configurations(EXTRACTION_VERSION)
         self.blocked_hosts = self._reader.blocked_hosts()
-        scope = source.scope
-        single = len(scope.hosts) == 1 and not scope.domains
         self._left = orders.max_pages or source.max_pages or -1
-        rank = self._reader.last_visits if self._left > 0 else None
-        self.frontier = Frontier(self._load, single_host=single, rank=rank)
+        self.frontier: Offers = self._new_frontier()
         self.frontier.grow(self._reader.last_number())
-        book = AddressBook(self._reader, registry.new_number, options.trackers)
+        self._book = AddressBook(self._reader, registry.new_number, options.trackers)
         # What a daily full crawl would find counts, and no more.
         pace = options.schedule.spread(options.schedule.base, 0) if opened.due else 0
         policy = policy_of(options, orders)
         judgement = Judgement(policy, options.schedule, pace, options.trackers)
-        writer = Writer(registry, opened, judgement=judgement)
         self.ledger = Ledger(
-            writer,
-            written=book.committed,
+            Writer(registry, opened, judgement=judgement, merged=self._merged),
+            written=self._written,
             cuts=self.cuts,
             keeps_bodies=registry.snapshots is not None,
             forced=opened.forced,
+            shared=opened.shared,
         )
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         self.trust = HostTrust(self._reader.trust(forgotten), options, self.ledger, now)
@@ -119,9 +117,10 @@ class Run:
             opened=opened,
             reader=self._reader,
             frontier=self.frontier,
-            book=book,
+            book=self._book,
             ledger=self.ledger,
             cuts=self.cuts,
+            hops_of=self._hops_of,
         )
         self.extracting = False  #: pages out of their snapshots
         self._unnamed_followed = False
@@ -143,12 +142,6 @@ class Run:
         registry.choose(partition=options.partition, table=options.registry_table)
         if options.snapshot_store is not None:
             registry.keep_snapshots(SnapshotStore(options.snapshot_store))
-        if options.redis is not None:
-            logger.warning(
-                "REDIS_URL is set, but workers do not share a run in this version yet:"
-                " this process crawls %s alone",
-                source.name,
-            )
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
@@ -181,9 +174,9 @@ class Run:
     def _begin(self, now: int) -> None:
         """Offer the seeds, and on resume whatever was reached and not visited."""
         if self.opened.due and not self.forced:
-            self.turns = Turns(self.reach, self.frontier, self.ledger, now)
+            self.turns = Turns(self.reach, self._memory, self.ledger, now)
         if self.opened.resumed:
-            self.frontier.mark_all(self._reader.visited(self.opened.no))
+            self._memory.mark_all(self._reader.visited(self.opened.no))
             for number, depth in self._reader.pending(self.opened.no):
                 self.frontier.offer([number], depth)
         self.reach.begin()
@@ -192,12 +185,16 @@ class Run:
             if self._left > 0:
                 visits, _, _ = tally(self.registry.connection, self.opened.no)
                 self._left = max(0, self._left - visits)
+        self._offer_given(now)
+        if self.source.ad_hoc:
+            self._tell_of_another_start()
+
+    def _offer_given(self, now: int) -> None:
+        """Offer what was registered by hand, too, and remember what the run was asked for."""
         pins = [no for no, url in self._reader.pins() if self.scope.allows(url)]
         self.reach.offer(pins, 0)
         self.ledger.submit(now)
         self.ledger.drain()
-        if self.source.ad_hoc:
-            self._tell_of_another_start()
         self.registry.add_seeds(self.opened.no, list(self.reach.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
         self.registry.add_seeds(self.opened.no, list(self.reach.given), Role.SITEMAP)
@@ -223,6 +220,41 @@ class Run:
         """What belongs to the source today, wherever a seed moved it to."""
         return self.reach.scope
 
+    # Where others may be at work, too (sharing.run)
+
+    def _new_frontier(self) -> Offers:
+        scope = self.source.scope
+        single = len(scope.hosts) == 1 and not scope.domains
+        rank = self._reader.last_visits if self._left > 0 else None
+        self._memory = Frontier(self._load, single_host=single, rank=rank)
+        return self._memory
+
+    def new_gate(self) -> HostGate:
+        """Return what says which hosts may be asked."""
+        return HostGate(self.options)
+
+    _merged: Callable[[str, str], str] | None = None  #: of what cut the run, as others wrote it
+
+    def _written(self, written: Written) -> None:
+        """Take note of a batch that is in the registry."""
+        self._book.committed(written.batch.addresses)
+
+    def _hops_of(self, number: int) -> int:
+        """Return by how many redirects in a row others found an address."""
+        return 0
+
+    def _cut_by(self) -> tuple[str, ...]:
+        """Return what kept this run from seeing everything."""
+        return self.cuts.told()
+
+    def landed(self, page: Page) -> None:
+        """Note that the requests of a page are over."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether a batch is to be written at once, because others wait for what it found."""
+        return False
+
     # What is asked next
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
@@ -233,7 +265,7 @@ class Run:
             return self._verify.next(free)
         if self._left == 0:
             return None
-        page = self.frontier.next(free)
+        page = self._memory.next(free)
         if page is not None and self._left > 0:
             self._left -= 1
         return page
@@ -241,7 +273,7 @@ class Run:
     @property
     def resting(self) -> bool:
         """Whether ``next_page`` found none for now because others should have the loop, too."""
-        return (self.frontier if self._verify is None else self._verify).resting
+        return (self._memory if self._verify is None else self._verify).resting
 
     @property
     def pending(self) -> bool:
@@ -361,6 +393,10 @@ class Run:
         """Offer the sitemaps that the robots.txt of an origin names."""
         if self._verify is None:
             self.reach.sitemaps_named(origin, urls)
+
+    def robots_of_others(self, origin: str) -> StoredRobots | None:
+        """Return what another worker of this run read; None: ask."""
+        return None
 
     def robots_read(
         self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
@@ -528,7 +564,7 @@ class Run:
             seeds_failed=tuple(
                 map(redacted, (*self._outside(), *failed_seeds(connection, self.opened.no)))
             ),
-            cut_by=self.cuts.told(),
+            cut_by=self._cut_by(),
             sitemaps_failed=tuple(
                 map(redacted, failed_sitemaps(connection, self.opened, self.reach.given))
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
+from functools import partial
 from itertools import count
 from typing import Any, Self
 
@@ -17,9 +18,11 @@ from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
+from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import Attempt, Page
-from smartcrawl.politeness import HostGate, gate_of, host_of, slot_of
+from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.run import Run, run_of
+from smartcrawl.shared_run import SharedRun
 from smartcrawl.stopping import stop
 
 logger = logging.getLogger(__name__)
@@ -62,6 +65,8 @@ class NumberScheduler(BaseScheduler):
         self._run = run_of(self._crawler)
         self._gate = gate_of(self._crawler)
         self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
+        if isinstance(self._run, SharedRun):
+            self._run.start(self._look_again, partial(stop, self._crawler, self._run))
 
     def close(self, reason: str) -> None:
         """Forget the call that would have woken the engine."""

@@ -82,7 +82,9 @@ class HostTrust:
             return
         if after != before:
             self._known[page.host] = after
-            self._ledger.batch.tally(page.host).trust = after
+            tally = self._ledger.batch.tally(page.host)
+            tally.trusted = before if tally.trust is None else tally.trusted
+            tally.trust = after
 
 
 def _seen(visit: Visit) -> Seen:

@@ -25,10 +25,11 @@ from smartcrawl import settings as shipped
 from smartcrawl.commands.hosts import host_meant
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.faults import told
+from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import Attempt, Page
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.options import Options
-from smartcrawl.politeness import HostGate, Turn, gate_of, host_of
+from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.rules.model import Fault
 from smartcrawl.spiders.base import VisitSpider
 

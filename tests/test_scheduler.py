@@ -16,10 +16,11 @@ from scrapy.utils.test import get_crawler
 from smartcrawl import settings as shipped
 from smartcrawl.extensions import DelayControl
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.gates import gate_of
 from smartcrawl.items import Attempt, Document, Link, Section, Visit
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
-from smartcrawl.politeness import HostGate, gate_of, slot_of
+from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run

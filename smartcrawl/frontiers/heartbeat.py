@@ -40,7 +40,8 @@ class Heartbeat:
     def stop(self) -> None:
         """End, after the beat that is under way."""
         self._ended.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _beat(self) -> None:
         silent = False

@@ -22,7 +22,7 @@ from redis.exceptions import (
 from smartcrawl.exceptions import FrontierError
 from smartcrawl.logs import redacted
 
-NAMES: Final = ("begin", "exchange", "host", "look", "refill", "renew")
+NAMES: Final = ("begin", "exchange", "host", "look", "lowered", "refill", "renew")
 _TRIES: Final = 2  #: a connection may have ended while nobody used it
 
 #: What to do, by what went wrong; the first class that fits counts.

@@ -64,6 +64,7 @@ class Exchange:
     shallower: list[int] = field(default_factory=list)  #: offered before, at a greater depth
     reaped: int = 0  #: numbers that dead workers held, and that wait again
     wait: float | None = None  #: seconds until more may be claimed; None: nothing waits
+    spent: bool = False  #: as many were handed out as the run may ask for
 
 
 class Census(NamedTuple):
@@ -72,6 +73,8 @@ class Census(NamedTuple):
     waiting: int
     claimed: int
     workers: int  #: heard of within the lease
+    spent: bool = False  #: as many were handed out as the run may ask for
+    again: bool = False  #: Redis lost the frontier meanwhile, and depths with it
 
     @property
     def pending(self) -> int:
@@ -97,6 +100,7 @@ class RedisFrontier:
 
     ``worker`` names this process and no other one, earlier ones included. ``per_host`` requests
     may be in flight at a host and ``delay`` seconds lie between two, over all workers and runs.
+    After ``most`` numbers no more are handed out in this run; 0: no limit.
     Its ``renew`` is called every HEARTBEAT seconds, from a thread that nothing holds up. Nobody's
     clock counts but that of Redis.
 
@@ -113,6 +117,7 @@ class RedisFrontier:
         delay: float = 0.0,
         worker: str | None = None,
         lease: float = LEASE,
+        most: int = 0,
         place: str = "Redis",
     ) -> None:
         self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -120,7 +125,7 @@ class RedisFrontier:
         self._source, self._run = source, run
         self._prefix = prefix_of(source, run)
         self._scripts = Scripts(client, place)
-        self._limits = {"per_host": per_host, "delay": delay, "lease": lease}
+        self._limits = {"per_host": per_host, "delay": delay, "lease": lease, "most": most}
         self.hosts = SharedHosts(self._scripts, self._prefix, self._limits)
         self._lock = Lock()
         self._incarnation = ""  #: drawn whenever the run's part of Redis is made
@@ -132,24 +137,25 @@ class RedisFrontier:
 
     # Beginning and recovering
 
-    def begin(self) -> bool:
-        """Join a run that was just opened, or has nothing claimed.
+    def begin(self, given: int = 0) -> bool:
+        """Join a run that was just opened, or has nothing claimed; ``given``: visits so far.
 
         Returns whether this worker made the run's part of Redis, and so has to fill it.
         """
-        return self._begin(lost="", settle=0.0)
+        return self._begin(lost="", settle=0.0, given=given)
 
-    def recover(self, settle: float = HEARTBEAT) -> bool:
-        """Join a run that may have living workers, or one that Redis lost.
+    def recover(self, settle: float = HEARTBEAT, given: int = 0) -> bool:
+        """Join a run that may have living workers, or one that Redis lost; ``given``: its visits.
 
         Returns whether it is this worker that has to refill it. Then nothing is handed out for
         ``settle`` seconds: meanwhile every living worker tells what it holds.
         """
-        return self._begin(lost=self._incarnation, settle=settle)
+        return self._begin(lost=self._incarnation, settle=settle, given=given)
 
-    def _begin(self, *, lost: str, settle: float) -> bool:
+    def _begin(self, *, lost: str, settle: float, given: int) -> bool:
         with self._lock:
-            call = {"lost": lost, "settle": settle, "maker": secrets.token_hex(4)}
+            maker = secrets.token_hex(4)
+            call = {"lost": lost, "settle": settle, "maker": maker, "given": given}
             answer = self._call("begin", call)
             self._forget_calls()
             self._adopt(answer["incarnation"])
@@ -251,7 +257,8 @@ class RedisFrontier:
     def census(self) -> Census:
         """Count what waits and what is held."""
         answer = self._look()
-        return Census(answer["waiting"], answer["claimed"], answer["workers"])
+        told = ("waiting", "claimed", "workers", "spent", "again")
+        return Census(*(answer[name] for name in told))
 
     def pending(self) -> int:
         """Return how many numbers wait or are held."""
@@ -260,6 +267,12 @@ class RedisFrontier:
     def idle(self) -> bool:
         """Whether nothing waits and nothing is held, as far as Redis knows."""
         return not self.pending()
+
+    def lowered(self) -> list[int]:
+        """Take numbers that were offered again at a smaller depth, a thousand at most."""
+        with self._lock:
+            answer = self._checked("lowered", {"count": _AT_ONCE})
+        return [int(number) for number in answer["numbers"]]
 
     # Tidying up
 
@@ -291,6 +304,7 @@ class RedisFrontier:
             shallower=[int(number) for number in answer["shallower"]],
             reaped=answer["reaped"],
             wait=answer.get("wait"),
+            spent=answer.get("spent", False),
         )
 
     def _renew(self) -> list[Claim]:
@@ -388,4 +402,5 @@ def _merged(results: list[Exchange]) -> Exchange:
         shallower=[number for one in results for number in one.shallower],
         reaped=sum(one.reaped for one in results),
         wait=results[-1].wait,
+        spent=results[-1].spent,
     )

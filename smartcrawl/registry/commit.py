@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from dataclasses import astuple
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, field
 from operator import attrgetter, itemgetter
+from typing import Any
 
-from smartcrawl.exceptions import RegistryError
+from smartcrawl.exceptions import RunOverError
 from smartcrawl.items import Batch
 from smartcrawl.ports import Connection, Many, Sink
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.visited import Judgement, VisitWriter
+from smartcrawl.registry.renaming import rename
+from smartcrawl.registry.visited import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.rules.model import Outcome, Rule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
+from smartcrawl.rules.trust import Trust
 from smartcrawl.urls import display
 
 _HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
@@ -86,7 +90,7 @@ UPDATE state
        last_answered = :now, next_visit = :now + {wait}, interval = {interval}, status = 2,
        outcome = 3, http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
        unchanged_count = unchanged_count + 1, attempts = attempts + 1
- WHERE no IN carray(:numbers) AND number < :number AND standing = 2
+ WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
 #: What robots.txt refused when it was visited last goes on ageing.
 _SKIPPED = """
@@ -105,6 +109,13 @@ _KIND = """
 UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND body_hash IS NULL))
 """
 _CUT = "UPDATE run SET cut = ? WHERE no = ?"
+_CUT_SO_FAR = "SELECT cut FROM run WHERE no = ?"
+_NOT_VISITED = "UPDATE run SET visits = visits - ? WHERE no = ?"
+_KNOWN = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
+_TRUST_SO_FAR = """
+SELECT t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured
+  FROM trust t JOIN host h ON h.no = t.host WHERE h.name = ?
+"""
 _COUNTS = """
 UPDATE run
    SET visits = visits + :visits, unreachable = unreachable + :unreachable,
@@ -150,8 +161,25 @@ def _displayed(host: str) -> str | None:
     return shown if shown != host else None
 
 
+@dataclass(slots=True)
+class Sharing:
+    """What workers that share a run must heed.
+
+    All of their transactions begin with the row of the run, so one waits for the other, and what
+    one of them reads here stays true until it commits.
+    """
+
+    claim: int  #: number that was drawn when this worker joined
+    merged: Callable[[str, str], str]  #: of what cut the run, as stored, and what is news
+    renamed: dict[int, int] = field(default_factory=dict)  #: number of ours -> the one that counts
+    news: dict[int, int] = field(default_factory=dict)  #: of these, what nobody was told yet
+
+
 class Commit:
-    """Writes batches of one run over one connection; the caller opens the transaction."""
+    """Writes batches of one run over one connection; the caller opens the transaction.
+
+    Without ``sharing`` nobody else writes to the run.
+    """
 
     def __init__(
         self,
@@ -164,8 +192,13 @@ class Commit:
         since: int,
         forced: bool,
         judgement: Judgement,
+        sharing: Sharing | None = None,
     ) -> None:
         self._connection = connection
+        self._sharing = sharing
+        self._claim = number if sharing is None else sharing.claim
+        #: Of several workers that met an address, the first one's answer is the run's.
+        self._unless = EVERY_RUN if sharing is None else run
         self._sink = sink
         self._run = run
         self._source = source
@@ -181,6 +214,8 @@ class Commit:
             run=run,
             source=source,
             number=number,
+            claim=self._claim,
+            unless=self._unless,
             judgement=judgement,
         )
 
@@ -193,12 +228,14 @@ class Commit:
         counts = {name: batch.counts[name] for name in _COUNTED}
         self._connection.execute(_COUNTS, {**counts, "run": self._run})
         if not self._connection.changes():
-            raise RegistryError(
+            raise RunOverError(
                 f"run {self._run} was closed by somebody else while this process worked for it;"
                 " start the crawl again"
             )
+        if self._sharing is not None:
+            self._agree(batch, self._sharing)
         if batch.cut is not None:
-            self._connection.execute(_CUT, (batch.cut, self._run))
+            self._write_cut(batch.cut)
         self._write_hosts(batch, now)
         self._write_addresses(batch, now)
         if batch.skipped:
@@ -221,7 +258,27 @@ class Commit:
             elect(self._connection, self._run, sorted(changed), midway=True)
             self._sink.moved(changed)
         self._sink.flush()
+        if stale and self._sharing is not None:
+            self._connection.execute(_NOT_VISITED, (stale, self._run))
         return stale
+
+    def _agree(self, batch: Batch, sharing: Sharing) -> None:
+        """Let a batch use the numbers of those who met its addresses first."""
+        rename(batch, sharing.renamed)
+        met = {address.id: address.no for address in batch.addresses}
+        if met:
+            values = (self._source, Many(tuple(met)))
+            known: Any = self._connection.execute(_KNOWN, values).fetchall()
+            fresh = {met[bytes(key)]: no for key, no in known}
+            sharing.renamed.update(fresh)
+            sharing.news.update(fresh)
+            rename(batch, fresh)
+
+    def _write_cut(self, news: str) -> None:
+        if self._sharing is not None:
+            so_far = str(self._connection.execute(_CUT_SO_FAR, (self._run,)).get)
+            news = self._sharing.merged(so_far, news)
+        self._connection.execute(_CUT, (news, self._run))
 
     def _write_hosts(self, batch: Batch, now: int) -> None:
         names = {address.host for address in batch.addresses} | batch.hosts.keys()
@@ -246,6 +303,9 @@ class Commit:
             if tally.not_found is not None:
                 self._connection.execute(_NOT_FOUND, (now, tally.not_found or None, name))
             if (trust := tally.trust) is not None:
+                if self._sharing is not None:
+                    row: Any = self._connection.execute(_TRUST_SO_FAR, (name,)).fetchone()
+                    trust = Trust(*row).joined(trust, tally.trusted) if row else trust
                 since = now if trust.told() else None
                 self._connection.execute(_TRUST, (*astuple(trust), since, name))
             if (seen := tally.now) is not None:
@@ -286,6 +346,8 @@ class Commit:
         values = {
             "run": self._run,
             "number": self._number,
+            "claim": self._claim,
+            "unless": self._unless,
             "now": now,
             "numbers": numbers(batch.touched),
         }

@@ -1,4 +1,4 @@
-"""A source is crawled by one run at a time: a lease that shows by its heartbeat that it is held."""
+"""Who works on a source, shown by heartbeats: one process alone, or the workers of one run."""
 
 from __future__ import annotations
 
@@ -20,62 +20,79 @@ logger = logging.getLogger(__name__)
 BEAT: Final = 10.0  #: seconds between two signs of life
 EXPIRY: Final = 60  #: seconds after the last one, by the clock of the database
 
-_ALIVE: Final = f"beat > clock_timestamp() - interval '{EXPIRY} seconds'"
-_TAKE = f"""
-INSERT INTO lease (source, token, pid, host, since, beat)
-VALUES (?, ?, ?, ?, ?, clock_timestamp())
-ON CONFLICT (source) DO UPDATE
-   SET token = excluded.token, pid = excluded.pid, host = excluded.host, since = excluded.since,
-       beat = excluded.beat
- WHERE NOT lease.{_ALIVE}
+ALIVE: Final = f"beat > clock_timestamp() - interval '{EXPIRY} seconds'"
+#: Whoever changes who works on a source waits for the others who do; any number will do.
+LOCK: Final = "SELECT pg_advisory_xact_lock(1936553843, hashtext(?))"
+_HOLDER = f"""
+SELECT pid, host, since FROM lease
+ WHERE source = ? AND {ALIVE} AND (run IS NULL OR NOT ?) ORDER BY since LIMIT 1
 """
-_HOLDER = "SELECT pid, host, since FROM lease WHERE source = ?"
+_CLEAR = f"DELETE FROM lease WHERE source = ? AND NOT (closes AND ?) AND NOT {ALIVE}"
+_TAKE = """
+INSERT INTO lease (source, token, pid, host, since, run, beat)
+VALUES (?, ?, ?, ?, ?, ?, clock_timestamp())
+"""
 _BEAT = "UPDATE lease SET beat = clock_timestamp() WHERE source = ? AND token = ?"
 _RELEASE = "DELETE FROM lease WHERE source = ? AND token = ?"
-_IS_HELD = f"SELECT 1 FROM lease WHERE source = ? AND {_ALIVE}"
+_IS_HELD = f"SELECT 1 FROM lease WHERE source = ? AND {ALIVE} LIMIT 1"
 
 
 class HeartbeatLease:
-    """The right to crawl one source, renewed every ``BEAT`` seconds by a thread of its own.
+    """The right to work on one source, renewed every ``BEAT`` seconds by a thread of its own.
 
     A process that stands still for longer than ``EXPIRY`` may find its source taken over. What it
     writes after that is refused, for its run is closed or was claimed with a higher number.
     """
 
-    def __init__(self, connection: PostgresConnection, source: str, token: str) -> None:
+    def __init__(self, connection: PostgresConnection, row: tuple[Any, ...]) -> None:
         self._connection = connection
-        self._values = (source, token)
+        self._row = row
+        self.source, self.token = str(row[0]), str(row[1])
         self._done = Event()
         self._thread = Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
 
     @classmethod
-    def take(cls, connection: PostgresConnection, source: str, since: str) -> Self:
-        """Take the lease of ``source`` over a connection of its own.
+    def take(
+        cls, connection: PostgresConnection, source: str, since: str, *, shared: bool = False
+    ) -> Self:
+        """Take the lease of ``source`` over a connection of its own, alone or with others.
 
         Raises:
             RunHeldError: another process holds it; named by pid, host and since.
         """
-        token = secrets.token_hex(16)
+        who = (secrets.token_hex(16), os.getpid(), socket.gethostname(), since)
+        row = (source, *who, 0 if shared else None)
         with transaction(connection):
-            row = (source, token, os.getpid(), socket.gethostname(), since)
-            connection.execute(_TAKE, row)
-            if not connection.changes():
-                holder: Any = connection.execute(_HOLDER, (source,)).fetchone()
+            connection.execute(LOCK, (source,))
+            holder: Any = connection.execute(_HOLDER, (source, shared)).fetchone()
+            if holder is not None:
                 raise RunHeldError(source, pid=holder[0], host=holder[1], since=holder[2])
-        return cls(connection, source, token)
+            connection.execute(_CLEAR, (source, shared))
+            connection.execute(_TAKE, row)
+        return cls(connection, row)
 
     @staticmethod
     def is_held(connection: PostgresConnection, source: str) -> bool:
-        """Whether a process crawls ``source`` now."""
+        """Whether a process works on ``source`` now."""
         return connection.execute(_IS_HELD, (source,)).get is not None
 
     def _beat(self) -> None:
         while not self._done.wait(BEAT):
             try:
-                self._connection.execute(_BEAT, self._values)
+                self._connection.execute(_BEAT, self._row[:2])
+                if not self._connection.changes():
+                    self._overdue(self._connection)
             except (psycopg.Error, ConnectionLostError) as error:
-                logger.warning("the lease of %s was not renewed: %s", self._values[0], error)
+                logger.warning("the lease of %s was not renewed: %s", self.source, error)
+
+    def _overdue(self, connection: PostgresConnection) -> None:
+        """Learn that this process was taken for dead."""
+        logger.warning(
+            "this process was not heard of for %d s, and another one may work on %s by now",
+            EXPIRY,
+            self.source,
+        )
 
     def release(self) -> None:
         """Give the lease back; a second call does nothing."""
@@ -84,7 +101,7 @@ class HeartbeatLease:
         self._done.set()
         self._thread.join()
         try:
-            self._connection.execute(_RELEASE, self._values)
+            self._connection.execute(_RELEASE, self._row[:2])
         except (psycopg.Error, ConnectionLostError) as error:
-            logger.warning("the lease of %s was not given back: %s", self._values[0], error)
+            logger.warning("the lease of %s was not given back: %s", self.source, error)
         self._connection.close()

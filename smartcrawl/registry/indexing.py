@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from smartcrawl.exceptions import SinkError
@@ -27,7 +29,7 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _SILENCE: Final = 30.0  #: seconds between two lines about a wait
-_TRIES: Final = 10  #: of a transaction, while others change what it would write
+_TRIES: Final = 20  #: of a transaction, while others change what it would write
 _AFFECTED = """
 SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
   FROM record r JOIN source o ON o.no = r.source LEFT JOIN content c ON c.no = r.content
@@ -42,6 +44,10 @@ SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.
 _OPEN = "UPDATE state SET intent = :number WHERE no IN carray(:numbers) AND intent < :number"
 _HELD = "UPDATE record SET sunk = ? WHERE no = ?"
 _DONE = "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent <= :number"
+_DONE_UNLESS_OPENED = (
+    "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent = :number"
+)
+_OVERTAKEN = "SELECT no FROM state WHERE no IN carray(:numbers) AND intent < :number"
 _ALIVE = "DELETE FROM dead_letter WHERE no IN carray(?)"
 _DEAD = """
 INSERT INTO dead_letter (no, number, at, reason) VALUES (?, ?, ?, ?)
@@ -80,11 +86,13 @@ class EmbeddedIndexing:
         refused: Refused | None = None,
     ) -> _T:
         """Do some work in one transaction; see ``ports.Indexing``."""
+        if number is None and connection.dialect == "postgres":  # all sources would wait for it
+            number = _drawn(connection)
         with transaction(connection):
             told = draw(connection, "number") if number is None else number
             return work(self._sink(connection), told)
 
-    def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
+    def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
         """There is nothing to mend."""
         return 0
 
@@ -125,6 +133,11 @@ class _ChangedError(Exception):
     """What was written to the index is not all that the transaction asks for."""
 
 
+def _drawn(connection: Connection) -> int:
+    with transaction(connection):
+        return draw(connection, "number")
+
+
 class RemoteIndexing:
     """Writes what a transaction asks for to an index elsewhere, and then does the transaction.
 
@@ -132,6 +145,10 @@ class RemoteIndexing:
     marked in the registry, written, and only when all of it is acknowledged the work is done for
     good; where others changed the registry meanwhile, it is rehearsed again. No transaction is
     open while the index is written.
+
+    Others may write the same pages at the same time where work comes without a claim number. Then
+    each of its writes has a number of its own, which is the mark in the registry as well: whoever
+    finds another mark was overtaken, and writes again (docs/adr/0030).
     """
 
     def __init__(self, index: PageIndex, chunked: Chunked, waiting: Waiting | None = None) -> None:
@@ -154,26 +171,35 @@ class RemoteIndexing:
         refused: Refused | None = None,
     ) -> _T:
         """Do some work, its changes of the index first; see ``ports.Indexing``."""
-        if number is None:
-            with transaction(connection):
-                number = draw(connection, "number")
-        dead: set[int] = set()  #: what the index refused
-        taken: dict[int, bytes | None] = {}  #: what the index acknowledged, by number of record
+        alone = number is not None
+        claim = _drawn(connection) if number is None else number
+        taken = _Taken()
         for _ in range(_TRIES):
             wanted: list[IndexedPage] = []
             try:
                 with transaction(connection):
                     outgoing = Outgoing(connection, self._chunked)
-                    result = work(outgoing, number)
-                    wanted = outgoing.pages(taken)
-                    if wanted:
+                    result = work(outgoing, claim)
+                    wanted = outgoing.pages(taken.marks)
+                    if wanted or not outgoing.note(taken, alone=alone):
                         raise _ChangedError
-                    outgoing.note(number, dead)
-                    return result
             except _ChangedError:
-                dead |= self._write(
-                    connection, wanted, number=number, now=now, taken=taken, refused=refused
-                )
+                if taken.marks and not alone:
+                    claim = _drawn(connection)
+                if wanted:
+                    self._write(
+                        connection,
+                        wanted,
+                        number=claim,
+                        now=now,
+                        taken=taken,
+                        refused=refused,
+                        alone=alone,
+                    )
+            else:
+                if unwanted := taken.marks.keys() - outgoing.told:
+                    self.rewrite(connection, unwanted, now=now)
+                return result
         raise SinkError(
             "others change the registry faster than this process can write to the index:"
             " start fewer workers"
@@ -186,10 +212,11 @@ class RemoteIndexing:
         *,
         number: int,
         now: int,
-        taken: dict[int, bytes | None],
+        taken: _Taken,
         refused: Refused | None,
-    ) -> set[int]:
-        """Write pages; return those that are refused and wanted all the same."""
+        alone: bool,
+    ) -> None:
+        """Write pages, and note what became of each."""
         with transaction(connection):
             names = {"number": number, "numbers": numbers(page.no for page in wanted)}
             connection.execute(_OPEN, names)
@@ -199,14 +226,16 @@ class RemoteIndexing:
                 if why:
                     dead.append((page.no, number, now, why[:1024]))
                 continue  # the work asks for something else now
-            taken[page.no] = page.mark
+            if why == "" and not alone:
+                continue  # it is written again, with a higher number
+            taken.marks[page.no], taken.versions[page.no] = page.mark, number
             if why:
                 dead.append((page.no, number, now, why[:1024]))
                 logger.error("the index does not take %s: %s", page.url or page.no, why)
         if dead:
             with transaction(connection):
                 connection.executemany(_DEAD, dead)
-        return {no for no, *_ in dead if no in taken}
+        taken.dead.update(no for no, *_ in dead if no in taken.marks)
 
     def rewrite(
         self,
@@ -228,7 +257,7 @@ class RemoteIndexing:
 
         self.perform(connection, again, now=now, number=number, refused=refused)
 
-    def mend(self, connection: Connection, source: int, *, number: int, now: int) -> int:
+    def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
         """Write what a process that died left open; return how many pages."""
         count = 0
         while left := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
@@ -258,6 +287,15 @@ class RemoteIndexing:
     def close(self) -> None:
         """Close the connections to the index."""
         self._index.close()
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What the index acknowledged so far, by number of record."""
+
+    marks: dict[int, bytes | None] = field(default_factory=dict)
+    versions: dict[int, int] = field(default_factory=dict)  #: the numbers it was written under
+    dead: set[int] = field(default_factory=set)  #: what the index refused
 
 
 class Outgoing:
@@ -347,17 +385,39 @@ class Outgoing:
             )
         return found
 
-    def note(self, number: int, dead: Container[int] = ()) -> None:
+    @property
+    def told(self) -> set[int]:
+        """The pages that the transaction touches, as ``pages`` found them."""
+        return {no for no, _ in self._told}
+
+    def note(self, taken: _Taken, *, alone: bool) -> bool:
         """Note in the registry what the index holds now; the last step of the transaction.
 
-        What is ``dead`` stays open: the index holds something else.
+        What is dead stays open: the index holds something else. So does what somebody else, if
+        this process is not ``alone``, is writing under a higher number. Returns False where
+        somebody else has written since: such pages are not ``taken`` any more.
         """
-        told = [(held, no) for no, held in self._told if no not in dead]
-        if told:
-            these = numbers(no for _, no in told)
-            self._connection.executemany(_HELD, told)
-            self._connection.execute(_DONE, {"numbers": these, "number": number})
-            self._connection.execute(_ALIVE, (these,))
+        told = [(held, no) for no, held in self._told if no not in taken.dead]
+        if not told:
+            return True
+        connection = self._connection
+        connection.executemany(_HELD, told)
+        groups: defaultdict[int, list[int]] = defaultdict(list)
+        for _, no in told:
+            groups[taken.versions[no]].append(no)
+        overtaken: list[int] = []
+        for version, group in groups.items():
+            names = {"numbers": numbers(group), "number": version}
+            if alone:
+                connection.execute(_DONE, names)
+                continue
+            rows: Any = connection.execute(_OVERTAKEN, names).fetchall()
+            overtaken += [no for (no,) in rows]
+            connection.execute(_DONE_UNLESS_OPENED, names)
+        connection.execute(_ALIVE, (numbers(no for _, no in told),))
+        for no in overtaken:
+            del taken.marks[no], taken.versions[no]
+        return not overtaken
 
 
 def _images(connection: Connection, pages: Iterable[int]) -> dict[int, list[IndexedImage]]:

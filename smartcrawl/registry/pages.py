@@ -23,7 +23,7 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
        i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
-       coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs
+       coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs, s.visited_run
   FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no) LEFT JOIN item i USING (no)
   JOIN host h ON h.no = r.host
  WHERE r.no IN carray(?)
@@ -179,6 +179,7 @@ class PageReader:
                 verified_at=row[34],
                 http_status=row[35],
                 signs=row[36],
+                visited_run=row[37],
             )
         return [found[number] for number in numbers if number in found]
 

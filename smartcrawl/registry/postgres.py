@@ -12,6 +12,7 @@ from psycopg import errors
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.registry.heartbeat import HeartbeatLease
+from smartcrawl.registry.joining import Membership
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.session import (
     PATIENCE,
@@ -99,6 +100,15 @@ class PostgresDatabase:
         """Take the lease of ``source``."""
         with self.translated("write"):
             return HeartbeatLease.take(PostgresConnection(self._url), source, since)
+
+    def join(self, source: str, since: str) -> Membership:
+        """Take a place among the workers of ``source``.
+
+        Raises:
+            RunHeldError: a process crawls it alone.
+        """
+        with self.translated("write"):
+            return Membership.take(PostgresConnection(self._url), source, since, shared=True)
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""

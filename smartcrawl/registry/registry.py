@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from smartcrawl.items import Batch, Visit
 from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry import choices, runs
 from smartcrawl.registry.candidates import Closing, Ending
-from smartcrawl.registry.commit import Commit
+from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.databases import Database, database_of
+from smartcrawl.registry.joining import Membership
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
 from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.shared import Reached, SharedReader
 from smartcrawl.registry.snapshots import Snapshots
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
@@ -29,6 +31,7 @@ from smartcrawl.snapshots import SnapshotStore
 _T = TypeVar("_T")
 
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
+_RESERVE_SHARED = 512  #: the same, where others draw meanwhile, so that nothing can be given back
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
 
 
@@ -59,6 +62,7 @@ class Registry:
         self.snapshots: Snapshots | None = None  #: None: bodies are not kept
         self.connection = connection  #: control: opening, sealing, settling, reports
         self._next = self._end = 0
+        self._reserve = _RESERVE
 
     def choose(self, *, partition: str, table: str) -> None:
         """Let "IngestItems" have this kind of PartitionKey, and this name, too (R0-80, R0-81).
@@ -97,6 +101,24 @@ class Registry:
             )
         )
 
+    def join_run(
+        self,
+        membership: Membership,
+        closing: Closing,
+        now: int,
+        **told: Any,
+    ) -> OpenRun | None:
+        """Join the run that others are at, or open one (joining.Membership.join)."""
+        if not self._steps(lambda: membership.at_work(self.connection)):
+            self.end_last(membership.source, closing, now)
+        opened = self._steps(lambda: membership.join(self.connection, now=now, **told))
+        self._reserve = _RESERVE_SHARED
+        return opened
+
+    def leave(self, membership: Membership, now: int, reason: str) -> bool:
+        """Leave a run that is shared (joining.Membership.leave); whether this was the last."""
+        return self._steps(lambda: membership.leave(self.connection, now, [reason]))
+
     def end_last(self, source: str, closing: Closing, now: int) -> None:
         """Settle and sweep the last run of a source, if a dead process left it sealed."""
 
@@ -109,8 +131,10 @@ class Registry:
 
     def mend(self, run: OpenRun, now: int) -> int:
         """Write to the index what a process that died left open; return how many pages."""
-        told = {"number": run.number, "now": now}
-        return self._steps(lambda: self.indexing.mend(self.connection, run.source, **told))
+        number = None if run.shared else run.number
+        return self._steps(
+            lambda: self.indexing.mend(self.connection, run.source, number=number, now=now)
+        )
 
     def declared_sources(self) -> list[str]:
         """Return the sources that sources.toml named when they were crawled last."""
@@ -127,8 +151,8 @@ class Registry:
     def new_number(self) -> int:
         """Return the number of an address that was met for the first time."""
         if self._next == self._end:
-            self._end = self._write(lambda: draw(self.connection, "address", _RESERVE)) + 1
-            self._next = self._end - _RESERVE
+            self._end = self._write(lambda: draw(self.connection, "address", self._reserve)) + 1
+            self._next = self._end - self._reserve
         self._next += 1
         return self._next - 1
 
@@ -151,14 +175,19 @@ class Registry:
         ending: Ending,
         reasons: tuple[str, ...],
         removed: Callable[[list[Removed]], None] | None = None,
+        *,
+        shared: bool = False,
     ) -> RunResult:
         """Seal, settle and sweep a run that ended by itself, and report it.
 
-        ``removed`` is told what the sweep removes, batch by batch.
+        ``removed`` is told what the sweep removes, batch by batch. Of a ``shared`` run workers
+        that died may have left something open in the index.
         """
 
         def end() -> RunResult:
             runs.seal(self.connection, ending.run, reasons, ending.now)
+            if shared:
+                self.indexing.mend(self.connection, ending.source, number=None, now=ending.now)
             self._finish(ending, removed or _unwatched)
             if self.snapshots is not None:
                 before = ending.now - ending.closing.snapshot_retention
@@ -209,6 +238,8 @@ class Written:
 
     batch: Batch
     stale: int  #: visits that came too late and were dropped
+    renamed: dict[int, int] = field(default_factory=dict)  #: numbers of addresses others met first
+    reached: list[Reached] = field(default_factory=list)  #: what waits, where workers share a run
 
 
 def unprocessable(visit: Visit, why: str) -> None:
@@ -227,19 +258,23 @@ class Writer:
         run: OpenRun,
         *,
         judgement: Judgement,
+        merged: Callable[[str, str], str] | None = None,
     ) -> None:
+        """``merged``: of what cut the run, as it is stored and what is news, if it is shared."""
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
+        self._sharing = None if merged is None else Sharing(run.number, merged)
+        self._shared = SharedReader(self._connection, run.no)
         self._new_commit = partial(
             Commit,
             self._connection,
             run=run.no,
             source=run.source,
-            number=run.number,
             since=run.last_complete,
             forced=run.forced,
             judgement=judgement,
+            sharing=self._sharing,
         )
         self._indexing = registry.indexing
         self._number = run.number
@@ -259,20 +294,30 @@ class Writer:
             if store is not None:
                 new = store.put(self._connection, batch, now)
             stale = self._database.retried(partial(self._commit_batch, batch, new, now))
+            reached = self._reached(batch) if self._sharing is not None else []
         for visit in batch.visits:
             visit.body = None
-        return Written(batch, stale)
+        renamed: dict[int, int] = {}
+        if self._sharing is not None:
+            renamed, self._sharing.news = self._sharing.news, {}
+        return Written(batch, stale, renamed, reached)
+
+    def _reached(self, batch: Batch) -> list[Reached]:
+        """Return what a batch reached, as all that the registry knows of it says."""
+        return self._shared.reached({*batch.reached, *(address.no for address in batch.addresses)})
 
     def _commit_batch(self, batch: Batch, new: dict[bytes, str], now: int) -> int:
         dropped = 0
 
-        def work(sink: Sink, _: int) -> int:
+        def work(sink: Sink, number: int) -> int:
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
-            return self._new_commit(sink).write(batch, now)
+            return self._new_commit(sink, number=number).write(batch, now)
 
         def refused(no: int, why: str | None) -> bool:
             nonlocal dropped
+            if why is None and self._sharing is not None:
+                return False  # another worker writes the same page, not the same visit
             visit = next((visit for visit in batch.visits if visit.page.no == no), None)
             if visit is None:
                 return False
@@ -283,8 +328,9 @@ class Writer:
                 unprocessable(visit, why)
             return True
 
+        number = self._number if self._sharing is None else None
         stale = self._indexing.perform(
-            self._connection, work, now=now, number=self._number, refused=refused
+            self._connection, work, now=now, number=number, refused=refused
         )
         return stale + dropped
 

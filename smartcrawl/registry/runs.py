@@ -40,7 +40,8 @@ _RESUMABLE = (RunState.OPEN, RunState.VERIFYING, RunState.INTERRUPTED)
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
 _OPEN = """
-INSERT INTO run (source, number, forced, started_at, due) VALUES (?, ?, ?, ?, ?) RETURNING no
+INSERT INTO run (source, number, forced, started_at, due, job) VALUES (?, ?, ?, ?, ?, ?)
+RETURNING no
 """
 _REOPEN = """
 UPDATE run SET number = ?, state = 0, complete = FALSE, finished_at = NULL, reasons = '[]',
@@ -89,6 +90,8 @@ _NOBODY_ASKED = "DELETE FROM host_now WHERE run = ?"
 _VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
+#: The first statement of each step of a sweep: one who sweeps waits for the other.
+_SWEEPING = "UPDATE run SET removed = removed WHERE no = ? AND state = ?"
 _REMOVED = "UPDATE run SET removed = removed + ? WHERE no = ?"
 _CANDIDATES = f"""
 SELECT no, rule, detail, probe FROM candidate
@@ -155,6 +158,9 @@ class OpenRun:
     last_complete: int  #: run.no; 0 without one
     cut: str = "{}"  #: what kept it from seeing everything so far (cuts.Cuts)
     due: bool = False  #: whether it asks only what is due
+    shared: bool = False  #: whether other workers may be at it, too
+    joined: bool = False  #: whether others were at it before
+    over: bool = False  #: whether it was over already: nothing is left to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,29 +212,58 @@ def open_run(
     complete. A run that was sealed is over: the caller has settled and swept it. With
     ``resume`` and nothing to go on with a new run opens.
     """
-    last: Any
     with transaction(connection):
-        connection.execute(_SOURCE, (source, kind, now, declared))
-        source_no = int(connection.execute(_SOURCE_NO, (source,)).get)
-        last = connection.execute(_LAST_RUN, (source_no,)).fetchone()
-        if resume and last is not None and last[1] in _RESUMABLE:
-            number = draw(connection, "number")
-            again = bool(last[2]) or forced
-            connection.execute(_REOPEN, (number, again, last[0]))
-            connection.execute(_LOOK_AGAIN, (last[0],))
-            complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
-            return OpenRun(
-                last[0], source_no, number, last[3], again, True, None, complete, *last[4:]
-            )
-        interrupted = None
-        if last is not None and last[1] in _RESUMABLE:
-            interrupted = int(last[0])
-            if last[1] != RunState.INTERRUPTED:
-                interrupt(connection, interrupted, now, ["interrupted"])
+        return open_within(
+            connection,
+            source=known_as(connection, source, kind, now, declared=declared),
+            now=now,
+            resume=resume,
+            forced=forced,
+            due=due,
+        )
+
+
+def known_as(
+    connection: Connection, source: str, kind: str, now: int, *, declared: bool = False
+) -> int:
+    """Return the number of a source (source.no), which is registered where it is not known."""
+    connection.execute(_SOURCE, (source, kind, now, declared))
+    return int(connection.execute(_SOURCE_NO, (source,)).get)
+
+
+def open_within(
+    connection: Connection,
+    *,
+    source: int,
+    now: int,
+    resume: bool,
+    forced: bool,
+    due: bool = False,
+    job: str | None = None,
+) -> OpenRun:
+    """See ``open_run``; ``source`` is its number, and the caller opens the transaction."""
+    last: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
+    if resume and last is not None and last[1] in _RESUMABLE:
         number = draw(connection, "number")
-        complete = int(connection.execute(_LAST_COMPLETE, (source_no,)).get or 0)
-        no = int(connection.execute(_OPEN, (source_no, number, forced, now, due)).get)
-        return OpenRun(no, source_no, number, now, forced, False, interrupted, complete, due=due)
+        again = bool(last[2]) or forced
+        connection.execute(_REOPEN, (number, again, last[0]))
+        connection.execute(_LOOK_AGAIN, (last[0],))
+        complete = last_complete(connection, source)
+        return OpenRun(last[0], source, number, last[3], again, True, None, complete, *last[4:])
+    interrupted = None
+    if last is not None and last[1] in _RESUMABLE:
+        interrupted = int(last[0])
+        if last[1] != RunState.INTERRUPTED:
+            interrupt(connection, interrupted, now, ["interrupted"])
+    number = draw(connection, "number")
+    complete = last_complete(connection, source)
+    no = int(connection.execute(_OPEN, (source, number, forced, now, due, job)).get)
+    return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=due)
+
+
+def last_complete(connection: Connection, source: int) -> int:
+    """Return the last complete run of a source (run.no), 0 without one."""
+    return int(connection.execute(_LAST_COMPLETE, (source,)).get or 0)
 
 
 def declared_sources(connection: Connection) -> list[str]:
@@ -385,12 +420,19 @@ def sweep(
 ) -> None:
     """Remove what a settled run proposed and nobody withholds, batch by batch; then count.
 
-    It may be cut between any two batches: what is left is found again.
+    It may be cut between any two batches: what is left is found again. It is done once, however
+    many do it at the same time.
     """
     run, source, now = ending.run, ending.source, ending.now
     names = ending.names | {"most": BATCH, "spoken": numbers(SPOKEN)}
 
+    def is_ours() -> bool:
+        connection.execute(_SWEEPING, (run, RunState.SETTLED))
+        return connection.changes() > 0
+
     def work(sink: Sink, number: int) -> tuple[list[Removed], bool]:
+        if not is_ours():
+            return [], False
         rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
         remover = Remover(connection, sink, source=source, run=run, number=number)
         candidates = [Candidate(row[0], Rule(row[1]), probed(*row[2:])) for row in rows]
@@ -403,6 +445,8 @@ def sweep(
         gone, more = indexing.perform(connection, work, now=now)
         removed(gone)
     with transaction(connection):
+        if not is_ours():
+            return
         expire(connection, source, now - ending.closing.undo_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             forget_overdue(connection, ending)

@@ -28,7 +28,7 @@ UPDATE state
        gone_since = :gone_since, unchanged_count = :unchanged, error_count = :errors,
        last_answered = CASE WHEN :learnt THEN :now ELSE last_answered END,
        attempts = attempts + 1
- WHERE no = :no AND number < :number
+ WHERE no = :no AND number < :claim AND visited_run < :unless
 """
 EVENT = """
 INSERT INTO event (record, run, at, status, standing, outcome, http_status, detail)
@@ -101,7 +101,8 @@ UPDATE item
 """
 _KIND = "UPDATE record SET kind = ? WHERE no = ? AND kind <> ?"
 _SIGNS = "UPDATE record SET signs = ? WHERE no = ?"
-_IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :number"
+_IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :claim"
+EVERY_RUN = 1 << 62  #: higher than any run
 _NO_SNAPSHOT = "UPDATE record SET snapshot = NULL WHERE no = ?"
 _CHANGED = "INSERT INTO change (record, run, at) VALUES (?, ?, ?)"
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
@@ -149,7 +150,11 @@ def _told_snapshot(visit: Visit) -> str | None:
 
 
 class VisitWriter:
-    """Writes decided visits of one run over one connection; the caller opens the transaction."""
+    """Writes decided visits of one run over one connection; the caller opens the transaction.
+
+    ``number`` is what the records get; those that have a higher one than ``claim``, or were
+    visited in a run from ``unless`` on, are left alone: somebody else was faster.
+    """
 
     def __init__(
         self,
@@ -159,6 +164,8 @@ class VisitWriter:
         run: int,
         source: int,
         number: int,
+        claim: int,
+        unless: int,
         judgement: Judgement,
     ) -> None:
         self._connection = connection
@@ -166,6 +173,8 @@ class VisitWriter:
         self._run = run
         self._source = source
         self._number = number
+        self._claim = claim
+        self._unless = unless
         self._judgement = judgement
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
@@ -198,6 +207,8 @@ class VisitWriter:
             "run": self._run,
             "allowed": outcome is not Outcome.EXCLUDED,
             "number": self._number,
+            "claim": self._claim,
+            "unless": self._unless,
             "now": now,
             "next_visit": now + wait,
             "interval": interval,
@@ -239,7 +250,7 @@ class VisitWriter:
     def _extract_again(self, visit: Visit, now: int, changed: set[int]) -> bool:
         """Write what a page's own body says under today's configuration; nobody was asked."""
         page = visit.page
-        if not self._connection.execute(_IS_OURS, {"number": self._number, "no": page.no}).get:
+        if not self._connection.execute(_IS_OURS, {"claim": self._claim, "no": page.no}).get:
             return False
         if visit.action is Action.INDEX:
             self._write_record(visit, now, changed)

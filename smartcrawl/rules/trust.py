@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Final
 
 MIN_LIES: Final = 2  #: pages that must have been found out
@@ -55,6 +55,16 @@ class Trust:
             rotated=self.rotated + (seen.same_bytes and seen.other_etag),
             ignored=self.ignored + (seen.conditional and seen.same_etag and seen.same_bytes),
         )
+
+    def joined(self, after: Trust, before: Trust | None) -> Trust:
+        """Return it with what somebody else learnt who began with ``before``.
+
+        >>> Trust(etags=9, frozen=1).joined(Trust(etags=5, frozen=1), Trust(etags=3)).frozen
+        2
+        """
+        told = zip(astuple(self), astuple(after), astuple(before or Trust()), strict=True)
+        joined = Trust(*(max(0, own + new - old) for own, new, old in told))
+        return replace(joined, honoured=max(self.honoured, after.honoured))
 
     def seen_304(self) -> Trust:
         """Return it after a 304: once is enough to know that conditions are looked at."""

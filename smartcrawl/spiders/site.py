@@ -18,13 +18,13 @@ from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run import Run
+from smartcrawl.shared_run import open_run
 from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize
 
-ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold")
+ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold", "job")
 _FROM_SCRAPYD = ("_job", "_version")
 
 
@@ -38,7 +38,7 @@ class SiteSpider(VisitSpider):
         """Open the run that this spider crawls for.
 
         Arguments, all strings: ``url`` or ``source``, ``sitemap``, ``force=1``, ``resume=1``,
-        ``max_pages=N``, ``lost_threshold=N``.
+        ``max_pages=N``, ``lost_threshold=N``, ``job=NAME``.
 
         Raises:
             SmartcrawlError: the run cannot be opened; the message names the remedy.
@@ -46,7 +46,7 @@ class SiteSpider(VisitSpider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
         source = chosen_source(options, kwargs)
-        spider.run = Run.open(source, options, orders(kwargs), int(time.time()))
+        spider.run = open_run(source, options, orders(kwargs), int(time.time()))
         return spider
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
@@ -182,6 +182,7 @@ def orders(arguments: dict[str, Any]) -> Orders:
         resume=_switch(arguments, "resume"),
         max_pages=int(pages),
         lost_threshold=int(threshold) if threshold is not None else None,
+        job=str(arguments["job"]) if arguments.get("job") else None,
     )
 
 

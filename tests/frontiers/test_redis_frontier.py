@@ -360,7 +360,7 @@ def test_redis_reaps_by_itself_and_on_demand(client, worker):
     expire(client, two)
     assert alive.exchange().reaped == 1
     expire(client, three)
-    assert alive.census() == (3, 0, 2)
+    assert alive.census()[:3] == (3, 0, 2)
 
 
 def test_redis_reports_a_late_ack_as_stale_and_changes_nothing(client, worker):

@@ -16,5 +16,9 @@ incarnation = string.format('%014x', made) .. '-' .. call.maker
 redis.call('HSET', RUN, 'incarnation', incarnation, 'maker', call.maker)
 redis.call('HSET', RUN, 'opens', text(now + call.settle))
 redis.call('HSETNX', RUN, 'waiting', 0)
+redis.call('HSET', RUN, 'given', call.given)
+if call.settle > 0 or call.given > 0 then
+  redis.call('HSET', RUN, 'again', 1) -- what was offered at which depth is known no more
+end
 redis.call('DEL', REPLIES)
 return told({ made = true, incarnation = incarnation })

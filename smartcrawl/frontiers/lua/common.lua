@@ -13,6 +13,7 @@ local LEASES = prefix .. 'leases' -- sorted set: numbers that are held, by until
 local REPLIES = prefix .. 'replies' -- hash: worker -> JSON of its last call and the answer
 local WORKERS = prefix .. 'workers' -- sorted set: workers, by when they were heard of
 local DEEP = prefix .. 'deep' -- hash: number -> depth, from 254 on
+local LOWERED = prefix .. 'lowered' -- set: numbers that were offered again at a smaller depth
 local LAST_CRAWL = 'domain:last_crawl' -- hash: host -> time of its last request, of any run
 
 local CHUNK = 4096 -- numbers in one string of depths
@@ -170,6 +171,7 @@ end
 
 local function give_back(number, claim)
   let_go(number, claim.host)
+  redis.call('HINCRBY', RUN, 'given', -1)
   put(number, claim.host, claim.score)
 end
 
@@ -197,6 +199,11 @@ local function gap()
     return 'lost'
   end
   return incarnation ~= call.incarnation and 'renewed' or nil
+end
+
+-- Whether as many numbers were handed out as this run may ask for.
+local function is_spent()
+  return call.most > 0 and tonumber(redis.call('HGET', RUN, 'given') or 0) >= call.most
 end
 
 local function told(answer)

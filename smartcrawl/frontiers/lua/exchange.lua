@@ -58,6 +58,7 @@ for _, each in ipairs(call.found) do
     touched[host] = true
   elseif depth < known then
     set_depth(number, depth)
+    redis.call('SADD', LOWERED, number)
     table.insert(answer.shallower, number)
   end
 end
@@ -68,7 +69,7 @@ for _, host in ipairs(redis.call('ZRANGEBYSCORE', DELAYED, '-inf', text(now), 'L
 end
 
 local opens = tonumber(redis.call('HGET', RUN, 'opens'))
-while now >= opens and #answer.claims < call.want do
+while now >= opens and #answer.claims < call.want and not is_spent() do
   local host = redis.call('SRANDMEMBER', READY)
   if not host then
     break
@@ -84,6 +85,7 @@ while now >= opens and #answer.claims < call.want do
     local token = redis.call('HINCRBY', RUN, 'tokens', 1)
     token = call.incarnation .. string.format('.%012d', token) -- they sort as they are drawn
     hold(number, host, score, token)
+    redis.call('HINCRBY', RUN, 'given', 1)
     if not down then
       fly(number, host)
       redis.call('HSET', LAST_CRAWL, host, text(now))
@@ -96,7 +98,9 @@ while now >= opens and #answer.claims < call.want do
 end
 
 redis.call('ZADD', WORKERS, text(now), call.worker)
-if now < opens then
+if is_spent() then
+  answer.spent = true
+elseif now < opens then
   answer.wait = opens - now
 elseif redis.call('SCARD', READY) > 0 then
   answer.wait = 0

@@ -10,5 +10,7 @@ return told({
   claimed = redis.call('HLEN', CLAIMS),
   ready = redis.call('SCARD', READY),
   delayed = redis.call('ZCARD', DELAYED),
+  again = redis.call('HEXISTS', RUN, 'again') == 1,
+  spent = is_spent(),
   workers = redis.call('ZCOUNT', WORKERS, text(now - call.lease), '+inf'),
 })

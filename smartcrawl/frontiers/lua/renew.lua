@@ -25,6 +25,9 @@ for _, each in ipairs(call.held) do
     end
   end
   if kept then
+    if not claim then
+      redis.call('HINCRBY', RUN, 'given', 1)
+    end
     hold(number, host, score, token)
     if flies then
       fly(number, host)

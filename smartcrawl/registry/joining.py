@@ -1,0 +1,180 @@
+"""The workers of one run: who joins it, who ends it, and who is the last to leave (design.md 9)."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum, auto
+from typing import Any, Final
+
+from smartcrawl.ports import Connection
+from smartcrawl.registry.heartbeat import ALIVE, LOCK, HeartbeatLease
+from smartcrawl.registry.runs import (
+    OpenRun,
+    interrupt,
+    known_as,
+    last_complete,
+    open_within,
+)
+from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.session import PostgresConnection
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.rules.model import RunState
+
+logger = logging.getLogger(__name__)
+
+_LAST = """
+SELECT no, state, forced, started_at, cut, due, job FROM run
+ WHERE source = ? ORDER BY no DESC LIMIT 1
+"""
+_OTHERS = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run = ? AND {ALIVE} LIMIT 1"
+_ANY = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run > 0 AND {ALIVE} LIMIT 1"
+_AT_WORK = f"SELECT count(*) FROM lease WHERE source = ? AND run = ? AND {ALIVE}"
+_ALONE = f"SELECT 1 FROM lease WHERE source = ? AND run IS NULL AND {ALIVE} LIMIT 1"
+_JOIN = """
+INSERT INTO lease (source, token, pid, host, since, run, beat)
+VALUES (:source, :token, :pid, :host, :since, :run, clock_timestamp())
+ON CONFLICT (source, token) DO UPDATE SET run = excluded.run, beat = excluded.beat
+"""
+_CLOSING = f"""
+SELECT {ALIVE} FROM lease WHERE source = ? AND run = ? AND token <> ? AND closes
+"""
+_CLOSE = "UPDATE lease SET closes = TRUE WHERE source = ? AND token = ?"
+_LEAVE = f"DELETE FROM lease WHERE source = ? AND (token = ? OR (run < ? AND NOT {ALIVE}))"
+_STATE = "SELECT state FROM run WHERE no = ?"
+
+_BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
+_ENDING: Final = (RunState.SEALED, RunState.SETTLED)
+_RESUMABLE: Final = (*_BEFORE_SEAL, RunState.INTERRUPTED)
+
+
+class Turn(Enum):
+    """Whether a worker may end a run."""
+
+    NOT_OURS = auto()  #: another one is at it
+    OURS = auto()
+    TAKEN_OVER = auto()  #: ours, and another one died at it
+
+
+class Membership(HeartbeatLease):
+    """A worker's place among those that crawl a source; it shows that the worker lives."""
+
+    run = 0  #: run.no; 0: it has not joined yet
+
+    def _overdue(self, connection: PostgresConnection) -> None:
+        """Take the place again that this worker had before it stood still."""
+        if self.run:
+            with transaction(connection):
+                connection.execute(LOCK, (self.source,))
+                if connection.execute(_ALONE, (self.source,)).get is None:
+                    self._take_place(connection)
+            logger.warning("this worker stood still, and is at work on %s again", self.source)
+
+    def _take_place(self, connection: Connection) -> None:
+        names = ("source", "token", "pid", "host", "since")
+        row = dict(zip(names, self._row, strict=False))
+        connection.execute(_JOIN, {**row, "run": self.run})
+
+    def join(
+        self,
+        connection: Connection,
+        *,
+        kind: str,
+        now: int,
+        resume: bool,
+        forced: bool,
+        declared: bool = False,
+        job: str | None = None,
+    ) -> OpenRun | None:
+        """Join the run that others are at, or open one; None: one is being ended, ask again.
+
+        Workers that give the same name of a ``job`` work on the same run: one that is late finds
+        it ``over``, and one that was started again goes on with it.
+        """
+        with transaction(connection):
+            connection.execute(LOCK, (self.source,))
+            source = known_as(connection, self.source, kind, now, declared=declared)
+            last: Any = connection.execute(_LAST, (source,)).fetchone()
+            opened = None
+            if last is not None:
+                no, state, *_, named = last
+                together = job is not None and named == job
+                if connection.execute(_OTHERS, (self.source, self.token, no)).get is not None:
+                    if state in _ENDING:
+                        return None
+                    if state in _BEFORE_SEAL:
+                        opened = _joined(connection, source, last)
+                if together and state == RunState.SWEPT:
+                    return _joined(connection, source, last, over=True)
+                resume = resume or (together and state in _RESUMABLE)
+            if opened is None:
+                fresh = open_within(
+                    connection, source=source, now=now, resume=resume, forced=forced, job=job
+                )
+                opened = _shared(fresh)
+            self.run = opened.no
+            self._take_place(connection)
+            return opened
+
+    def at_work(self, connection: Connection) -> bool:
+        """Whether another worker that lives is at the last run of the source."""
+        return connection.execute(_ANY, (self.source, self.token)).get is not None
+
+    def others(self, connection: Connection) -> bool:
+        """Whether another worker that lives is at the same run."""
+        row = (self.source, self.token, self.run)
+        return connection.execute(_OTHERS, row).get is not None
+
+    def count(self, connection: Connection) -> int:
+        """Return how many workers are at the run, this one included."""
+        return int(connection.execute(_AT_WORK, (self.source, self.run)).get)
+
+    def close(self, connection: Connection) -> Turn:
+        """Ask to be the one that ends the run: only one that lives may be."""
+        with transaction(connection):
+            connection.execute(LOCK, (self.source,))
+            row = (self.source, self.run, self.token)
+            before = [alive for (alive,) in connection.execute(_CLOSING, row).fetchall()]
+            if any(before):
+                return Turn.NOT_OURS
+            self._take_place(connection)
+            connection.execute(_CLOSE, (self.source, self.token))
+            return Turn.TAKEN_OVER if before else Turn.OURS
+
+    def leave(self, connection: Connection, now: int, reasons: list[str]) -> bool:
+        """Leave the run; the last one closes it as interrupted. Returns whether it was the last."""
+        with transaction(connection):
+            connection.execute(LOCK, (self.source,))
+            last = not self.others(connection)
+            if last:
+                interrupt(connection, self.run, now, reasons)
+            connection.execute(_LEAVE, (self.source, self.token, self.run))
+            return last
+
+
+def state_of(connection: Connection, run: int) -> RunState:
+    """Return how far a run is."""
+    return RunState(connection.execute(_STATE, (run,)).get)
+
+
+def _shared(run: OpenRun) -> OpenRun:
+    told = (run.number, run.started_at, run.forced, run.resumed, run.interrupted)
+    return OpenRun(run.no, run.source, *told, run.last_complete, run.cut, due=run.due, shared=True)
+
+
+def _joined(connection: Connection, source: int, row: Any, *, over: bool = False) -> OpenRun:
+    no, _, forced, started_at, cut, due, _ = row
+    return OpenRun(
+        no,
+        source,
+        draw(connection, "number"),
+        started_at,
+        bool(forced),
+        resumed=True,
+        interrupted=None,
+        last_complete=last_complete(connection, source),
+        cut=cut,
+        due=bool(due),
+        shared=True,
+        joined=True,
+        over=over,
+    )

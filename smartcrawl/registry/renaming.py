@@ -1,0 +1,48 @@
+"""Numbers of addresses that several workers met at once: the first one's count (design.md 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smartcrawl.items import Batch
+from smartcrawl.registry.pack import pack_numbers, unpack_numbers
+
+
+def rename(batch: Batch, renamed: Mapping[int, int]) -> None:
+    """Use other numbers in a batch; an address that has one is known, and reached all the same."""
+    if not renamed:
+        return
+    new = []
+    for address in batch.addresses:
+        if address.no in renamed:
+            _reach(batch, renamed[address.no], address.depth)
+        else:
+            origin = address.discovered_from
+            new.append(address._replace(discovered_from=_one(renamed, origin)))
+    batch.addresses = new
+    for number in [number for number in batch.reached if number in renamed]:
+        _reach(batch, renamed[number], batch.reached.pop(number))
+    for number in [number for number in batch.kinds if number in renamed]:
+        batch.kinds.setdefault(renamed[number], batch.kinds.pop(number))
+    batch.retargeted = [
+        (no, scope, _packed(renamed, targets), _one(renamed, canonical))
+        for no, scope, targets, canonical in batch.retargeted
+    ]
+    for visit in batch.visits:
+        visit.targets = _packed(renamed, visit.targets)
+        visit.canonical_no = _one(renamed, visit.canonical_no)
+
+
+def _reach(batch: Batch, number: int, depth: int) -> None:
+    batch.reached[number] = min(depth, batch.reached.get(number, depth))
+
+
+def _one(renamed: Mapping[int, int], number: int | None) -> int | None:
+    return number if number is None else renamed.get(number, number)
+
+
+def _packed(renamed: Mapping[int, int], targets: bytes) -> bytes:
+    numbers = unpack_numbers(targets)
+    if renamed.keys().isdisjoint(numbers):
+        return targets
+    return pack_numbers(list(dict.fromkeys(renamed.get(number, number) for number in numbers)))

@@ -1,0 +1,117 @@
+"""What workers that share a run read of it, beside the pages themselves (design.md 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from smartcrawl.ports import Connection, Many
+from smartcrawl.rules.model import RunState
+
+_REACHED = """
+SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
+  FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
+"""
+_IN_LINE = f"{_REACHED} WHERE s.reached_run = :run ORDER BY s.depth, r.no"
+_THOSE = f"{_REACHED} WHERE r.no IN carray(:numbers)"
+_PENDING = "SELECT 1 FROM state WHERE reached_run = :run AND visited_run < :run LIMIT 1"
+_VISITED = "SELECT no FROM state WHERE no IN carray(:numbers) AND visited_run = :run"
+#: What was excluded when it was visited vouches for nothing.
+_LINKS = """
+SELECT s.depth, l.scope, l.targets,
+       r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL), no
+  FROM state s JOIN links l USING (no) JOIN record r USING (no)
+ WHERE s.visited_run = :run AND (s.visited_run <= s.seen_run OR r.kind > 0)
+   AND (:all OR no IN carray(:numbers))
+ ORDER BY s.depth, no
+"""
+_STATE = "SELECT state FROM run WHERE no = ?"
+_CUT = "SELECT cut FROM run WHERE no = ?"
+_VISITS = "SELECT visits FROM run WHERE no = ?"
+_DEPTH = "SELECT depth FROM state WHERE no = ?"
+_HOPS = """
+WITH RECURSIVE chain (no, hops) AS (
+    SELECT CAST(:no AS BIGINT), 0
+    UNION ALL
+    SELECT b.no, c.hops + 1
+      FROM chain c JOIN record r ON r.no = c.no JOIN record b ON b.no = r.discovered_from
+      JOIN state s ON s.no = b.no
+     WHERE b.redirect_no = r.no AND s.visited_run = :run AND c.hops < :most
+)
+SELECT max(hops) FROM chain
+"""
+
+
+class Reached(NamedTuple):
+    """An address that a run reached."""
+
+    no: int
+    host: str
+    depth: int  #: the smallest so far
+    last_checked: int  #: Unix seconds; 0: never
+    visited: bool  #: by this run
+
+
+class SharedReader:
+    """Reads what all workers of a run have committed, over a connection of its own."""
+
+    def __init__(self, connection: Connection, run: int) -> None:
+        self.connection = connection
+        self._run = run
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def in_line(self) -> Iterator[Reached]:
+        """Yield everything that the run reached so far, breadth first."""
+        rows: Any = self.connection.execute(_IN_LINE, {"run": self._run})
+        return (Reached(*row) for row in rows)
+
+    def reached(self, numbers: Iterable[int]) -> list[Reached]:
+        """Return what is known of those ``numbers`` that are in the registry."""
+        names = {"numbers": Many(tuple(numbers)), "run": self._run}
+        rows: Any = self.connection.execute(_THOSE, names).fetchall()
+        return [Reached(*row) for row in rows]
+
+    def is_pending(self) -> bool:
+        """Whether something was reached and is not visited; a scan where nothing is."""
+        return self.connection.execute(_PENDING, {"run": self._run}).get is not None
+
+    def visited(self, numbers: Iterable[int]) -> set[int]:
+        """Return those of ``numbers`` that were visited already."""
+        names = {"numbers": Many(tuple(numbers)), "run": self._run}
+        rows: Any = self.connection.execute(_VISITED, names).fetchall()
+        return {no for (no,) in rows}
+
+    def hops(self, no: int, most: int) -> int:
+        """Return by how many redirects in a row, up to ``most``, an address was found."""
+        names = {"no": no, "run": self._run, "most": most}
+        return int(self.connection.execute(_HOPS, names).get)
+
+    def links(
+        self, numbers: Iterable[int] | None = None
+    ) -> list[tuple[int, int, bytes, bool, int]]:
+        """Return (depth, scope, targets, whether they lie as deep, number) of what was visited.
+
+        Of those ``numbers``; None: of all.
+        """
+        names = {"run": self._run, "all": numbers is None, "numbers": Many(tuple(numbers or ()))}
+        rows: Any = self.connection.execute(_LINKS, names).fetchall()
+        return [(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
+
+    def depth(self, no: int) -> int:
+        """Return the smallest depth of an address so far."""
+        return int(self.connection.execute(_DEPTH, (no,)).get)
+
+    def cut(self) -> str:
+        """Return what kept the run from seeing everything so far (cuts.Cuts)."""
+        return str(self.connection.execute(_CUT, (self._run,)).get)
+
+    def visits(self) -> int:
+        """Return how many visits are committed."""
+        return int(self.connection.execute(_VISITS, (self._run,)).get)
+
+    def state(self) -> RunState:
+        """Return how far the run is."""
+        return RunState(self.connection.execute(_STATE, (self._run,)).get)

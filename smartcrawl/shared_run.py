@@ -1,0 +1,374 @@
+"""A run that several workers share: joined, crawled together, ended once (design.md 9)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, Self
+
+from smartcrawl.cuts import Cuts, merged
+from smartcrawl.exceptions import FrontierError, RunOverError, SettingError, SmartcrawlError
+from smartcrawl.frontier import Offers
+from smartcrawl.frontiers.connection import connect, place_of
+from smartcrawl.frontiers.robots import SharedRobots
+from smartcrawl.frontiers.shared import Claim, RedisFrontier
+from smartcrawl.indexes import indexing_of
+from smartcrawl.items import Page, StoredRobots
+from smartcrawl.options import Options
+from smartcrawl.orders import Orders, closing_of
+from smartcrawl.politeness import HostGate, slot_of
+from smartcrawl.reach import MAX_HOPS
+from smartcrawl.registry.candidates import Closing
+from smartcrawl.registry.joining import Membership, Turn
+from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.registry import Registry, Written, open_registry
+from smartcrawl.registry.runs import OpenRun, RunResult, result
+from smartcrawl.registry.shared import SharedReader
+from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.run import Run
+from smartcrawl.sharing.frontier import SharedFrontier
+from smartcrawl.sharing.gate import SharedGate
+from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.sources import Source
+from smartcrawl.urls import host_key
+
+logger = logging.getLogger(__name__)
+
+_ASK_AGAIN: Final = 0.2  #: seconds until a run that is being ended is looked at again
+_TELL_AFTER: Final = 2.0  #: seconds of waiting after which people are told
+
+
+def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
+    """Open a run of ``source``, join the one that other workers are at, or go on with the last.
+
+    Raises:
+        RunHeldError: another process crawls this source alone.
+        SmartcrawlError: it cannot be opened; the message names the remedy.
+    """
+    if options.redis is None:
+        return Run.open(source, options, orders, now)
+    if options.due_only and not orders.force:
+        logger.info("%s: what is due is asked by this process alone", source.name)
+        return Run.open(source, options, orders, now)
+    return SharedRun.join(source, options, orders, now)
+
+
+class SharedRun(Run):
+    """The run as one of its workers sees it.
+
+    Whatever all must know is in the registry; what waits and who holds what is in Redis. The
+    worker that finds nothing left to do, and is the first to say so, ends the run.
+    """
+
+    _merged = staticmethod(merged)
+
+    def __init__(self, *, membership: Membership, redis: RedisFrontier, **parts: object) -> None:
+        self._membership = membership
+        self._redis = redis
+        self._settled = False  #: whether the scope moves no more
+        self._handed_on = False  #: whether depths were handed on from everything
+        super().__init__(lease=membership, **parts)  # type: ignore[arg-type]
+        self.robots: SharedRobots | None = None
+
+    @classmethod
+    def join(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
+        """Join or open a run; see ``open_run``."""
+        registry = open_registry(options.registry, partial(indexing_of, options))
+        database = registry.database
+        if not isinstance(database, PostgresDatabase):
+            registry.close()
+            raise SettingError(
+                f"REDIS_URL is set, but the registry is the file {database}, which other workers"
+                " do not see: set REGISTRY_URL=postgresql://…, or leave REDIS_URL empty to crawl"
+                " with one worker"
+            )
+        registry.choose(partition=options.partition, table=options.registry_table)
+        if options.snapshot_store is not None:
+            registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+        assert options.redis is not None
+        client = connect(options.redis)
+        since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        membership = database.join(source.name, since)
+        try:
+            opened = _joined(
+                registry, membership, closing_of(source, options, orders), source, orders=orders
+            )
+            if not (opened.joined or opened.over):
+                registry.mend(opened, now)
+            redis = RedisFrontier(
+                client,
+                source.name,
+                opened.no,
+                per_host=options.per_host,
+                delay=options.download_delay,
+                most=orders.max_pages or source.max_pages,
+                place=place_of(options.redis),
+            )
+            run = cls(
+                membership=membership,
+                redis=redis,
+                source=source,
+                options=options,
+                orders=orders,
+                registry=registry,
+                opened=opened,
+                now=now,
+            )
+            run.robots = SharedRobots(client, options.robots_ttl)
+            run._begin(now)
+        except BaseException:
+            membership.release()
+            raise
+        return run
+
+    # What the run is made of
+
+    def _new_frontier(self) -> Offers:
+        database, run = self.registry.database, self.opened.no
+        readonly = SharedReader(database.connect(readonly=True), run)
+        writing = SharedReader(database.connect(), run)
+
+        def retried(work: Callable[[], Turn]) -> Turn:
+            with database.translated("write"):
+                return database.retried(work)
+
+        self.shared = SharedFrontier(
+            self._redis,
+            self._membership,
+            readers=(readonly, writing),
+            retried=retried,
+            limited=self._left > 0,
+            capacity=self.options.concurrent,
+        )
+        self._shared_reader = readonly
+        return self.shared
+
+    def new_gate(self) -> HostGate:
+        """Return a gate that heeds what all workers know."""
+        self.gate = SharedGate(self.options, self.shared.tell_hosts)
+        return self.gate
+
+    def _hops_of(self, number: int) -> int:
+        return self._shared_reader.hops(number, MAX_HOPS)
+
+    def _written(self, written: Written) -> None:
+        super()._written(written)
+        if written.renamed:
+            self.reach.rename(written.renamed)
+            self.shared.rename(written.renamed)
+        self.shared.written(written)
+
+    # How it begins
+
+    def _begin(self, now: int) -> None:
+        if self.opened.over:
+            self.shared.over = True
+            return
+        self.shared.begin(joined=self.opened.joined)
+        self.reach.begin()
+        self._offer_given(now)
+        if self.source.ad_hoc and not self.opened.joined:
+            self._tell_of_another_start()
+
+    def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
+        """Begin to ask; ``wake`` has the engine ask for what is next, ``failed`` ends the run."""
+        if self.opened.over:
+            return
+        loop = asyncio.get_running_loop()
+
+        def call(work: Callable[[], None]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(work)
+
+        self.shared.attach(
+            load=self._load_shared, claimed=self._claimed, call=call, wake=wake, failed=failed
+        )
+
+    def _claimed(self, claim: Claim) -> None:
+        if self.gate.claimed(claim):
+            self.incomplete(f"host_down: {claim.host}")
+
+    def _load_shared(self, numbers: Sequence[int]) -> list[Page]:
+        if self.source.ad_hoc and not self._settled:
+            self.reach.follow_seeds()
+            asked = self._shared_reader.reached([*self.reach.seeds, *self.reach.given])
+            self._settled = all(reached.visited for reached in asked)
+        return self._load(numbers)
+
+    # What is asked next
+
+    def next_page(self, free: Callable[[str], bool]) -> Page | None:
+        """Return the next page to ask for, or None when there is none now."""
+        if self.failure:
+            return None
+        return self.shared.next(free) if self._verify is None else self._verify.next(free)
+
+    @property
+    def resting(self) -> bool:
+        """Whether ``next_page`` found none for now because others should have the loop, too."""
+        return self._verify is not None and self._verify.resting
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be something left for this worker to do."""
+        if self.failure or self.shared.over:
+            return False
+        if self._verify is not None and len(self._verify):
+            return True
+        return self.shared.pending
+
+    @property
+    def hurries(self) -> bool:
+        """Whether what this worker found is written at once: it has nothing else to do."""
+        return self.shared.starves and not self.ledger.is_writing
+
+    def landed(self, page: Page) -> None:
+        """Note that the requests of a page are over."""
+        self.shared.landed(page)
+
+    def found_over(self) -> None:
+        """Note that somebody else ended the run."""
+        self.shared.over = True
+
+    # How it ends
+
+    @property
+    def _closes(self) -> bool:
+        return self.shared.turn is not None and not self.shared.over
+
+    def relax(self, now: int) -> None:
+        """Hand on depths, and what a moved scope leads to; the one that ends the run does so."""
+        if not self._closes:
+            return
+        self.ledger.submit(now)
+        self.ledger.drain()
+        lowered = self._redis.lowered()
+        unsure = self.shared.again or self.scope != self.source.scope
+        if unsure and not self._handed_on:
+            self._handed_on = True
+            self.reach.hand_on(self._shared_reader.links())
+        while lowered:
+            self.reach.hand_on(self._shared_reader.links(lowered))
+            lowered = self._redis.lowered()
+        self.ledger.submit(now)
+        self.ledger.drain()
+
+    def follow_unnamed(self, now: int) -> None:
+        """Follow the stored links of sitemaps that nobody named."""
+        if self._closes:
+            super().follow_unnamed(now)
+            self.ledger.submit(now)
+            self.ledger.drain()
+
+    def begin_verify(self, now: int) -> bool:
+        """Look at what was not reached for long enough; the one that ends the run does so."""
+        return self._closes and super().begin_verify(now)
+
+    def _evidence(self) -> Evidence:
+        if self.shared.spent:
+            self._left = 0
+        return super()._evidence()
+
+    def _cut_by(self) -> tuple[str, ...]:
+        return Cuts.loads(merged(self._shared_reader.cut(), self.cuts.news())).told()
+
+    def finish(self, reason: str, now: int) -> RunResult:
+        """End the run if that is this worker's turn, else leave it to the others."""
+        try:
+            self._flush(now)
+            self.shared.end()
+            connection = self.registry.connection
+            if self.shared.over:
+                self.result = result(connection, self.opened.no)
+            elif self._ends(reason):
+                found = self._reasons if self._reasons is not None else reasons(self._evidence())
+                if reason != "finished":
+                    found = (reason, *found)
+                ending = self._ending(now)
+                self.result = self.registry.end(ending, found, self._removed, shared=True)
+                self._redis.retire()
+            else:
+                self.result = self._leave(now)
+        finally:
+            self.close()
+        return self.result
+
+    def _ends(self, reason: str) -> bool:
+        """Whether this worker ends the run: it is its turn, or nobody else is left."""
+        if self.failure is not None or reason == "shutdown":
+            return False
+        return self._closes or not self._membership.others(self.registry.connection)
+
+    def _leave(self, now: int) -> RunResult:
+        why = str(self.failure) if self.failure else "interrupted"
+        if not self.registry.leave(self._membership, now, why):
+            logger.warning("run %d goes on without this worker", self.opened.no)
+        return result(self.registry.connection, self.opened.no)
+
+    def _flush(self, now: int) -> None:
+        super()._flush(now)
+        if isinstance(self.failure, RunOverError):
+            self.failure = None
+            self.shared.over = True
+
+    def close(self) -> None:
+        """Let go of Redis, of connections, and of the place among the workers."""
+        if not self._closed:
+            self.shared.close()
+        super().close()
+
+    # What hosts say
+
+    def robots_of_others(self, origin: str) -> StoredRobots | None:
+        """Return what another worker read not long ago; None: ask."""
+        kept = None
+        if self.robots is not None:
+            with suppress(FrontierError):  # then it is asked
+                kept = self.robots.get(origin)
+        fresh = kept is not None and kept.fetched_at >= self.opened.started_at
+        return kept if fresh else None
+
+    def robots_read(
+        self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
+    ) -> None:
+        """Keep what the robots.txt of an origin says, for all workers."""
+        super().robots_read(origin, robots, crawl_delay)
+        if self.robots is not None:
+            with suppress(FrontierError):  # then others ask, too
+                self.robots.put(origin, robots)
+        host = slot_of(host_key(origin))
+        self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))
+
+
+def _joined(
+    registry: Registry,
+    membership: Membership,
+    closing: Closing,
+    source: Source,
+    *,
+    orders: Orders,
+) -> OpenRun:
+    """Join or open a run; where one is being ended, wait for that."""
+    began, told = time.monotonic(), False
+    while True:
+        opened = registry.join_run(
+            membership,
+            closing,
+            int(time.time()),
+            kind=source.kind,
+            resume=orders.resume,
+            forced=orders.force,
+            declared=not source.ad_hoc,
+            job=orders.job,
+        )
+        if opened is not None:
+            return opened
+        if not told and time.monotonic() - began > _TELL_AFTER:
+            logger.info("waiting for another worker, which ends the last run of %s", source.name)
+            told = True
+        time.sleep(_ASK_AGAIN)

@@ -1,0 +1,331 @@
+"""One worker's side of the frontier that all workers of a run share."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.frontier import DEEPEST, UNREACHED
+from smartcrawl.frontiers.heartbeat import Heartbeat
+from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
+from smartcrawl.items import Page
+from smartcrawl.politeness import slot_of
+from smartcrawl.registry.joining import Membership, Turn
+from smartcrawl.registry.registry import Written
+from smartcrawl.registry.shared import Reached, SharedReader
+from smartcrawl.rules.model import RunState
+from smartcrawl.sharing.courier import Courier, HostAct
+
+logger = logging.getLogger(__name__)
+
+_OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
+_BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
+
+
+class SharedFrontier:
+    """Offers what this worker finds to all, and hands out what it claimed.
+
+    It knows of every number what this worker did with it; what others did is known by Redis and
+    the registry. What is found is told when the registry has it, what is visited likewise.
+
+    ``attach`` begins the work. What the courier brings in its thread is handled by ``call``, in
+    that of the event loop.
+    """
+
+    def __init__(
+        self,
+        redis: RedisFrontier,
+        membership: Membership,
+        *,
+        readers: tuple[SharedReader, SharedReader],
+        retried: Callable[[Callable[[], Turn]], Turn],
+        limited: bool,
+        capacity: int,
+    ) -> None:
+        """``readers``: of the loop, and of the courier's thread, which writes over it as well.
+
+        ``retried`` does a transaction, again where a restart undid it.
+        """
+        self.redis = redis
+        self.lowered: set[int] = set()  #: offered again at a smaller depth before it was written
+        self.resting = False
+        self.turn: Turn | None = None  #: whether this worker ends the run
+        self.over = False  #: whether the run was ended, by whomever
+        self.again = False  #: whether depths may have been lost meanwhile
+        self.spent = False  #: whether as many were handed out as the run may ask for
+        self.hungry: Callable[[], None] = lambda: None  #: told when nothing waits for this worker
+        self._membership = membership
+        self._reader, self._courier_reader = readers  #: of the loop, and of the courier's thread
+        self._retried = retried
+        self._limited = limited
+        self._capacity = capacity
+        self._depths = bytearray()
+        self._deep: dict[int, int] = {}
+        self._load: Callable[[Sequence[int]], list[Page]] = lambda numbers: []
+        self._claimed: Callable[[Claim], None] = lambda claim: None
+        self._failed: Callable[[SmartcrawlError], None] = lambda error: None
+        self._call: Callable[[Callable[[], None]], None] = lambda work: work()
+        self._wake: Callable[[], None] = lambda: None
+        self._ready: deque[Page] = deque()
+        self._claims: dict[int, Claim] = {}  #: by number
+        self._asked: set[int] = set()  #: claimed, and their requests are not over
+        self._found = 0  #: offered, and not told yet
+        self._moves = 0  #: changes whenever there may be more to do
+        self._quiet: int | None = None  #: moves when nothing was left to do
+        self._closed = False
+        self._courier = Courier(redis, self, self._room)
+        self._heartbeat = Heartbeat(redis, lambda gone: self._call(lambda: self.drop(gone)))
+
+    # The run's side
+
+    def attach(
+        self,
+        *,
+        load: Callable[[Sequence[int]], list[Page]],
+        claimed: Callable[[Claim], None],
+        call: Callable[[Callable[[], None]], None],
+        wake: Callable[[], None],
+        failed: Callable[[SmartcrawlError], None],
+    ) -> None:
+        """Begin. ``load`` turns numbers into pages, ``call`` does something in the loop's thread.
+
+        ``claimed`` is told of each claim before that; ``wake`` lets the engine ask for what is
+        next; ``failed`` ends the run.
+        """
+        self._load, self._claimed = load, claimed
+        self._call, self._wake, self._failed = call, wake, failed
+        self._courier.start()
+        self._heartbeat.start()
+
+    def __len__(self) -> int:
+        """How many addresses wait, as far as this worker knows."""
+        return len(self._ready) + self._found
+
+    @property
+    def pending(self) -> bool:
+        """Whether there may be something left for this worker to do."""
+        if self._closed or self.over:
+            return False
+        return self.turn is None or bool(self._ready) or self._quiet != self._moves
+
+    @property
+    def starves(self) -> bool:
+        """Whether all that this worker could ask is asked."""
+        return not self._ready and not self._asked
+
+    def grow(self, number: int) -> None:
+        """Make room for numbers up to ``number``."""
+        missing = number + 1 - len(self._depths)
+        if missing > 0:
+            self._depths.extend(bytes([UNREACHED]) * max(missing, 1024))
+
+    def depth(self, number: int) -> int:
+        """Return the smallest depth that this worker knows of."""
+        depth = self._depths[number]
+        return self._deep.get(number, depth) if depth == DEEPEST else depth
+
+    def mark(self, number: int, depth: int) -> None:
+        """Note the depth of a number without offering it."""
+        self.grow(number)
+        self._depths[number] = min(depth, DEEPEST)
+        if depth >= DEEPEST:
+            self._deep[number] = depth
+
+    def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
+        """Return those numbers that are news to this worker: unreached, or now shallower."""
+        if not numbers:
+            return []
+        self.grow(max(numbers))
+        depths, news = self._depths, []
+        for number in numbers:
+            known = depths[number]
+            if known == UNREACHED:
+                self._found += 1
+            elif depth < (self._deep.get(number, known) if known == DEEPEST else known):
+                self.lowered.add(number)
+            else:
+                continue
+            self.mark(number, depth)
+            news.append(number)
+        self._moves += bool(news)
+        return news
+
+    def rename(self, renamed: Mapping[int, int]) -> None:
+        """Learn that others met addresses first, under other numbers."""
+        for ours, theirs in renamed.items():
+            depth = self.depth(ours)
+            self.grow(theirs)
+            if depth < self.depth(theirs):
+                self.mark(theirs, depth)
+
+    def next(self, free: Callable[[str], bool]) -> Page | None:
+        """Return the next page of a host that is ``free``, or None when there is none now."""
+        for page in self._ready:
+            if free(page.host):
+                self._ready.remove(page)
+                return page
+        return None
+
+    def claim_of(self, page: Page) -> Claim | None:
+        """Return under which claim a page is asked; None for one that is only looked at."""
+        return self._claims.get(page.no)
+
+    def landed(self, page: Page) -> None:
+        """Note that the requests of a page are over: its host may be asked for another."""
+        claim = self._claims.get(page.no)
+        if claim is not None and page.no in self._asked:
+            self._asked.discard(page.no)
+            self._courier.tell(landed=[claim])
+
+    def written(self, written: Written) -> None:
+        """Offer what a batch found, and let go of what it visited: the registry has both."""
+        batch = written.batch
+        done = [*batch.touched, *(visit.page.no for visit in batch.visits)]
+        claims = [self._claims.pop(no) for no in done if no in self._claims]
+        self._asked.difference_update(done)
+        self._found = max(0, self._found - len(written.reached) - len(written.renamed))
+        self._courier.tell(found=map(self._waiting, written.reached), done=claims)
+
+    def tell_hosts(self, act: HostAct) -> None:
+        """Have something told of a host to all workers."""
+        self._courier.tell(acts=[act])
+
+    def drop(self, claims: Iterable[Claim]) -> None:
+        """Let go of claims that others may hold by now."""
+        for claim in claims:
+            if self._claims.get(claim.no) == claim:
+                del self._claims[claim.no]
+                self._asked.discard(claim.no)
+                self._ready = deque(page for page in self._ready if page.no != claim.no)
+
+    def end(self) -> None:
+        """Ask for nothing more, and give back what was not visited."""
+        if not self._closed:
+            self._closed = True
+            self._courier.tell(released=self._claims.values())
+            self._courier.stop()
+            self._heartbeat.stop()
+            self._ready.clear()
+            self._claims.clear()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.end()
+        self._reader.close()
+        self._courier_reader.close()
+
+    # Beginning
+
+    def begin(self, *, joined: bool) -> None:
+        """Join the run's part of Redis, or make and fill it.
+
+        Raises:
+            FrontierError: Redis does not answer.
+        """
+        reader = self._reader
+        visits = reader.visits()
+        if not joined:
+            self.redis.retire()  # what an interrupted run left there
+            self.redis.remove_older()
+        if joined and visits:
+            made = self.redis.recover(given=visits)
+        else:
+            made = self.redis.begin(given=visits)
+        if made and visits:
+            self._fill(reader)
+
+    def _fill(self, reader: SharedReader) -> None:
+        visited: list[Waiting] = []
+        waiting: list[Waiting] = []
+        for reached in reader.in_line():
+            (visited if reached.visited else waiting).append(self._waiting(reached))
+        self.redis.refill(waiting, visited)
+
+    def _waiting(self, reached: Reached) -> Waiting:
+        since = float(reached.last_checked) if self._limited else None
+        return Waiting(reached.no, slot_of(reached.host), reached.depth, since=since)
+
+    # The courier's desk: in its thread
+
+    def _room(self) -> int:
+        if self._closed or self.over:
+            return 0
+        return self._capacity - len(self._asked)
+
+    def arrived(self, exchange: Exchange) -> None:
+        """Take what an exchange brought."""
+        self.spent = exchange.spent
+        for claim in exchange.claims:  # before the next exchange asks for the room that is left
+            self._asked.add(claim.no)
+        if exchange.claims:
+            self._call(lambda: self._take(exchange.claims))
+        elif exchange.wait is None and not self._closed:
+            self._call(self.hungry)
+
+    def refill(self, *, lost: bool) -> None:
+        """Tell Redis what the registry knows of the run."""
+        reader = self._courier_reader
+        if reader.state() not in _BEFORE_SEAL:
+            self._call(self._end_soon)
+            return
+        if lost and not self.redis.recover(given=reader.visits()):
+            return
+        self._fill(reader)
+
+    def looked(self) -> bool:
+        """See whether nothing is left to do, when Redis knows of nothing."""
+        moves = self._moves
+        census = self.redis.census()
+        if census.claimed or (census.waiting and not census.spent) or self._courier.carries:
+            return False
+        reader = self._courier_reader
+        state = reader.state()
+        if state in _OVER:
+            self._call(self._end_soon)
+            return True
+        if state in _BEFORE_SEAL and not census.spent and reader.is_pending():
+            self.refill(lost=False)  # a worker died before it told what it had found
+            return False
+        turn = self.turn or self._retried(lambda: self._membership.close(reader.connection))
+        if turn is Turn.NOT_OURS:
+            return False
+        self.again = self.again or census.again or turn is Turn.TAKEN_OVER
+        self._call(lambda: self._be_quiet(moves, turn))
+        return True
+
+    def failed(self, error: SmartcrawlError) -> None:
+        """End the work: it cannot go on."""
+        self._call(lambda: self._failed(error))
+
+    # In the loop's thread again
+
+    def _take(self, claims: Sequence[Claim]) -> None:
+        if self._closed or self.over:
+            self._courier.tell(released=claims)
+            return
+        self._moves += 1
+        for claim in claims:
+            self._claims[claim.no] = claim
+            self.grow(claim.no)
+            if claim.depth < self.depth(claim.no):
+                self.mark(claim.no, claim.depth)
+            self._claimed(claim)
+        pages = self._load([claim.no for claim in claims])
+        fresh = [page for page in pages if page.visited_run < self._membership.run]
+        self._ready.extend(fresh)
+        over = {claim.no for claim in claims}.difference(page.no for page in fresh)
+        self._courier.tell(done=[self._claims.pop(no) for no in over])
+        self._asked.difference_update(over)
+        self._wake()
+
+    def _be_quiet(self, moves: int, turn: Turn) -> None:
+        self.turn, self._quiet = turn, moves
+        if not self.pending:
+            self._wake()
+
+    def _end_soon(self) -> None:
+        self.over = True
+        self._wake()
