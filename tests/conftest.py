@@ -7,6 +7,7 @@ import logging
 import os
 import random
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -64,9 +65,18 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapy]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scrapy]]:
+    """Run commands of scrapy beside `ask`."""
+    with ExitStack() as stack:
+        folders = (tmp_path_factory.mktemp("scrapy") for _ in range(WORKERS - 1))
+        yield [stack.enter_context(scrapy(folder)) for folder in folders]
+
+
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = ("test_crawl_first", "test_crawl_refresh", "test_crawl_due", "test_stories_lost")
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs
+WORKERS = int(os.environ.get("SMARTCRAWL_TEST_WORKERS", "0"))  #: that share each run; 0: no Redis
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -94,7 +104,12 @@ def crawl(
         return
     spare: Spare = request.getfixturevalue("spare_registries")
     url = spare.take()
-    yield Crawl(tmp_path, ask, url)
+    if WORKERS:
+        redis_url = request.getfixturevalue("redis_url")
+        others = request.getfixturevalue("other_workers")[: WORKERS - 1]
+        yield Crawl(tmp_path, ask, url, redis=redis_url, others=others)
+    else:
+        yield Crawl(tmp_path, ask, url)
     spare.put_back(url)
 
 

@@ -30,8 +30,11 @@ class Desk(Protocol):
     def arrived(self, exchange: Exchange) -> None:
         """Take what an exchange brought."""
 
-    def refill(self, *, lost: bool) -> None:
-        """Tell Redis what the registry knows of the run, which Redis has ``lost``, or in part."""
+    def refill(self, lost: FrontierLostError | None) -> bool:
+        """Tell Redis what the registry knows of the run, all of which Redis may have ``lost``.
+
+        Returns False where nobody needs Redis any more.
+        """
 
     def looked(self) -> bool:
         """See whether nothing is left to do, when Redis knows of nothing; whether it is so."""
@@ -127,9 +130,8 @@ class Courier:
             except FrontierLostError as error:
                 if ended:
                     return
-                logger.warning("%s", error)
                 self.tell(found=post.found)  # whoever filled Redis may have been faster than we
-                pause = 0.0 if self._refilled() else _PAUSE
+                pause = _PAUSE if not self._refilled(error) else 0.0
             except FrontierError as error:
                 if ended or self._gives_up(error):
                     return
@@ -173,13 +175,12 @@ class Courier:
         longest = min(_LONGEST_POLL, max(_POLL, 2 * before))
         return longest if result.wait is None else min(longest, max(result.wait, 0.001))
 
-    def _refilled(self) -> bool:
+    def _refilled(self, why: FrontierLostError) -> bool:
         try:
-            self._desk.refill(lost=True)
+            return self._desk.refill(why)
         except FrontierError as error:
             logger.warning("%s", error)
             return False
-        return True
 
     def _gives_up(self, error: FrontierError) -> bool:
         """Wait for a Redis that is away, but not for ever."""

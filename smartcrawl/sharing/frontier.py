@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.frontier import DEEPEST, UNREACHED
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
@@ -265,15 +265,18 @@ class SharedFrontier:
         elif exchange.wait is None and not self._closed:
             self._call(self.hungry)
 
-    def refill(self, *, lost: bool) -> None:
-        """Tell Redis what the registry knows of the run."""
+    def refill(self, lost: FrontierLostError | None) -> bool:
+        """Tell Redis what the registry knows of the run; False where it is being ended."""
         reader = self._courier_reader
         if reader.state() not in _BEFORE_SEAL:
-            self._call(self._end_soon)
-            return
-        if lost and not self.redis.recover(given=reader.visits()):
-            return
+            self._look(self._moves)
+            return False
+        if lost is not None:
+            logger.warning("%s", lost)
+            if not self.redis.recover(given=reader.visits()):
+                return True
         self._fill(reader)
+        return True
 
     def looked(self) -> bool:
         """See whether nothing is left to do, when Redis knows of nothing."""
@@ -282,17 +285,22 @@ class SharedFrontier:
         if census.claimed or (census.waiting and not census.spent) or self._courier.carries:
             return False
         reader = self._courier_reader
-        state = reader.state()
-        if state in _OVER:
+        if not census.spent and reader.state() in _BEFORE_SEAL and reader.is_pending():
+            self.refill(None)  # a worker died before it told what it had found
+            return False
+        self.again = self.again or census.again
+        return self._look(moves)
+
+    def _look(self, moves: int) -> bool:
+        """See whether the run is over, or this worker's to be ended."""
+        reader = self._courier_reader
+        if reader.state() in _OVER:
             self._call(self._end_soon)
             return True
-        if state in _BEFORE_SEAL and not census.spent and reader.is_pending():
-            self.refill(lost=False)  # a worker died before it told what it had found
-            return False
         turn = self.turn or self._retried(lambda: self._membership.close(reader.connection))
         if turn is Turn.NOT_OURS:
             return False
-        self.again = self.again or census.again or turn is Turn.TAKEN_OVER
+        self.again = self.again or turn is Turn.TAKEN_OVER
         self._call(lambda: self._be_quiet(moves, turn))
         return True
 

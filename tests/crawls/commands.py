@@ -6,14 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import apsw
 
@@ -94,7 +96,16 @@ class Crawl:
     them may ever show a traceback.
     """
 
-    def __init__(self, folder: Path, scrapy: Scrapy, url: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scrapy: Scrapy,
+        url: str | None = None,
+        *,
+        redis: str | None = None,
+        others: Sequence[Scrapy] = (),
+    ) -> None:
+        """`url`: PostgreSQL; None: a file. With `redis` runs are shared, also with `others`."""
         self.folder = folder
         self.data_dir = folder / "data"
         self.registry: Any = Remote(url) if url else self.data_dir / "registry.db"
@@ -106,7 +117,10 @@ class Crawl:
         }
         if url is not None:
             self.environment["REGISTRY_URL"] = url
+        if redis is not None:
+            self.environment["REDIS_URL"] = redis
         self._scrapy = scrapy
+        self._others = others
         self._told: dict[tuple[str, ...], str] = {}
 
     def __call__(
@@ -164,10 +178,26 @@ class Crawl:
     def _run(self, args: list[str], *, expect: int | None, traceback: bool = False) -> Result:
         if "PYTHONPATH" in self.environment:  # modules that the other process does not know
             return self.python("-m", "scrapy", *args, expect=expect, traceback=traceback)
-        result = self._scrapy.run(args, self.own())
+        if args[0] == "crawl" and self._others:
+            result = self._run_together(args)
+        else:
+            result = self._scrapy.run(args, self.own())
         assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
         assert traceback or "Traceback" not in result.err, f"{args}: {result}"
         return result
+
+    def _run_together(self, args: list[str]) -> Result:
+        """Run a command in several workers at once, which share the run; what the first one says.
+
+        Their messages are joined.
+        """
+        args = [*args, "-a", f"job={uuid4().hex}"]
+        workers = [self._scrapy, *self._others]
+        with ThreadPoolExecutor(len(workers)) as pool:
+            results = list(pool.map(lambda worker: worker.run(args, self.own()), workers))
+        told = "".join(f"[{place}] {result}\n" for place, result in enumerate(results))
+        assert len({result.status for result in results}) == 1, told
+        return replace(results[0], err="\n".join(result.err for result in results))
 
     def python(self, *args: str, expect: int | None = 0, traceback: bool = False) -> Result:
         """Run Python with this object's environment."""
