@@ -1,6 +1,6 @@
 """smartcrawl doing the work of a benchmark, measured as bench/peers.py measures bare Scrapy.
 
-    python bench/ours.py URL DATA_DIR [--source NAME] [NAME=VALUE …]
+    python bench/ours.py URL DATA_DIR [--source NAME] [--job NAME] [NAME=VALUE …]
 
 Prints one line of JSON: pages visited, CPU seconds of this process (all threads) and of those that
 read documents for it, wall seconds from spider_opened until the run is sealed and everything
@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("data_dir")
     parser.add_argument("settings", nargs="*", metavar="NAME=VALUE")
     parser.add_argument("--source", help="a source of SOURCES_FILE")
+    parser.add_argument("--job", help="the run that several of these work on together")
     parser.add_argument("--polite", action="store_true", help="the default politeness settings")
     args = parser.parse_args()
     settings = get_project_settings()
@@ -58,7 +59,7 @@ def main() -> None:
 
     crawler.signals.connect(opened, signal=signals.spider_opened, weak=False)
     told = {"source": args.source} if args.source else {"url": args.url}
-    process.crawl(crawler, **told)
+    process.crawl(crawler, **told, **({"job": args.job} if args.job else {}))
     process.start()
     result = crawler.spider.run.result
     others = resource.getrusage(resource.RUSAGE_CHILDREN)

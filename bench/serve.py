@@ -44,15 +44,15 @@ def serve(root: Path, *, delay: float = 0) -> Iterator[str]:
 
 
 @contextmanager
-def latency_proxy(port: int, delay: float) -> Iterator[int]:
-    """Yield a port on loopback that leads to `port`, with answers `delay` seconds later.
+def latency_proxy(port: int, delay: float, host: str = "127.0.0.1") -> Iterator[int]:
+    """Yield a port of `host` that leads to `port`, with answers `delay` seconds later.
 
     Every chunk of the response direction is late by `delay`, however many are under way: this is
     latency and not a limit of bandwidth. Requests, and the opening of a connection, are not
     delayed. The proxy is a process of its own; its CPU time is not the caller's.
     """
     process = subprocess.Popen(
-        [sys.executable, __file__, "--proxy", str(port), "--delay", str(delay)],
+        [sys.executable, __file__, "--proxy", str(port), "--delay", str(delay), "--host", host],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -78,7 +78,7 @@ def latency_proxy(port: int, delay: float) -> Iterator[int]:
 # The proxy's own process
 
 
-async def _proxy(port: int, delay: float) -> None:
+async def _proxy(port: int, delay: float, host: str) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -93,7 +93,7 @@ async def _proxy(port: int, delay: float) -> None:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1_024)
+    server = await asyncio.start_server(connected, host, 0, backlog=1_024)
     print(server.sockets[0].getsockname()[1], flush=True)
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -137,9 +137,10 @@ def main() -> None:
     parser.add_argument("root", type=Path, nargs="?")
     parser.add_argument("--delay", type=float, default=0, help="seconds more for each answer")
     parser.add_argument("--proxy", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--host", default="127.0.0.1", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.proxy:
-        asyncio.run(_proxy(arguments.proxy, arguments.delay))
+        asyncio.run(_proxy(arguments.proxy, arguments.delay, arguments.host))
     elif arguments.root is None:
         parser.error("which directory?")
     else:

@@ -124,7 +124,7 @@ class Courier:
                     return
                 pause = self._wait_of(result, pause)
                 idle = result.wait is None and not result.claims and not self.carries
-                if idle and time.monotonic() >= looked:
+                if idle and (post or time.monotonic() >= looked):
                     self._desk.looked()
                     looked = time.monotonic() + _LOOK
             except FrontierLostError as error:
