@@ -26,7 +26,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.exceptions import RegistryError, SinkError
 from smartcrawl.gates import gate_of, host_of
-from smartcrawl.items import HostNow
+from smartcrawl.items import Attempt, HostNow, Visit
 from smartcrawl.logs import json_safe
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import slot_of
@@ -55,7 +55,21 @@ class RunLifecycle:
         crawler.signals.connect(lifecycle.opened, signal=signals.spider_opened)
         crawler.signals.connect(lifecycle.idle, signal=signals.spider_idle)
         crawler.signals.connect(lifecycle.closed, signal=signals.spider_closed)
+        crawler.signals.connect(lifecycle.unanswered, signal=signals.spider_error)
+        crawler.signals.connect(lifecycle.dropped, signal=signals.item_dropped)
+        crawler.signals.connect(lifecycle.dropped, signal=signals.item_error)
         return lifecycle
+
+    def unanswered(self, response: Response) -> None:
+        """Note a page of which a spider of a user's own made nothing: it stays pending."""
+        attempt = response.request.meta.get("attempt") if response.request is not None else None
+        if isinstance(attempt, Attempt):
+            self._run.unanswered(attempt.page)
+
+    def dropped(self, item: Any) -> None:
+        """Note a visit that a pipeline of a user's own kept from being written, likewise."""
+        if isinstance(item, Visit):
+            self._run.unanswered(item.page)
 
     def opened(self) -> None:
         """Say what begins, and what an earlier process left behind."""

@@ -186,8 +186,6 @@ class Run:
                 visits, _, _ = tally(self.registry.connection, self.opened.no)
                 self._left = max(0, self._left - visits)
         self._offer_given(now)
-        if self.source.ad_hoc:
-            self._tell_of_another_start()
 
     def _offer_given(self, now: int) -> None:
         """Offer what was registered by hand, too, and remember what the run was asked for."""
@@ -195,6 +193,8 @@ class Run:
         self.reach.offer(pins, 0)
         self.ledger.submit(now)
         self.ledger.drain()
+        if self.source.ad_hoc and not self.opened.joined:
+            self._tell_of_another_start()
         self.registry.add_seeds(self.opened.no, list(self.reach.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
         self.registry.add_seeds(self.opened.no, list(self.reach.given), Role.SITEMAP)
@@ -249,6 +249,9 @@ class Run:
 
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over."""
+
+    def unanswered(self, page: Page) -> None:
+        """Note a page that was asked and will have no visit."""
 
     @property
     def hurries(self) -> bool:

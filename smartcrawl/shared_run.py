@@ -73,6 +73,7 @@ class SharedRun(Run):
         self._settled = False  #: whether the scope moves no more
         self._handed_on = False  #: whether depths were handed on from everything
         super().__init__(lease=membership, **parts)  # type: ignore[arg-type]
+        self.cuts.news()  # what the registry had already is none
         self.robots: SharedRobots | None = None
 
     @classmethod
@@ -172,8 +173,6 @@ class SharedRun(Run):
         self.shared.begin(joined=self.opened.joined)
         self.reach.begin()
         self._offer_given(now)
-        if self.source.ad_hoc and not self.opened.joined:
-            self._tell_of_another_start()
 
     def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
         """Begin to ask; ``wake`` has the engine ask for what is next, ``failed`` ends the run."""
@@ -230,6 +229,10 @@ class SharedRun(Run):
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over."""
         self.shared.landed(page)
+
+    def unanswered(self, page: Page) -> None:
+        """Note a page that was asked and will have no visit."""
+        self.shared.unanswered(page)
 
     def found_over(self) -> None:
         """Note that somebody else ended the run."""
@@ -330,7 +333,7 @@ class SharedRun(Run):
         if self.robots is not None:
             with suppress(FrontierError):  # then it is asked
                 kept = self.robots.get(origin)
-        fresh = kept is not None and kept.fetched_at >= self.opened.started_at
+        fresh = kept is not None and kept.fetched_at > self.opened.started_at
         return kept if fresh else None
 
     def robots_read(

@@ -104,7 +104,7 @@ def crawl(
         return
     spare: Spare = request.getfixturevalue("spare_registries")
     url = spare.take()
-    if WORKERS:
+    if WORKERS and request.node.get_closest_marker("alone") is None:
         redis_url = request.getfixturevalue("redis_url")
         others = request.getfixturevalue("other_workers")[: WORKERS - 1]
         yield Crawl(tmp_path, ask, url, redis=redis_url, others=others)

@@ -76,6 +76,7 @@ class SharedFrontier:
         self._moves = 0  #: changes whenever there may be more to do
         self._quiet: int | None = None  #: moves when nothing was left to do
         self._closed = False
+        self._visits = -1  #: of the run, when the registry had more that waits than Redis
         self._courier = Courier(redis, self, self._room)
         self._heartbeat = Heartbeat(redis, lambda gone: self._call(lambda: self.drop(gone)))
 
@@ -179,6 +180,13 @@ class SharedFrontier:
         if claim is not None and page.no in self._asked:
             self._asked.discard(page.no)
             self._courier.tell(landed=[claim])
+
+    def unanswered(self, page: Page) -> None:
+        """Let go of a page that was asked and will have no visit: it stays pending."""
+        claim = self._claims.pop(page.no, None)
+        if claim is not None:
+            self._asked.discard(page.no)
+            self._courier.tell(done=[claim])
 
     def written(self, written: Written) -> None:
         """Offer what a batch found, and let go of what it visited: the registry has both."""
@@ -284,12 +292,22 @@ class SharedFrontier:
         census = self.redis.census()
         if census.claimed or (census.waiting and not census.spent) or self._courier.carries:
             return False
-        reader = self._courier_reader
-        if not census.spent and reader.state() in _BEFORE_SEAL and reader.is_pending():
-            self.refill(None)  # a worker died before it told what it had found
+        if not census.spent and self._left_over():
+            self.refill(None)
             return False
         self.again = self.again or census.again
         return self._look(moves)
+
+    def _left_over(self) -> bool:
+        """Whether something waits that Redis does not know, for a worker died before it told.
+
+        What is pending still when all of it was handed out again gets no visit in this run.
+        """
+        reader = self._courier_reader
+        if reader.state() not in _BEFORE_SEAL or not reader.is_pending():
+            return False
+        before, self._visits = self._visits, reader.visits()
+        return self._visits != before
 
     def _look(self, moves: int) -> bool:
         """See whether the run is over, or this worker's to be ended."""

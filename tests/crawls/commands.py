@@ -331,7 +331,10 @@ class Remote:
 
     def exists(self) -> bool:
         """Whether something was crawled."""
-        return bool(self.rows("SELECT 1 FROM source"))
+        return bool(
+            self.rows("SELECT to_regclass('source') IS NOT NULL")[0][0]
+            and self.rows("SELECT 1 FROM source")
+        )
 
     def tables(self) -> Iterator[tuple[str, bytes]]:
         """Every table as text, its bytes as they are."""

@@ -291,6 +291,7 @@ def test_elasticsearch_audit_finds_numbers_that_were_not_given_out(shop, indexed
     assert audit(indexed, expect=0)["agree"] is True
 
 
+@pytest.mark.sqlite
 def test_elasticsearch_audit_takes_over_an_index_of_others_only_when_told(
     shop, indexed, index, elasticsearch, tmp_path
 ):

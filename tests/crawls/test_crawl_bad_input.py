@@ -218,6 +218,7 @@ def test_a_damaged_registry_is_told_and_nothing_is_started_anew(site: Site, craw
     assert crawl.registry.stat().st_size >= size
 
 
+@pytest.mark.alone
 @pytest.mark.covers("RD-22")
 def test_a_second_start_is_refused_while_a_run_is_open_and_reading_is_not(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/slow")
