@@ -392,6 +392,7 @@ class Bench:
             blocked_hosts=frozenset(),
             incomplete=self.incomplete.append,
             asks_for_time=lambda url, seconds: self.asked.append((url, seconds)),
+            new_gate=lambda: HostGate(self.crawler.spider.run.options),
         )
         self.hosts = HostMiddleware.from_crawler(self.crawler)
         self.retry = PassingRetryMiddleware.from_crawler(self.crawler)

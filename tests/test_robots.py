@@ -405,6 +405,9 @@ class Run:
     def stored_robots(self, origin: str) -> StoredRobots | None:
         return self.stored
 
+    def robots_of_others(self, origin: str) -> StoredRobots | None:
+        return None
+
     def sitemaps_named(self, origin: str, urls: list[str]) -> None:
         self.sitemaps = [*urls]
 
