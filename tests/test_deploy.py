@@ -98,8 +98,9 @@ def test_images_are_pinned_and_everywhere_the_same():
     assert all(re.fullmatch(r"[a-z]+:\d+(\.\d+)+", image) for image in images)
     assert re.search(r"^FROM python:\d+\.\d+\.\d+-slim-\w+$", text("Dockerfile"), re.MULTILINE)
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
-    told = text("docs/operations.md")
-    assert f"docker build -t smartcrawl:{__version__} ." in told
+    assert f"docker build -t smartcrawl:{__version__} ." in text("docs/operations.md")
+    told = text("docs/operations.md") + text("README.md")
+    assert "elasticsearch:" in text("README.md")
     assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
 
 
