@@ -24,8 +24,8 @@ URLS = {"REGISTRY_URL", "REDIS_URL", "ELASTICSEARCH_URL"}
 #: What the servers' own images read.
 THEIRS = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD", "PGDATA", "REDISCLI_AUTH"}
 THEIRS |= {"ELASTIC_PASSWORD", "ES_JAVA_OPTS", "REDIS_PASSWORD"}
-#: Those of Python and of scrapyd.
-OTHERS = {"PYTHONUNBUFFERED", "SCRAPYD_USERNAME", "SCRAPYD_PASSWORD"}
+#: Those of Python and of scrapyd, and what is put into the arguments of a worker.
+OTHERS = {"PYTHONUNBUFFERED", "SCRAPYD_USERNAME", "SCRAPYD_PASSWORD", "JOB"}
 #: Settings of the servers that many workers share.
 SHARED = URLS | {"ELASTICSEARCH_USERNAME", "ELASTICSEARCH_PASSWORD"}
 
@@ -98,8 +98,9 @@ def test_images_are_pinned_and_everywhere_the_same():
     assert all(re.fullmatch(r"[a-z]+:\d+(\.\d+)+", image) for image in images)
     assert re.search(r"^FROM python:\d+\.\d+\.\d+-slim-\w+$", text("Dockerfile"), re.MULTILINE)
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
-    told = text("docs/operations.md")
-    assert f"docker build -t smartcrawl:{__version__} ." in told
+    assert f"docker build -t smartcrawl:{__version__} ." in text("docs/operations.md")
+    told = text("docs/operations.md") + text("README.md")
+    assert "elasticsearch:" in text("README.md")
     assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
 
 
@@ -130,7 +131,7 @@ def test_what_a_pod_names_exists():
                     word = {"secretRef": "Secret", "configMapRef": "ConfigMap"}[kind]
                     assert named(word, reference["name"])
             for variable in container.get("env", ()):
-                if "valueFrom" in variable:
+                if "secretKeyRef" in variable.get("valueFrom", {}):
                     key = variable["valueFrom"]["secretKeyRef"]
                     assert key["key"] in named("Secret", key["name"])["stringData"]
         for volume in pod.get("volumes", ()):
@@ -141,6 +142,20 @@ def test_what_a_pod_names_exists():
             named("Service", stateful["spec"]["serviceName"])["spec"]["selector"]
             == (stateful["spec"]["template"]["metadata"]["labels"])
         )
+
+
+def test_workers_that_start_together_are_given_one_job():
+    (worker,) = (one for pod in pods() for one in pod["containers"] if one["name"] == "worker")
+    (job,) = (each for each in worker["env"] if each["name"] == "JOB")
+    unit = (ROOT / "deploy/systemd/smartcrawl-worker@.service").read_text()
+
+    assert worker["args"] == ["crawl", "site", "-a", "job=$(JOB)"]
+    assert job["valueFrom"]["fieldRef"]["fieldPath"] == (
+        "metadata.labels['batch.kubernetes.io/job-name']"
+    )
+    assert compose()["worker"]["command"][-2:] == ["-a", "job=${JOB:-}"]
+    assert "JOB=$(date +%s) docker compose up --build worker" in text("docs/operations.md")
+    assert 'site -a "source=$$1" -a "job=$$1-$$(date -u +%%F)"\' sh %i\n' in unit
 
 
 def test_no_redis_evicts():
@@ -248,7 +263,9 @@ def test_the_image_installs_all_that_the_product_imports(imports: set[str]):
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_a_unit_runs_what_the_documentation_installs(unit: Path):
     lines = unit.read_text()
-    program = re.search(r"^ExecStart=/opt/smartcrawl/\.venv/bin/(\w+)( due)?", lines, re.MULTILINE)
+    program = re.search(
+        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)( due| crawl site)?", lines, re.MULTILINE
+    )
 
     if unit.suffix == ".timer":
         assert unit.with_suffix(".service") in UNITS
@@ -257,7 +274,8 @@ def test_a_unit_runs_what_the_documentation_installs(unit: Path):
         assert program[1] == "scrapyd"
         assert "\nEnvironmentFile=/etc/scrapyd/password\n" in lines
     else:
-        assert program.groups() == ("scrapy", " due")
+        shares = unit.name == "smartcrawl-worker@.service"
+        assert program.groups() == ("scrapy", " crawl site" if shares else " due")
         assert "SuccessExitStatus=4\n" in lines
     assert f"deploy/systemd/{unit.name}" in text("docs/operations.md")
 

@@ -1,6 +1,7 @@
 """script/workers, in a folder that looks like a checkout: its own setup never runs here."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from tests.site_server import Site, html
 
 ROOT = Path(__file__).resolve().parents[1]
 _SECONDS = 30
+SHARED = {"REDIS_URL": "redis://localhost:1/0", "REGISTRY_URL": "postgresql://localhost:1/none"}
 #: In place of scrapy: says what it was asked, and ends with the status that stands in its file.
 STAND_IN = """\
 #!/bin/sh
@@ -58,7 +60,7 @@ def start(checkout: Path, *arguments: str, **environment: str) -> "subprocess.Po
     return subprocess.Popen(
         [sys.executable, "script/workers", *arguments],
         cwd=checkout,
-        env={name: v for name, v in os.environ.items() if name != "REDIS_URL"} | environment,
+        env={name: v for name, v in os.environ.items() if name not in SHARED} | environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -98,16 +100,43 @@ def test_one_worker_crawls_a_source_and_needs_no_redis(checkout: Path, site: Sit
 
 def test_each_worker_gets_the_same_arguments_and_says_who_it_is(checkout: Path):
     stand_in(checkout, 0, 0, 0)
-    arguments = ("docs", "3", "-a", "force=1")
+    arguments = ("docs", "3", "-a", "force=1", "-a", "job=nightly")
 
-    status, out, err = run(checkout, *arguments, REDIS_URL="redis://localhost:1/0")
+    status, out, err = run(checkout, *arguments, **SHARED)
 
     assert (status, err) == (0, "")
     assert sorted(out.splitlines()) == sorted(
         f"[{number}] {text}"
         for number in (1, 2, 3)
-        for text in ("crawl site -a source=docs -a force=1", "REDIS_URL=redis://localhost:1/0")
+        for text in (
+            "crawl site -a source=docs -a force=1 -a job=nightly",
+            "REDIS_URL=redis://localhost:1/0",
+        )
     )
+
+
+def test_all_workers_get_one_job_and_those_of_the_next_start_another(checkout: Path):
+    stand_in(checkout, *[0] * 5)
+
+    first, second = (jobs_of(run(checkout, "docs", count, **SHARED)) for count in ("3", "2"))
+
+    assert [len(first), len(second)] == [3, 2]
+    assert len({*first}) == len({*second}) == 1
+    assert first[0] != second[0]
+
+
+def jobs_of(done: tuple[int, str, str]) -> list[str]:
+    """Return the job that each worker was given."""
+    assert done[0] == 0, done
+    return re.findall(r"crawl site -a source=docs -a job=(\S+)$", done[1], re.MULTILINE)
+
+
+def test_a_job_that_is_given_is_the_only_one(checkout: Path):
+    stand_in(checkout, 0)
+
+    _, out, _ = run(checkout, "docs", "1", "-ajob=nightly")
+
+    assert "crawl site -a source=docs -ajob=nightly\n" in out
 
 
 @pytest.mark.parametrize(
@@ -125,7 +154,9 @@ def test_the_exit_status_is_the_worst_of_theirs(
 ):
     stand_in(checkout, *statuses)
 
-    assert run(checkout, "docs", "3", "-s", "REDIS_URL=redis://localhost:1/0")[0] == worst
+    given = [word for name, value in SHARED.items() for word in ("-s", f"{name}={value}")]
+
+    assert run(checkout, "docs", "3", *given)[0] == worst
 
 
 def test_a_reader_that_leaves_stops_no_worker(checkout: Path):
@@ -143,7 +174,7 @@ def test_a_reader_that_leaves_stops_no_worker(checkout: Path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_every_worker_end(checkout: Path, number: signal.Signals):
     stand_in(checkout, "wait", "wait")
-    process = start(checkout, "docs", "2", REDIS_URL="redis://localhost:1/0")
+    process = start(checkout, "docs", "2", **SHARED)
     deadline = time.monotonic() + _SECONDS
     while len(list(checkout.glob("waits-*"))) < 2:
         assert time.monotonic() < deadline, "the workers did not start"
@@ -161,7 +192,10 @@ def test_a_signal_lets_every_worker_end(checkout: Path, number: signal.Signals):
     [
         (["docs", "2"], {}, "name it, as in REDIS_URL=redis://localhost:6379/0, or start one"),
         (["docs", "2"], {"REDIS_URL": " "}, "REDIS_URL=redis://localhost:6379/0"),
-        (["docs", "2", "-s", "REDIS_URL="], {"REDIS_URL": "redis://a"}, "REDIS_URL=redis://local"),
+        (["docs", "2", "-s", "REDIS_URL="], SHARED, "REDIS_URL=redis://local"),
+        (["docs", "2"], {"REDIS_URL": "redis://a"}, "in REGISTRY_URL=postgresql://USER:PASSWORD@"),
+        (["docs", "2"], {**SHARED, "REGISTRY_URL": "sqlite:///a"}, "PostgreSQL, which all of them"),
+        (["docs", "2", "-s", "REGISTRY_URL="], SHARED, "or start one worker"),
         (["docs", "0"], {}, "how many workers, as in: script/workers docs 3"),
         (["docs", "many"], {}, "how many workers"),
         (["docs"], {}, "how many workers"),

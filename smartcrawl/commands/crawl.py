@@ -45,7 +45,8 @@ class Command(ScrapyCrawl):
             " or all of them (neither). -a sitemap=URL reads a sitemap or feed, too, or only that."
             " -a force=1 asks for every page without validators,"
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
-            " -a lost_threshold=N removes what N runs in a row found gone."
+            " -a lost_threshold=N removes what N runs in a row found gone,"
+            " -a job=NAME works on the run of all workers that were given that name."
             " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
         )
 
