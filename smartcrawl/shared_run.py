@@ -29,9 +29,10 @@ from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.registry import Registry, Written, open_registry
 from smartcrawl.registry.runs import OpenRun, RunResult, result
 from smartcrawl.registry.shared import SharedReader
+from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run import Run
-from smartcrawl.sharing.frontier import SharedFrontier
+from smartcrawl.sharing.frontier import OVER, SharedFrontier
 from smartcrawl.sharing.gate import SharedGate
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
@@ -235,8 +236,8 @@ class SharedRun(Run):
         self.shared.unanswered(page)
 
     def found_over(self) -> None:
-        """Note that somebody else ended the run."""
-        self.shared.over = True
+        """Note that nothing can be written any more: somebody else sealed the run."""
+        self.shared.seal()
 
     # How it ends
 
@@ -244,9 +245,14 @@ class SharedRun(Run):
     def _closes(self) -> bool:
         return self.shared.turn is not None and not self.shared.over
 
+    @property
+    def _looks_for_more(self) -> bool:
+        """Whether this worker ends the run, and nobody has sealed it."""
+        return self._closes and self._shared_reader.state() < RunState.SEALED
+
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to; the one that ends the run does so."""
-        if not self._closes:
+        if not self._looks_for_more:
             return
         self.ledger.submit(now)
         self.ledger.drain()
@@ -263,14 +269,14 @@ class SharedRun(Run):
 
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named."""
-        if self._closes:
+        if self._looks_for_more:
             super().follow_unnamed(now)
             self.ledger.submit(now)
             self.ledger.drain()
 
     def begin_verify(self, now: int) -> bool:
         """Look at what was not reached for long enough; the one that ends the run does so."""
-        return self._closes and super().begin_verify(now)
+        return self._looks_for_more and super().begin_verify(now)
 
     def _evidence(self) -> Evidence:
         if self.shared.spent:
@@ -286,7 +292,7 @@ class SharedRun(Run):
             self._flush(now)
             self.shared.end()
             connection = self.registry.connection
-            if self.shared.over:
+            if self.shared.over or self._shared_reader.state() in OVER:
                 self.result = result(connection, self.opened.no)
             elif self._ends(reason):
                 found = self._reasons if self._reasons is not None else reasons(self._evidence())
@@ -317,7 +323,7 @@ class SharedRun(Run):
         super()._flush(now)
         if isinstance(self.failure, RunOverError):
             self.failure = None
-            self.shared.over = True
+            self.shared.seal()
 
     def close(self) -> None:
         """Let go of Redis, of connections, and of the place among the workers."""

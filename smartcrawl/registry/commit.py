@@ -196,6 +196,7 @@ class Commit:
     ) -> None:
         self._connection = connection
         self._sharing = sharing
+        self._begun: Batch | None = None
         self._claim = number if sharing is None else sharing.claim
         #: Of several workers that met an address, the first one's answer is the run's.
         self._unless = EVERY_RUN if sharing is None else run
@@ -219,12 +220,13 @@ class Commit:
             judgement=judgement,
         )
 
-    def write(self, batch: Batch, now: int) -> int:
-        """Write a batch; return how many of its visits were stale and therefore dropped.
+    def begin(self, batch: Batch) -> None:
+        """Take the run's row, the first statement of all that workers do at the same time.
 
         Raises:
-            RegistryError: the run is not open any more; nothing may be written to it.
+            RunOverError: the run is not open any more; nothing may be written to it.
         """
+        self._begun = batch
         counts = {name: batch.counts[name] for name in _COUNTED}
         self._connection.execute(_COUNTS, {**counts, "run": self._run})
         if not self._connection.changes():
@@ -234,6 +236,16 @@ class Commit:
             )
         if self._sharing is not None:
             self._agree(batch, self._sharing)
+
+    def write(self, batch: Batch, now: int) -> int:
+        """Write a batch; return how many of its visits were stale and therefore dropped.
+
+        Raises:
+            RunOverError: see ``begin``, which need not have been called.
+        """
+        if self._begun is not batch:
+            self.begin(batch)
+        self._begun = None
         if batch.cut is not None:
             self._write_cut(batch.cut)
         self._write_hosts(batch, now)

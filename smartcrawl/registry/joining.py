@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _LAST = """
 SELECT no, state, forced, started_at, cut, due, job FROM run
- WHERE source = ? ORDER BY no DESC LIMIT 1
+ WHERE source = ? AND (job = ? OR ? IS NULL) ORDER BY no DESC LIMIT 1
 """
 _OTHERS = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run = ? AND {ALIVE} LIMIT 1"
 _ANY = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run > 0 AND {ALIVE} LIMIT 1"
@@ -93,7 +93,11 @@ class Membership(HeartbeatLease):
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             source = known_as(connection, self.source, kind, now, declared=declared)
-            last: Any = connection.execute(_LAST, (source,)).fetchone()
+            if job is not None:
+                ours: Any = connection.execute(_LAST, (source, job, job)).fetchone()
+                if ours is not None and ours[1] == RunState.SWEPT:
+                    return _joined(connection, source, ours, over=True)
+            last: Any = connection.execute(_LAST, (source, None, None)).fetchone()
             opened = None
             if last is not None:
                 no, state, *_, named = last
@@ -103,8 +107,6 @@ class Membership(HeartbeatLease):
                         return None
                     if state in _BEFORE_SEAL:
                         opened = _joined(connection, source, last)
-                if together and state == RunState.SWEPT:
-                    return _joined(connection, source, last, over=True)
                 resume = resume or (together and state in _RESUMABLE)
             if opened is None:
                 fresh = open_within(

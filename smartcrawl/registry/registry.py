@@ -310,9 +310,11 @@ class Writer:
         dropped = 0
 
         def work(sink: Sink, number: int) -> int:
+            commit = self._new_commit(sink, number=number)
+            commit.begin(batch)
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
-            return self._new_commit(sink, number=number).write(batch, now)
+            return commit.write(batch, now)
 
         def refused(no: int, why: str | None) -> bool:
             nonlocal dropped

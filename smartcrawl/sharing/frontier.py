@@ -21,7 +21,7 @@ from smartcrawl.sharing.courier import Courier, HostAct
 
 logger = logging.getLogger(__name__)
 
-_OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
+OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
 _BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
 
 
@@ -53,6 +53,7 @@ class SharedFrontier:
         self.lowered: set[int] = set()  #: offered again at a smaller depth before it was written
         self.resting = False
         self.turn: Turn | None = None  #: whether this worker ends the run
+        self.sealed = False  #: whether nothing more may be written to the run
         self.over = False  #: whether the run was ended, by whomever
         self.again = False  #: whether depths may have been lost meanwhile
         self.spent = False  #: whether as many were handed out as the run may ask for
@@ -209,6 +210,14 @@ class SharedFrontier:
                 self._asked.discard(claim.no)
                 self._ready = deque(page for page in self._ready if page.no != claim.no)
 
+    def seal(self) -> None:
+        """Ask for nothing more: somebody else sealed the run, and may be at its end still."""
+        self.sealed = True
+        self._courier.tell(released=self._claims.values())
+        self._ready.clear()
+        self._claims.clear()
+        self._asked.clear()
+
     def end(self) -> None:
         """Ask for nothing more, and give back what was not visited."""
         if not self._closed:
@@ -238,10 +247,13 @@ class SharedFrontier:
         if not joined:
             self.redis.retire()  # what an interrupted run left there
             self.redis.remove_older()
-        if joined and visits:
-            made = self.redis.recover(given=visits)
-        else:
-            made = self.redis.begin(given=visits)
+        try:
+            if joined and visits:
+                made = self.redis.recover(given=visits)
+            else:
+                made = self.redis.begin(given=visits)
+        except FrontierLostError:  # the one that opened the run cleared away what was there
+            made = self.redis.recover(settle=0.0, given=visits)
         if made and visits:
             self._fill(reader)
 
@@ -259,7 +271,7 @@ class SharedFrontier:
     # The courier's desk: in its thread
 
     def _room(self) -> int:
-        if self._closed or self.over:
+        if self._closed or self.sealed or self.over:
             return 0
         return self._capacity - len(self._asked)
 
@@ -312,7 +324,7 @@ class SharedFrontier:
     def _look(self, moves: int) -> bool:
         """See whether the run is over, or this worker's to be ended."""
         reader = self._courier_reader
-        if reader.state() in _OVER:
+        if reader.state() in OVER:
             self._call(self._end_soon)
             return True
         turn = self.turn or self._retried(lambda: self._membership.close(reader.connection))
@@ -329,7 +341,8 @@ class SharedFrontier:
     # In the loop's thread again
 
     def _take(self, claims: Sequence[Claim]) -> None:
-        if self._closed or self.over:
+        if self._closed or self.sealed or self.over:
+            self._asked.difference_update(claim.no for claim in claims)
             self._courier.tell(released=claims)
             return
         self._moves += 1

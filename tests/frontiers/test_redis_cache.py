@@ -152,7 +152,7 @@ def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     frontier = RedisFrontier(client, "docs", 7, per_host=2)
     frontier.begin()
     frontier.offer([Waiting(no, "a.example", 300) for no in (1, 2, 3, 4)])
-    frontier.offer([Waiting(5, "b.example", 0)])
+    frontier.offer([Waiting(5, "b.example", 0), Waiting(4, "a.example", 299)])
     frontier.claim(3)
     frontier.hosts.pause("a.example", 9)
     frontier.hosts.give_up("c.example")

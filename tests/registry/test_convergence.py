@@ -136,7 +136,8 @@ class Reader(PageReader):
 class Inline:
     """The writer, without a thread of its own."""
 
-    def __init__(self, registry, opened, *, judgement) -> None:
+    def __init__(self, registry, opened, *, judgement, merged) -> None:
+        assert merged is None, "nobody shares the run"
         self._connection = registry.connection
         self._commit = Commit(
             registry.connection,
