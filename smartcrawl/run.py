@@ -203,7 +203,9 @@ class Run:
         """Name the starts of the last time that this run was not given."""
         connection = self.registry.connection
         given = self.reach.seeds | self.reach.given
-        left = left_out(connection, last_starts(connection, self.source.name), given)
+        left = left_out(
+            connection, last_starts(connection, self.source.name, self.opened.no), given
+        )
         if left:
             logger.warning(
                 "%s was started from %s before, and is from %s now: pages that only the former"

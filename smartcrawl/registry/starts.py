@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import Role
+from smartcrawl.registry.visited import EVERY_RUN
 
 _LAST = """
 SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
@@ -21,7 +22,7 @@ SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
                                              OR t.standing > 0), max(e.run))
          FROM run u JOIN seed e ON e.run = u.no JOIN record q ON q.no = e.no
               JOIN state s ON s.no = q.no LEFT JOIN state t ON t.no = q.redirect_no
-        WHERE u.source = o.no AND e.pinned <> 1)
+        WHERE u.source = o.no AND e.pinned <> 1 AND u.no < :before)
  ORDER BY r.no
 """
 _ENDS = "SELECT coalesce(redirect_no, no) FROM record WHERE no IN carray(?)"
@@ -36,9 +37,12 @@ class Start(NamedTuple):
     end: int  #: number of where it moved to; ``no`` where it did not
 
 
-def last_starts(connection: Connection, name: str) -> list[Start]:
-    """Return what the next run of a source begins with; nothing of one that is declared."""
-    rows: Any = connection.execute(_LAST, {"name": name}).fetchall()
+def last_starts(connection: Connection, name: str, before: int = EVERY_RUN) -> list[Start]:
+    """Return what the next run of a source begins with; nothing of one that is declared.
+
+    ``before``: the run that began meanwhile.
+    """
+    rows: Any = connection.execute(_LAST, {"name": name, "before": before}).fetchall()
     return [Start(no, url, Role(role), end) for no, url, role, end in rows]
 
 

@@ -189,7 +189,7 @@ class Crawl:
     def _run_together(self, args: list[str]) -> Result:
         """Run a command in several workers at once, which share the run; what the first one says.
 
-        Their messages are joined.
+        Their messages are joined, each line once.
         """
         args = [*args, "-a", f"job={uuid4().hex}"]
         workers = [self._scrapy, *self._others]
@@ -197,7 +197,8 @@ class Crawl:
             results = list(pool.map(lambda worker: worker.run(args, self.own()), workers))
         told = "".join(f"[{place}] {result}\n" for place, result in enumerate(results))
         assert len({result.status for result in results}) == 1, told
-        return replace(results[0], err="\n".join(result.err for result in results))
+        lines = dict.fromkeys(line for result in results for line in result.err.splitlines())
+        return replace(results[0], err="".join(f"{line}\n" for line in lines))
 
     def python(self, *args: str, expect: int | None = 0, traceback: bool = False) -> Result:
         """Run Python with this object's environment."""
