@@ -76,6 +76,7 @@ def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scr
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = ("test_crawl_first", "test_crawl_refresh", "test_crawl_due", "test_stories_lost")
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs
+INDEX = os.environ.get("SMARTCRAWL_TEST_INDEX", "")  #: elasticsearch, or empty: beside the registry
 WORKERS = int(os.environ.get("SMARTCRAWL_TEST_WORKERS", "0"))  #: that share each run; 0: no Redis
 
 
@@ -99,17 +100,26 @@ def crawl(
     tmp_path: Path, ask: Scrapy, stack: str, request: pytest.FixtureRequest
 ) -> Iterator[Crawl]:
     """The real command, with an empty registry of its own."""
+    environment = {}
+    if INDEX and request.node.get_closest_marker("embedded") is None:
+        server = request.getfixturevalue("elasticsearch")
+        environment["ELASTICSEARCH_URL"] = server.url
+        environment["ELASTICSEARCH_INDEX_PREFIX"] = request.getfixturevalue("elasticsearch_prefix")
     if stack == "sqlite":
-        yield Crawl(tmp_path, ask)
+        alone = Crawl(tmp_path, ask)
+        alone.environment |= environment
+        yield alone
         return
     spare: Spare = request.getfixturevalue("spare_registries")
     url = spare.take()
     if WORKERS and request.node.get_closest_marker("alone") is None:
         redis_url = request.getfixturevalue("redis_url")
         others = request.getfixturevalue("other_workers")[: WORKERS - 1]
-        yield Crawl(tmp_path, ask, url, redis=redis_url, others=others)
+        crawl = Crawl(tmp_path, ask, url, redis=redis_url, others=others)
     else:
-        yield Crawl(tmp_path, ask, url)
+        crawl = Crawl(tmp_path, ask, url)
+    crawl.environment |= environment
+    yield crawl
     spare.put_back(url)
 
 
