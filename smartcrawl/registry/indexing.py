@@ -173,7 +173,7 @@ class RemoteIndexing:
         """Do some work, its changes of the index first; see ``ports.Indexing``."""
         alone = number is not None
         claim = _drawn(connection) if number is None else number
-        taken = _Taken()
+        taken, sent = _Taken(), False
         for _ in range(_TRIES):
             wanted: list[IndexedPage] = []
             try:
@@ -184,9 +184,10 @@ class RemoteIndexing:
                     if wanted or not outgoing.note(taken, alone=alone):
                         raise _ChangedError
             except _ChangedError:
-                if taken.marks and not alone:
-                    claim = _drawn(connection)
                 if wanted:
+                    if sent and not alone:  # also what was overtaken as a whole
+                        claim = _drawn(connection)
+                    sent = True
                     self._write(
                         connection,
                         wanted,

@@ -1,0 +1,585 @@
+"""Every order in which workers of one run may take their steps, with crashes and late messages.
+
+The functions are the product's: `Writer`, `Commit`, `RemoteIndexing`, `runs`. Each worker is a
+thread that stands still before each transaction, before it reads what is open, and before each
+write to the index; whoever explores says which one goes on, dies, or sends a message that comes
+late. A transaction is one step, since all of a run begin with the run's row. What was tried is
+undone by a savepoint (design.md 6; reliability.md 5.9).
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+from smartcrawl.cuts import merged
+from smartcrawl.exceptions import RunOverError
+from smartcrawl.indexes import chunked
+from smartcrawl.items import Batch, IndexedPage
+from smartcrawl.ports import Connection
+from smartcrawl.registry import indexing, runs
+from smartcrawl.registry.indexing import RemoteIndexing
+from smartcrawl.registry.registry import Writer
+from smartcrawl.registry.transactions import WRITING
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.rules.clones import MIN_CLONE_TEXT
+from smartcrawl.rules.model import RunState
+from tests.registry.build import NOW, Desk
+
+Action = tuple[str, str]  #: what happens, and to whom
+Messages = tuple[tuple[int, int], ...]  #: under way: (claim number, number of record)
+
+_ENTRIES = """
+SELECT r.no, s.intent, CASE WHEN r.entry > 0 THEN c.content_hash END, c.content_hash,
+       coalesce(c.text_length, 0), s.standing = 2 AND s.lost_count = 0,
+       s.attempts, CASE WHEN s.visited_run = ? THEN 1 ELSE 0 END
+  FROM record r JOIN state s USING (no) LEFT JOIN content c ON c.no = r.content
+ ORDER BY r.no
+"""
+_RUN = "SELECT visits, state FROM run WHERE no = ?"
+_PENDING = """
+SELECT r.url FROM state s JOIN record r USING (no)
+ WHERE s.reached_run = ? AND s.visited_run < ? ORDER BY r.no
+"""
+_DEAD = "SELECT no FROM dead_letter"
+_URLS = "SELECT count(*), count(DISTINCT url) FROM record"
+_TABLES = (
+    "record", "state", "content", "run", "sequence", "links", "candidate", "evidence", "change",
+    "event", "dead_letter",
+)  # fmt: skip
+_PLAIN = (int, str, bytes, bool, type(None))
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Violation(AssertionError):
+    """Something is not as it must be, after these actions."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A write to the index that is about to happen."""
+
+    pages: Sequence[IndexedPage]
+    number: int
+
+
+class Shelf:
+    """An index with external versions (`external_gte`) and tombstones."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, tuple[int, IndexedPage]] = {}  #: by record: claim number, document
+        self.checks = True  #: whether versions count
+
+    def take(self, page: IndexedPage, number: int) -> str | None:
+        """Take one document; see `PageIndex.write`."""
+        before = self.held.get(page.no)
+        if before is not None and self.checks:
+            if number < before[0]:
+                return ""
+            if number == before[0] and page != before[1]:
+                raise Violation(f"number {number} stands for two documents of {page.no}")
+        self.held[page.no] = number, page
+        return None
+
+    def mark(self, no: int) -> bytes | None:
+        """The hash of what a search finds of a record."""
+        return self.held[no][1].mark if no in self.held else None
+
+    def state(self) -> list[tuple[int, int, bytes | None]]:
+        """Everything that counts."""
+        return [(no, number, page.mark) for no, (number, page) in sorted(self.held.items())]
+
+
+class Worker:
+    """One worker of a run: a thread that goes on when it is told to."""
+
+    def __init__(self, name: str, body: Callable[[Worker], None]) -> None:
+        self.name = name
+        self.at: Sent | str = "begin"
+        self.end = ""  #: how it ended: done, over (the run was), dead
+        self.failure: Exception | None = None
+        self._body = body
+        self._reply: Any = None
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+
+    def go(self, reply: Any = None) -> None:
+        """Let it do one step, with this reply of the index."""
+        self._reply = reply
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        else:
+            self._go.release()
+        self._back.acquire()
+
+    def kill(self) -> None:
+        """Let it die where it stands."""
+        if self._thread is None:
+            self.end = "dead"
+        elif not self.end:
+            self.go(Killed())
+
+    def stop(self, at: Sent | str) -> Any:
+        """Stand still until told to go on; in its thread."""
+        self.at = at
+        self._back.release()
+        self._go.acquire()
+        if isinstance(self._reply, Killed):
+            raise self._reply
+        return self._reply
+
+    def _work(self) -> None:
+        try:
+            self._body(self)
+            self.end = "done"
+        except Killed:
+            self.end = "dead"
+        except RunOverError:
+            self.end = "over"
+        except Exception as error:  # noqa: BLE001 -- told to whoever explores
+            self.end, self.failure = "failed", error
+        self._back.release()
+
+    def key(self) -> object:
+        """Where it stands and what it remembers."""
+        if self.end or self._thread is None:
+            return self.end
+        assert self._thread.ident is not None
+        frame: FrameType | None = sys._current_frames()[self._thread.ident]
+        found: list[object] = []
+        while frame is not None:
+            if frame.f_globals["__name__"].startswith("smartcrawl."):
+                remembered = _remembered(frame.f_locals)
+                found.append((frame.f_code.co_name, frame.f_lasti, remembered))
+            frame = frame.f_back
+        return found
+
+
+def _remembered(value: Any) -> Any:
+    """What a frame holds of a worker's own, without what is read anew."""
+    match value:
+        case bool() | int() | str() | bytes() | None:
+            return value
+        case indexing._Taken():
+            return value.marks, value.versions, value.dead
+        case IndexedPage():
+            return value.no, value.mark
+        case Batch():
+            addresses = [(a.no, a.discovered_from) for a in value.addresses]
+            visits = [(v.page.no, str(v.outcome), v.targets) for v in value.visits]
+            return addresses, visits, value.reached
+        case dict():
+            return {k: _remembered(v) for k, v in value.items() if isinstance(k, _PLAIN)}
+        case list() | tuple() | set() | frozenset():
+            return [_remembered(v) for v in value]
+        case _ if isinstance(value, type({}.keys())):
+            return sorted(value)
+    return type(value).__name__
+
+
+class Gate:
+    """A worker's connection: it stands still before each transaction, and all can be undone."""
+
+    def __init__(self, within: Connection, stop: Callable[[str], object]) -> None:
+        self._within = within
+        self._stop = stop
+        self.in_transaction = False
+
+    @property
+    def dialect(self) -> str:
+        return self._within.dialect
+
+    def execute(self, statement: str, values: Any = ()) -> Any:
+        """Run a statement; transactions are savepoints of the one that is undone in the end."""
+        match statement:
+            case str() if statement == WRITING:
+                self._stop("transaction")
+                self.in_transaction = True
+                return self._within.execute("SAVEPOINT step")
+            case "COMMIT":
+                self.in_transaction = False
+                return self._within.execute("RELEASE SAVEPOINT step")
+            case "ROLLBACK":
+                self.in_transaction = False
+                self._within.execute("ROLLBACK TO SAVEPOINT step")
+                return self._within.execute("RELEASE SAVEPOINT step")
+        if not self.in_transaction and "s.intent" in statement:
+            self._stop("reading")
+        return self._within.execute(statement, values)
+
+    def executemany(self, statement: str, values: Any) -> Any:
+        return self._within.executemany(statement, values)
+
+    def fill(self, table: str, columns: Sequence[str], rows: Any) -> None:
+        self._within.fill(table, columns, rows)
+
+    def changes(self) -> int:
+        return self._within.changes()
+
+    def close(self, force: bool = False) -> None:
+        """Others use the connection, too."""
+
+
+@dataclass
+class Remote:
+    """The index as one worker reaches it."""
+
+    send: Callable[[Sent], list[str | None]]
+
+    def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
+        return self.send(Sent(tuple(pages), number))
+
+    def version(self, epoch: int, number: int) -> int:
+        return number
+
+    def sealed(self, number: int) -> int:
+        return number
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Place:
+    """The database of a worker."""
+
+    gate: Gate
+
+    def connect(self, *, readonly: bool = False) -> Gate:
+        return self.gate
+
+    def translated(self, doing: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def retried(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+
+@dataclass
+class Scene:
+    """A registry and an index in the midst of a run, and what its two workers are to write."""
+
+    desk: Desk
+    shelf: Shelf
+    batches: tuple[bytes, bytes]  #: pickled: each try has its own
+    claims: tuple[int, int]
+    rest: Callable[[Desk, list[str]], Batch]  #: what a survivor finds at pages that are left
+    base: Connection
+
+    @property
+    def run(self) -> runs.OpenRun:
+        assert self.desk.run is not None
+        return self.desk.run
+
+
+def never_stops(_: str) -> None:
+    """Nobody else is there."""
+
+
+def write(scene: Scene, gate: Gate, remote: RemoteIndexing, batch: Batch, claim: int) -> None:
+    """Write a batch as a worker of a run that is shared does."""
+    opened = replace(scene.run, number=claim, shared=True)
+    registry: Any = SimpleNamespace(database=Place(gate), snapshots=None, indexing=remote)
+    writer = Writer(
+        registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged
+    )
+    writer._write(batch, NOW)  # in this thread
+    writer.close()
+
+
+@dataclass
+class Try:
+    """One order of steps, as far as it went."""
+
+    scene: Scene
+    faults: int  #: that may still happen
+    done: list[Action] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin with the scene as it was."""
+        scene = self.scene
+        self.shelf = Shelf()
+        self.shelf.held, self.shelf.checks = dict(scene.shelf.held), scene.shelf.checks
+        self.late: dict[tuple[int, int], IndexedPage] = {}  #: under way, by number and record
+        scene.base.execute(WRITING)
+        self.gate = Gate(scene.base, never_stops)
+        scene.desk.connection = self.gate  # type: ignore[assignment]
+        self._attempts = {row[0]: row[6] for row in self._entries()}
+        self._stored: tuple[int, object] | None = None
+        self._transactions = 0
+        self.workers = {
+            "A": Worker("A", lambda worker: self._write(worker, 0)),
+            "B": Worker("B", lambda worker: self._write(worker, 1)),
+            "end": Worker("end", self._end),
+        }
+
+    def close(self) -> None:
+        """Undo everything."""
+        for worker in self.workers.values():
+            worker.kill()
+        self.scene.base.execute("ROLLBACK")
+        self.scene.desk.connection = self.scene.base
+
+    # What workers do
+
+    def _own(self, worker: Worker) -> tuple[Gate, RemoteIndexing]:
+        gate = Gate(self.scene.base, worker.stop)
+        return gate, RemoteIndexing(Remote(worker.stop), chunked)
+
+    def _write(self, worker: Worker, which: int) -> None:
+        batch = pickle.loads(self.scene.batches[which])
+        write(self.scene, *self._own(worker), batch, self.scene.claims[which])
+
+    def _end(self, worker: Worker) -> None:
+        """Visit what the dead have left, and end the run (Registry.end)."""
+        scene = self.scene
+        gate, remote = self._own(worker)
+        ending = scene.desk.ending()
+        if left := self._pending():
+            claim = runs.draw(self.gate, "number")
+            write(scene, gate, remote, scene.rest(scene.desk, left), claim)
+        runs.seal(gate, ending.run, (), NOW)
+        remote.mend(gate, ending.source, number=None, now=NOW)
+        runs.settle_sealed(gate, ending, remote)
+        runs.sweep(gate, remote, ending, lambda _: None)
+
+    # What may happen next
+
+    def actions(self) -> list[Action]:
+        """What may happen now; the first one leads on without any fault."""
+        found: list[Action] = []
+        faults: list[Action] = []
+        for worker in self.workers.values():
+            if worker.end or (worker.at == "begin" and not self._may_begin(worker)):
+                continue
+            found.append(("go", worker.name))
+            if worker.at != "begin":
+                faults.append(("dies", worker.name))
+            if isinstance(worker.at, Sent):
+                faults += [(word, worker.name) for word in ("dies having sent", "is not heard")]
+                faults.append(("sends twice", worker.name))
+        found += [("arrives", f"{number} {no}") for number, no in sorted(self.late)]
+        return found + faults if self.faults else found
+
+    def _may_begin(self, worker: Worker) -> bool:
+        if worker.name != "end":
+            return True
+        ends = [self.workers[name].end for name in "AB"]
+        return all(ends) or (any(ends) and not self._pending())
+
+    def _pending(self) -> list[str]:
+        no = self.scene.run.no
+        return [url for (url,) in self.gate.execute(_PENDING, (no, no)).fetchall()]
+
+    def take(self, action: Action) -> None:
+        """Let something happen."""
+        self.done.append(action)
+        word, whom = action
+        if word == "arrives":
+            number, no = map(int, whom.split())
+            self.shelf.take(self.late.pop((number, no)), number)
+            return
+        worker = self.workers[whom]
+        sent = worker.at if isinstance(worker.at, Sent) else None
+        self.faults -= word != "go"
+        if word in ("dies having sent", "sends twice"):
+            assert sent is not None
+            self.late |= {(sent.number, page.no): page for page in sent.pages}
+        if word.startswith("dies"):
+            worker.kill()
+            return
+        reply = None
+        if sent is not None:
+            reply = [self.shelf.take(page, sent.number) for page in sent.pages]
+        if word != "is not heard":  # then it is sent again
+            worker.go(reply)
+            self._stored = None
+        if worker.failure is not None:
+            raise Violation(f"{whom} failed: {worker.failure!r}") from worker.failure
+
+    def key(self) -> int:
+        """Everything that what comes next depends on."""
+        if self._stored is None:
+            rows = [
+                self.gate.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+                for table in _TABLES
+            ]
+            self._stored = 0, repr(rows)
+        late = sorted((*key, page.mark) for key, page in self.late.items())
+        workers = [(worker.at == "begin", worker.key()) for worker in self.workers.values()]
+        return hash((self._stored[1], repr((self.shelf.state(), late, workers, self.faults))))
+
+    # What must be so
+
+    def _entries(self) -> list[Any]:
+        return self.gate.execute(_ENTRIES, (self.scene.run.no,)).fetchall()
+
+    def check(self) -> None:
+        """What holds at any moment."""
+        entries = self._entries()
+        visits, state = self.gate.execute(_RUN, (self.scene.run.no,)).fetchone()
+        visited = 0
+        for no, intent, entry, _, _, _, attempts, is_visited in entries:
+            if not intent and self.shelf.mark(no) != entry:
+                raise Violation(f"record {no} is clean, and the index holds something else of it")
+            if attempts != self._attempts.get(no, 0) + is_visited:
+                raise Violation(f"record {no} was not visited once")
+            visited += is_visited
+        if visits != visited:
+            raise Violation(f"{visits} visits are counted, and {visited} pages were visited")
+        addresses, distinct = self.gate.execute(_URLS).fetchone()
+        if addresses != distinct:
+            raise Violation("an address has two records")
+        settled = state in (RunState.SETTLED, RunState.SWEPT)
+        self._check_contents(entries, settled=settled)
+
+    def _check_contents(self, entries: list[Any], *, settled: bool) -> None:
+        """What living pages hold is found; under one of them only, once the run is settled.
+
+        Until then it may be found under a page that was lost meanwhile.
+        """
+        living_entries, all_entries = Counter[bytes](), Counter[bytes]()
+        held, open_ = set(), set()
+        for no, intent, _, content, length, living, *_ in entries:
+            mark = self.shelf.mark(no)
+            if content is not None and length >= MIN_CLONE_TEXT and living:
+                held.add(content)
+            if intent:
+                open_ |= {content, mark}
+            elif mark is not None:
+                all_entries[mark] += 1
+                living_entries[mark] += living
+        for content in held - open_:
+            times = living_entries[content]
+            if times > 1 or not all_entries[content] or (settled and not times):
+                raise Violation(f"a content that is held is found {times} times")
+
+    def check_end(self) -> None:
+        """What holds when nobody is at work any more."""
+        ends = {name: worker.end for name, worker in self.workers.items()}
+        _, state = self.gate.execute(_RUN, (self.scene.run.no,)).fetchone()
+        if ends["end"] == "done":
+            if state != RunState.SWEPT or self._pending():
+                raise Violation("the run did not come to its end")
+            if set(ends.values()) == {"done"} and any(row[1] for row in self._entries()):
+                raise Violation("nobody died, and a record is open")
+        for shared in (False, True):
+            with self._undone():
+                self._heal(shared=shared)
+
+    def _heal(self, *, shared: bool) -> None:
+        """Begin the next run: what is open is written, and late messages change nothing."""
+        desk, remote = self.scene.desk, RemoteIndexing(Remote(self._receive), chunked)
+        ending = desk.ending()
+        last = runs.last_state(self.gate, desk.source)
+        assert last is not None
+        if last[2] in (RunState.SEALED, RunState.SETTLED):
+            runs.settle_sealed(self.gate, ending, remote)
+            runs.sweep(self.gate, remote, ending, lambda _: None)
+        opened = runs.open_run(
+            self.gate, source=desk.source, kind="site", now=NOW, resume=False, forced=False
+        )
+        number = None if shared else opened.number
+        remote.mend(self.gate, opened.source, number=number, now=NOW)
+        self._check_healed("after the next run has begun")
+        for (number, _), page in sorted(self.late.items()):
+            self.shelf.take(page, number)
+        self._check_healed("after late messages came in the next run")
+
+    def _receive(self, sent: Sent) -> list[str | None]:
+        return [self.shelf.take(page, sent.number) for page in sent.pages]
+
+    def _check_healed(self, when: str) -> None:
+        dead = {no for (no,) in self.gate.execute(_DEAD).fetchall()}
+        for no, intent, entry, *_ in self._entries():
+            if no not in dead and (intent or self.shelf.mark(no) != entry):
+                raise Violation(f"record {no} is not as the index has it {when}")
+
+    @contextmanager
+    def _undone(self) -> Iterator[None]:
+        held = dict(self.shelf.held)
+        self.scene.base.execute("SAVEPOINT end_of_it")
+        yield
+        self.scene.base.execute("ROLLBACK TO SAVEPOINT end_of_it")
+        self.scene.base.execute("RELEASE SAVEPOINT end_of_it")
+        self.shelf.held = held
+
+
+@dataclass
+class Explored:
+    """What came of it."""
+
+    states: int = 0
+    ends: int = 0  #: of them, with nobody at work
+    tries: int = 0
+    left: int = 0  #: orders that were not tried, for want of time
+
+
+def explore(scene: Scene, *, faults: int, most: int) -> Explored:
+    """Try every order of steps with at most so many faults, in at most ``most`` tries.
+
+    Raises:
+        Violation: something was not as it must be; the message ends in what happened.
+    """
+    found, seen = Explored(), set[int]()
+    waiting: list[list[Action]] = [[]]
+    while waiting and found.tries < most:
+        found.tries += 1
+        with tried(scene, faults, waiting.pop()) as one:
+            while (key := one.key()) not in seen:
+                seen.add(key)
+                others = _look(one, found)
+                if not others:
+                    break
+                waiting += ([*one.done, other] for other in others[1:])
+                one.take(others[0])
+    found.states, found.left = len(seen), len(waiting)
+    return found
+
+
+def sample(scene: Scene, *, faults: int, tries: int, rng: random.Random) -> Explored:
+    """Try some orders of steps, drawn at random; see `explore`."""
+    found = Explored()
+    for _ in range(tries):
+        found.tries += 1
+        with tried(scene, faults, []) as one:
+            while others := _look(one, found):
+                found.states += 1
+                one.take(rng.choice(others))
+    return found
+
+
+def _look(one: Try, found: Explored) -> list[Action]:
+    """Check a state, and return what may happen next."""
+    one.check()
+    if all(worker.end for worker in one.workers.values()):
+        found.ends += 1
+        one.check_end()
+    return one.actions()
+
+
+@contextmanager
+def tried(scene: Scene, faults: int, actions: list[Action]) -> Iterator[Try]:
+    """Let some actions happen, and undo them."""
+    one = Try(scene, faults)
+    try:
+        for action in actions:
+            one.take(action)
+        yield one
+    except Violation as violation:
+        told = "; ".join(f"{whom} {word}" for word, whom in one.done)
+        raise Violation(f"{violation}, after: {told}") from violation.__cause__
+    finally:
+        one.close()
