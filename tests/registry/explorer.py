@@ -28,6 +28,7 @@ from smartcrawl.ports import Connection
 from smartcrawl.registry import indexing, runs
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.registry import Writer
+from smartcrawl.registry.sequences import draw, last
 from smartcrawl.registry.transactions import WRITING
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
@@ -56,6 +57,10 @@ _TABLES = (
     "event", "dead_letter",
 )  # fmt: skip
 _PLAIN = (int, str, bytes, bool, type(None))
+
+
+#: Two workers that overtake each other turn by turn could go on until both give up.
+MOST_DRAWN = 8
 
 
 class Killed(BaseException):
@@ -111,7 +116,9 @@ class Worker:
         self.failure: Exception | None = None
         self._body = body
         self._reply: Any = None
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._go, self._back = threading.Lock(), threading.Lock()
+        self._go.acquire()
+        self._back.acquire()
         self._thread: threading.Thread | None = None
 
     def go(self, reply: Any = None) -> None:
@@ -317,8 +324,8 @@ class Try:
         self.gate = Gate(scene.base, never_stops)
         scene.desk.connection = self.gate  # type: ignore[assignment]
         self._attempts = {row[0]: row[6] for row in self._entries()}
-        self._stored: tuple[int, object] | None = None
-        self._transactions = 0
+        self._drawn_before = last(self.gate, "number")
+        self._stored: str | None = None  #: the registry, as read last
         self.workers = {
             "A": Worker("A", lambda worker: self._write(worker, 0)),
             "B": Worker("B", lambda worker: self._write(worker, 1)),
@@ -348,7 +355,7 @@ class Try:
         gate, remote = self._own(worker)
         ending = scene.desk.ending()
         if left := self._pending():
-            claim = runs.draw(self.gate, "number")
+            claim = draw(self.gate, "number")
             write(scene, gate, remote, scene.rest(scene.desk, left), claim)
         runs.seal(gate, ending.run, (), NOW)
         remote.mend(gate, ending.source, number=None, now=NOW)
@@ -383,6 +390,10 @@ class Try:
         no = self.scene.run.no
         return [url for (url,) in self.gate.execute(_PENDING, (no, no)).fetchall()]
 
+    def drawn(self) -> int:
+        """How many numbers were drawn so far."""
+        return last(self.gate, "number") - self._drawn_before
+
     def take(self, action: Action) -> None:
         """Let something happen."""
         self.done.append(action)
@@ -416,10 +427,10 @@ class Try:
                 self.gate.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
                 for table in _TABLES
             ]
-            self._stored = 0, repr(rows)
+            self._stored = repr(rows)
         late = sorted((*key, page.mark) for key, page in self.late.items())
         workers = [(worker.at == "begin", worker.key()) for worker in self.workers.values()]
-        return hash((self._stored[1], repr((self.shelf.state(), late, workers, self.faults))))
+        return hash((self._stored, repr((self.shelf.state(), late, workers, self.faults))))
 
     # What must be so
 
@@ -483,9 +494,9 @@ class Try:
         """Begin the next run: what is open is written, and late messages change nothing."""
         desk, remote = self.scene.desk, RemoteIndexing(Remote(self._receive), chunked)
         ending = desk.ending()
-        last = runs.last_state(self.gate, desk.source)
-        assert last is not None
-        if last[2] in (RunState.SEALED, RunState.SETTLED):
+        before = runs.last_state(self.gate, desk.source)
+        assert before is not None
+        if before[2] in (RunState.SEALED, RunState.SETTLED):
             runs.settle_sealed(self.gate, ending, remote)
             runs.sweep(self.gate, remote, ending, lambda _: None)
         opened = runs.open_run(
@@ -525,6 +536,7 @@ class Explored:
     ends: int = 0  #: of them, with nobody at work
     tries: int = 0
     left: int = 0  #: orders that were not tried, for want of time
+    cut: int = 0  #: states after which workers overtake each other without end
 
 
 def explore(scene: Scene, *, faults: int, most: int) -> Explored:
@@ -540,6 +552,9 @@ def explore(scene: Scene, *, faults: int, most: int) -> Explored:
         with tried(scene, faults, waiting.pop()) as one:
             while (key := one.key()) not in seen:
                 seen.add(key)
+                if one.drawn() > MOST_DRAWN:
+                    found.cut += 1
+                    break
                 others = _look(one, found)
                 if not others:
                     break
@@ -555,7 +570,7 @@ def sample(scene: Scene, *, faults: int, tries: int, rng: random.Random) -> Expl
     for _ in range(tries):
         found.tries += 1
         with tried(scene, faults, []) as one:
-            while others := _look(one, found):
+            while (others := _look(one, found)) and one.drawn() <= MOST_DRAWN:
                 found.states += 1
                 one.take(rng.choice(others))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from smartcrawl.indexes import chunked
 from smartcrawl.items import Batch, Visit
@@ -11,6 +12,7 @@ from smartcrawl.registry import runs
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.pack import pack_numbers
 from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.sqlite import SqliteConnection, migrate
 from smartcrawl.registry.transactions import WRITING, transaction
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, closing
@@ -40,6 +42,10 @@ def batch_of(visits: list[Visit]) -> Batch:
 def scene(before: Said, first: Said, second: Said) -> Scene:
     """A run that has held these texts before, and now two workers find others."""
     desk, shelf = Desk(), Shelf()
+    if desk.connection.dialect == "sqlite":  # with room for all statements: twice as fast
+        desk.close()
+        desk.connection = SqliteConnection(":memory:", statementcachesize=1000)
+        migrate(desk.connection, Path(":memory:"))
     desk.closing = closing(lost_threshold=1, max_ratio=1.0)
     base = desk.connection
 
