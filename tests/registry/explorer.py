@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from smartcrawl.ports import Connection
 from smartcrawl.registry import indexing, runs
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.registry import Writer
-from smartcrawl.registry.sequences import draw, last
+from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.transactions import WRITING
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
@@ -52,15 +53,22 @@ SELECT r.url FROM state s JOIN record r USING (no)
 """
 _DEAD = "SELECT no FROM dead_letter"
 _URLS = "SELECT count(*), count(DISTINCT url) FROM record"
-_TABLES = (
-    "record", "state", "content", "run", "sequence", "links", "candidate", "evidence", "change",
-    "event", "dead_letter",
+_STORED = (
+    *(
+        f"SELECT * FROM {table} ORDER BY 1"
+        for table in (
+            "record", "state", "content", "run", "links", "candidate", "evidence", "change",
+            "event", "dead_letter",
+        )
+    ),
+    "SELECT value FROM sequence WHERE name = 'address'",  # the next claim is higher than all
 )  # fmt: skip
+#: Claim numbers are from here on, so that they are known by their looks.
+FIRST_CLAIM = 10**12
+_CLAIM = re.compile(r"\b10{6}\d{6}\b")
+#: How often a worker has tried, and how much it has mended, changes nothing that it does next.
+_COUNTERS = {"_", "count"}
 _PLAIN = (int, str, bytes, bool, type(None))
-
-
-#: Two workers that overtake each other turn by turn could go on until both give up.
-MOST_DRAWN = 8
 
 
 class Killed(BaseException):
@@ -167,7 +175,8 @@ class Worker:
         frame: FrameType | None = sys._current_frames()[self._thread.ident]
         found: list[object] = []
         while frame is not None:
-            if frame.f_globals["__name__"].startswith("smartcrawl."):
+            name = frame.f_globals["__name__"]
+            if name.startswith("smartcrawl.") or frame.f_code.co_name in ("_end", "write"):
                 remembered = _remembered(frame.f_locals)
                 found.append((frame.f_code.co_name, frame.f_lasti, remembered))
             frame = frame.f_back
@@ -188,7 +197,11 @@ def _remembered(value: Any) -> Any:
             visits = [(v.page.no, str(v.outcome), v.targets) for v in value.visits]
             return addresses, visits, value.reached
         case dict():
-            return {k: _remembered(v) for k, v in value.items() if isinstance(k, _PLAIN)}
+            return {
+                name: _remembered(value)
+                for name, value in value.items()
+                if isinstance(name, _PLAIN) and name not in _COUNTERS
+            }
         case list() | tuple() | set() | frozenset():
             return [_remembered(v) for v in value]
         case _ if isinstance(value, type({}.keys())):
@@ -324,7 +337,6 @@ class Try:
         self.gate = Gate(scene.base, never_stops)
         scene.desk.connection = self.gate  # type: ignore[assignment]
         self._attempts = {row[0]: row[6] for row in self._entries()}
-        self._drawn_before = last(self.gate, "number")
         self._stored: str | None = None  #: the registry, as read last
         self.workers = {
             "A": Worker("A", lambda worker: self._write(worker, 0)),
@@ -390,10 +402,6 @@ class Try:
         no = self.scene.run.no
         return [url for (url,) in self.gate.execute(_PENDING, (no, no)).fetchall()]
 
-    def drawn(self) -> int:
-        """How many numbers were drawn so far."""
-        return last(self.gate, "number") - self._drawn_before
-
     def take(self, action: Action) -> None:
         """Let something happen."""
         self.done.append(action)
@@ -421,16 +429,15 @@ class Try:
             raise Violation(f"{whom} failed: {worker.failure!r}") from worker.failure
 
     def key(self) -> int:
-        """Everything that what comes next depends on."""
+        """Everything that what comes next depends on; of claim numbers their order only."""
         if self._stored is None:
-            rows = [
-                self.gate.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-                for table in _TABLES
-            ]
+            rows = [self.gate.execute(statement).fetchall() for statement in _STORED]
             self._stored = repr(rows)
         late = sorted((*key, page.mark) for key, page in self.late.items())
         workers = [(worker.at == "begin", worker.key()) for worker in self.workers.values()]
-        return hash((self._stored, repr((self.shelf.state(), late, workers, self.faults))))
+        told = f"{self._stored}{(self.shelf.state(), late, workers, self.faults)}"
+        ranks = {number: str(rank) for rank, number in enumerate(sorted({*_CLAIM.findall(told)}))}
+        return hash(_CLAIM.sub(lambda found: ranks[found[0]], told))
 
     # What must be so
 
@@ -536,7 +543,6 @@ class Explored:
     ends: int = 0  #: of them, with nobody at work
     tries: int = 0
     left: int = 0  #: orders that were not tried, for want of time
-    cut: int = 0  #: states after which workers overtake each other without end
 
 
 def explore(scene: Scene, *, faults: int, most: int) -> Explored:
@@ -545,23 +551,57 @@ def explore(scene: Scene, *, faults: int, most: int) -> Explored:
     Raises:
         Violation: something was not as it must be; the message ends in what happened.
     """
-    found, seen = Explored(), set[int]()
-    waiting: list[list[Action]] = [[]]
+    found, graph = Explored(), Graph()
+    waiting: list[tuple[list[Action], int]] = [([], 0)]
     while waiting and found.tries < most:
         found.tries += 1
-        with tried(scene, faults, waiting.pop()) as one:
-            while (key := one.key()) not in seen:
-                seen.add(key)
-                if one.drawn() > MOST_DRAWN:
-                    found.cut += 1
-                    break
+        actions, before = waiting.pop()
+        with tried(scene, faults, actions) as one:
+            while graph.adds(before, key := one.key(), one.done):
                 others = _look(one, found)
                 if not others:
                     break
-                waiting += ([*one.done, other] for other in others[1:])
+                waiting += (([*one.done, other], key) for other in others[1:])
                 one.take(others[0])
-    found.states, found.left = len(seen), len(waiting)
+                before = key
+    found.states, found.left = len(graph.paths), len(waiting)
+    graph.check()
     return found
+
+
+@dataclass
+class Graph:
+    """The states that were seen, and what leads from one to the other."""
+
+    paths: dict[int, list[Action]] = field(default_factory=dict)  #: by state
+    alone: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+
+    def adds(self, before: int, key: int, done: list[Action]) -> bool:
+        """Add a state that these actions led to; whether it is new."""
+        if done and done[-1][0] == "go":
+            self.alone[done[-1][1]][before] = key
+        if key in self.paths:
+            return False
+        self.paths[key] = list(done)
+        return True
+
+    def check(self) -> None:
+        """Whoever goes on alone comes to an end: nobody goes round in a circle."""
+        for name, leads in self.alone.items():
+            good: set[int] = set()
+            for start in leads:
+                here, passed = start, set[int]()
+                while here in leads and here not in good:
+                    if here in passed:
+                        told = _told(self.paths[here])
+                        raise Violation(f"{name} goes round in a circle, after: {told}")
+                    passed.add(here)
+                    here = leads[here]
+                good |= passed
+
+
+def _told(actions: list[Action]) -> str:
+    return "; ".join(f"{whom} {word}" for word, whom in actions)
 
 
 def sample(scene: Scene, *, faults: int, tries: int, rng: random.Random) -> Explored:
@@ -570,7 +610,7 @@ def sample(scene: Scene, *, faults: int, tries: int, rng: random.Random) -> Expl
     for _ in range(tries):
         found.tries += 1
         with tried(scene, faults, []) as one:
-            while (others := _look(one, found)) and one.drawn() <= MOST_DRAWN:
+            while others := _look(one, found):
                 found.states += 1
                 one.take(rng.choice(others))
     return found
@@ -594,7 +634,6 @@ def tried(scene: Scene, faults: int, actions: list[Action]) -> Iterator[Try]:
             one.take(action)
         yield one
     except Violation as violation:
-        told = "; ".join(f"{whom} {word}" for word, whom in one.done)
-        raise Violation(f"{violation}, after: {told}") from violation.__cause__
+        raise Violation(f"{violation}, after: {_told(one.done)}") from violation.__cause__
     finally:
         one.close()

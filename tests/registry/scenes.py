@@ -16,7 +16,7 @@ from smartcrawl.registry.sqlite import SqliteConnection, migrate
 from smartcrawl.registry.transactions import WRITING, transaction
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, closing
-from tests.registry.explorer import Gate, Remote, Scene, Sent, Shelf, never_stops, write
+from tests.registry.explorer import FIRST_CLAIM, Gate, Remote, Scene, Sent, Shelf, never_stops, write
 
 P, Q, R, NEW = (f"http://a.example/{name}" for name in ("p", "q", "r", "new"))
 ONE, TWO, THREE, FOUR = (f"{word} {LONG}" for word in ("one", "two", "three", "four"))
@@ -52,6 +52,7 @@ def scene(before: Said, first: Said, second: Said) -> Scene:
     def receive(sent: Sent) -> list[str | None]:
         return [shelf.take(page, sent.number) for page in sent.pages]
 
+    base.execute("UPDATE sequence SET value = ? WHERE name = 'number'", (FIRST_CLAIM,))
     gate, remote = Gate(base, never_stops), RemoteIndexing(Remote(receive), chunked)
     opened = desk.open()
     found = Scene(desk, shelf, (b"", b""), (0, 0), _rest(first, second), base)
