@@ -462,6 +462,9 @@ class Try:
             raise Violation("an address has two records")
         settled = state in (RunState.SETTLED, RunState.SWEPT)
         self._check_contents(entries, settled=settled)
+        ends = {worker.end for worker in self.workers.values() if worker.at != "begin"}
+        if ends == {"done"} and any(intent for _, intent, *_ in entries):
+            raise Violation("nobody died nor is at work, and a record is open")
 
     def _check_contents(self, entries: list[Any], *, settled: bool) -> None:
         """What living pages hold is found; under one of them only, once the run is settled.
@@ -491,8 +494,6 @@ class Try:
         if ends["end"] == "done":
             if state != RunState.SWEPT or self._pending():
                 raise Violation("the run did not come to its end")
-            if set(ends.values()) == {"done"} and any(row[1] for row in self._entries()):
-                raise Violation("nobody died, and a record is open")
         for shared in (False, True):
             with self._undone():
                 self._heal(shared=shared)
