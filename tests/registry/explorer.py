@@ -1,10 +1,8 @@
 """Every order in which workers of one run may take their steps, with crashes and late messages.
 
-The functions are the product's: `Writer`, `Commit`, `RemoteIndexing`, `runs`. Each worker is a
-thread that stands still before each transaction, before it reads what is open, and before each
-write to the index; whoever explores says which one goes on, dies, or sends a message that comes
-late. A transaction is one step, since all of a run begin with the run's row. What was tried is
-undone by a savepoint (design.md 6; reliability.md 5.9).
+The functions are the product's: `Writer`, `Commit`, `RemoteIndexing`, `runs`. Whoever explores
+says which worker goes on, which one dies, and which message comes late; after each step everything
+must be as it has to (design.md 6 and 9; reliability.md 5.9).
 """
 
 from __future__ import annotations
@@ -12,21 +10,18 @@ from __future__ import annotations
 import pickle
 import random
 import re
-import sys
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from smartcrawl.cuts import merged
-from smartcrawl.exceptions import RunOverError
 from smartcrawl.indexes import chunked
 from smartcrawl.items import Batch, IndexedPage
 from smartcrawl.ports import Connection
-from smartcrawl.registry import indexing, runs
+from smartcrawl.registry import runs
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.registry import Writer
 from smartcrawl.registry.sequences import draw
@@ -35,9 +30,19 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
 from tests.registry.build import NOW, Desk
+from tests.registry.workers import (
+    BrokenError,
+    Gate,
+    Place,
+    Remote,
+    Sent,
+    Shelf,
+    Worker,
+    never_stops,
+)
 
 Action = tuple[str, str]  #: what happens, and to whom
-Messages = tuple[tuple[int, int], ...]  #: under way: (claim number, number of record)
+FAULTS = ("dies", "dies having sent", "is not heard", "sends twice")
 
 _ENTRIES = """
 SELECT r.no, s.intent, CASE WHEN r.entry > 0 THEN c.content_hash END, c.content_hash,
@@ -66,225 +71,6 @@ _STORED = (
 #: Claim numbers are from here on, so that they are known by their looks.
 FIRST_CLAIM = 10**12
 _CLAIM = re.compile(r"\b10{6}\d{6}\b")
-#: How often a worker has tried, and how much it has mended, changes nothing that it does next.
-_COUNTERS = {"_", "count"}
-_PLAIN = (int, str, bytes, bool, type(None))
-
-
-class Killed(BaseException):
-    """The process is gone."""
-
-
-class Violation(AssertionError):
-    """Something is not as it must be, after these actions."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A write to the index that is about to happen."""
-
-    pages: Sequence[IndexedPage]
-    number: int
-
-
-class Shelf:
-    """An index with external versions (`external_gte`) and tombstones."""
-
-    def __init__(self) -> None:
-        self.held: dict[int, tuple[int, IndexedPage]] = {}  #: by record: claim number, document
-        self.checks = True  #: whether versions count
-
-    def take(self, page: IndexedPage, number: int) -> str | None:
-        """Take one document; see `PageIndex.write`."""
-        before = self.held.get(page.no)
-        if before is not None and self.checks:
-            if number < before[0]:
-                return ""
-            if number == before[0] and page != before[1]:
-                raise Violation(f"number {number} stands for two documents of {page.no}")
-        self.held[page.no] = number, page
-        return None
-
-    def mark(self, no: int) -> bytes | None:
-        """The hash of what a search finds of a record."""
-        return self.held[no][1].mark if no in self.held else None
-
-    def state(self) -> list[tuple[int, int, bytes | None]]:
-        """Everything that counts."""
-        return [(no, number, page.mark) for no, (number, page) in sorted(self.held.items())]
-
-
-class Worker:
-    """One worker of a run: a thread that goes on when it is told to."""
-
-    def __init__(self, name: str, body: Callable[[Worker], None]) -> None:
-        self.name = name
-        self.at: Sent | str = "begin"
-        self.end = ""  #: how it ended: done, over (the run was), dead
-        self.failure: Exception | None = None
-        self._body = body
-        self._reply: Any = None
-        self._go, self._back = threading.Lock(), threading.Lock()
-        self._go.acquire()
-        self._back.acquire()
-        self._thread: threading.Thread | None = None
-
-    def go(self, reply: Any = None) -> None:
-        """Let it do one step, with this reply of the index."""
-        self._reply = reply
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, daemon=True)
-            self._thread.start()
-        else:
-            self._go.release()
-        self._back.acquire()
-
-    def kill(self) -> None:
-        """Let it die where it stands."""
-        if self._thread is None:
-            self.end = "dead"
-        elif not self.end:
-            self.go(Killed())
-
-    def stop(self, at: Sent | str) -> Any:
-        """Stand still until told to go on; in its thread."""
-        self.at = at
-        self._back.release()
-        self._go.acquire()
-        if isinstance(self._reply, Killed):
-            raise self._reply
-        return self._reply
-
-    def _work(self) -> None:
-        try:
-            self._body(self)
-            self.end = "done"
-        except Killed:
-            self.end = "dead"
-        except RunOverError:
-            self.end = "over"
-        except Exception as error:  # noqa: BLE001 -- told to whoever explores
-            self.end, self.failure = "failed", error
-        self._back.release()
-
-    def key(self) -> object:
-        """Where it stands and what it remembers."""
-        if self.end or self._thread is None:
-            return self.end
-        assert self._thread.ident is not None
-        frame: FrameType | None = sys._current_frames()[self._thread.ident]
-        found: list[object] = []
-        while frame is not None:
-            name = frame.f_globals["__name__"]
-            if name.startswith("smartcrawl.") or frame.f_code.co_name in ("_end", "write"):
-                remembered = _remembered(frame.f_locals)
-                found.append((frame.f_code.co_name, frame.f_lasti, remembered))
-            frame = frame.f_back
-        return found
-
-
-def _remembered(value: Any) -> Any:
-    """What a frame holds of a worker's own, without what is read anew."""
-    match value:
-        case bool() | int() | str() | bytes() | None:
-            return value
-        case indexing._Taken():
-            return value.marks, value.versions, value.dead
-        case IndexedPage():
-            return value.no, value.mark
-        case Batch():
-            addresses = [(a.no, a.discovered_from) for a in value.addresses]
-            visits = [(v.page.no, str(v.outcome), v.targets) for v in value.visits]
-            return addresses, visits, value.reached
-        case dict():
-            return {
-                name: _remembered(value)
-                for name, value in value.items()
-                if isinstance(name, _PLAIN) and name not in _COUNTERS
-            }
-        case list() | tuple() | set() | frozenset():
-            return [_remembered(v) for v in value]
-        case _ if isinstance(value, type({}.keys())):
-            return sorted(value)
-    return type(value).__name__
-
-
-class Gate:
-    """A worker's connection: it stands still before each transaction, and all can be undone."""
-
-    def __init__(self, within: Connection, stop: Callable[[str], object]) -> None:
-        self._within = within
-        self._stop = stop
-        self.in_transaction = False
-
-    @property
-    def dialect(self) -> str:
-        return self._within.dialect
-
-    def execute(self, statement: str, values: Any = ()) -> Any:
-        """Run a statement; transactions are savepoints of the one that is undone in the end."""
-        match statement:
-            case str() if statement == WRITING:
-                self._stop("transaction")
-                self.in_transaction = True
-                return self._within.execute("SAVEPOINT step")
-            case "COMMIT":
-                self.in_transaction = False
-                return self._within.execute("RELEASE SAVEPOINT step")
-            case "ROLLBACK":
-                self.in_transaction = False
-                self._within.execute("ROLLBACK TO SAVEPOINT step")
-                return self._within.execute("RELEASE SAVEPOINT step")
-        if not self.in_transaction and "s.intent" in statement:
-            self._stop("reading")
-        return self._within.execute(statement, values)
-
-    def executemany(self, statement: str, values: Any) -> Any:
-        return self._within.executemany(statement, values)
-
-    def fill(self, table: str, columns: Sequence[str], rows: Any) -> None:
-        self._within.fill(table, columns, rows)
-
-    def changes(self) -> int:
-        return self._within.changes()
-
-    def close(self, force: bool = False) -> None:
-        """Others use the connection, too."""
-
-
-@dataclass
-class Remote:
-    """The index as one worker reaches it."""
-
-    send: Callable[[Sent], list[str | None]]
-
-    def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
-        return self.send(Sent(tuple(pages), number))
-
-    def version(self, epoch: int, number: int) -> int:
-        return number
-
-    def sealed(self, number: int) -> int:
-        return number
-
-    def close(self) -> None:
-        pass
-
-
-@dataclass(frozen=True)
-class Place:
-    """The database of a worker."""
-
-    gate: Gate
-
-    def connect(self, *, readonly: bool = False) -> Gate:
-        return self.gate
-
-    def translated(self, doing: str) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def retried(self, work: Callable[[], Any]) -> Any:
-        return work()
 
 
 @dataclass
@@ -304,17 +90,11 @@ class Scene:
         return self.desk.run
 
 
-def never_stops(_: str) -> None:
-    """Nobody else is there."""
-
-
 def write(scene: Scene, gate: Gate, remote: RemoteIndexing, batch: Batch, claim: int) -> None:
     """Write a batch as a worker of a run that is shared does."""
     opened = replace(scene.run, number=claim, shared=True)
     registry: Any = SimpleNamespace(database=Place(gate), snapshots=None, indexing=remote)
-    writer = Writer(
-        registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged
-    )
+    writer = Writer(registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged)
     writer._write(batch, NOW)  # in this thread
     writer.close()
 
@@ -387,8 +167,7 @@ class Try:
             if worker.at != "begin":
                 faults.append(("dies", worker.name))
             if isinstance(worker.at, Sent):
-                faults += [(word, worker.name) for word in ("dies having sent", "is not heard")]
-                faults.append(("sends twice", worker.name))
+                faults += [(word, worker.name) for word in FAULTS[1:]]
         found += [("arrives", f"{number} {no}") for number, no in sorted(self.late)]
         return found + faults if self.faults else found
 
@@ -426,7 +205,7 @@ class Try:
             worker.go(reply)
             self._stored = None
         if worker.failure is not None:
-            raise Violation(f"{whom} failed: {worker.failure!r}") from worker.failure
+            raise BrokenError(f"{whom} failed: {worker.failure!r}") from worker.failure
 
     def key(self) -> int:
         """Everything that what comes next depends on; of claim numbers their order only."""
@@ -451,20 +230,20 @@ class Try:
         visited = 0
         for no, intent, entry, _, _, _, attempts, is_visited in entries:
             if not intent and self.shelf.mark(no) != entry:
-                raise Violation(f"record {no} is clean, and the index holds something else of it")
+                raise BrokenError(f"record {no} is clean, and the index holds something else of it")
             if attempts != self._attempts.get(no, 0) + is_visited:
-                raise Violation(f"record {no} was not visited once")
+                raise BrokenError(f"record {no} was not visited once")
             visited += is_visited
         if visits != visited:
-            raise Violation(f"{visits} visits are counted, and {visited} pages were visited")
+            raise BrokenError(f"{visits} visits are counted, and {visited} pages were visited")
         addresses, distinct = self.gate.execute(_URLS).fetchone()
         if addresses != distinct:
-            raise Violation("an address has two records")
+            raise BrokenError("an address has two records")
         settled = state in (RunState.SETTLED, RunState.SWEPT)
         self._check_contents(entries, settled=settled)
         ends = {worker.end for worker in self.workers.values() if worker.at != "begin"}
         if ends == {"done"} and any(intent for _, intent, *_ in entries):
-            raise Violation("nobody died nor is at work, and a record is open")
+            raise BrokenError("nobody died nor is at work, and a record is open")
 
     def _check_contents(self, entries: list[Any], *, settled: bool) -> None:
         """What living pages hold is found; under one of them only, once the run is settled.
@@ -485,15 +264,14 @@ class Try:
         for content in held - open_:
             times = living_entries[content]
             if times > 1 or not all_entries[content] or (settled and not times):
-                raise Violation(f"a content that is held is found {times} times")
+                raise BrokenError(f"a content that is held is found {times} times")
 
     def check_end(self) -> None:
         """What holds when nobody is at work any more."""
         ends = {name: worker.end for name, worker in self.workers.items()}
         _, state = self.gate.execute(_RUN, (self.scene.run.no,)).fetchone()
-        if ends["end"] == "done":
-            if state != RunState.SWEPT or self._pending():
-                raise Violation("the run did not come to its end")
+        if ends["end"] == "done" and (state != RunState.SWEPT or self._pending()):
+            raise BrokenError("the run did not come to its end")
         for shared in (False, True):
             with self._undone():
                 self._heal(shared=shared)
@@ -524,7 +302,7 @@ class Try:
         dead = {no for (no,) in self.gate.execute(_DEAD).fetchall()}
         for no, intent, entry, *_ in self._entries():
             if no not in dead and (intent or self.shelf.mark(no) != entry):
-                raise Violation(f"record {no} is not as the index has it {when}")
+                raise BrokenError(f"record {no} is not as the index has it {when}")
 
     @contextmanager
     def _undone(self) -> Iterator[None]:
@@ -550,7 +328,7 @@ def explore(scene: Scene, *, faults: int, most: int) -> Explored:
     """Try every order of steps with at most so many faults, in at most ``most`` tries.
 
     Raises:
-        Violation: something was not as it must be; the message ends in what happened.
+        BrokenError: something was not as it must be; the message ends in what happened.
     """
     found, graph = Explored(), Graph()
     waiting: list[tuple[list[Action], int]] = [([], 0)]
@@ -595,7 +373,7 @@ class Graph:
                 while here in leads and here not in good:
                     if here in passed:
                         told = _told(self.paths[here])
-                        raise Violation(f"{name} goes round in a circle, after: {told}")
+                        raise BrokenError(f"{name} goes round in a circle, after: {told}")
                     passed.add(here)
                     here = leads[here]
                 good |= passed
@@ -613,7 +391,8 @@ def sample(scene: Scene, *, faults: int, tries: int, rng: random.Random) -> Expl
         with tried(scene, faults, []) as one:
             while others := _look(one, found):
                 found.states += 1
-                one.take(rng.choice(others))
+                weights = [1 if word in FAULTS else 5 for word, _ in others]
+                one.take(*rng.choices(others, weights))
     return found
 
 
@@ -634,7 +413,7 @@ def tried(scene: Scene, faults: int, actions: list[Action]) -> Iterator[Try]:
         for action in actions:
             one.take(action)
         yield one
-    except Violation as violation:
-        raise Violation(f"{violation}, after: {_told(one.done)}") from violation.__cause__
+    except BrokenError as violation:
+        raise BrokenError(f"{violation}, after: {_told(one.done)}") from violation.__cause__
     finally:
         one.close()

@@ -16,7 +16,8 @@ from smartcrawl.registry.sqlite import SqliteConnection, migrate
 from smartcrawl.registry.transactions import WRITING, transaction
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, closing
-from tests.registry.explorer import FIRST_CLAIM, Gate, Remote, Scene, Sent, Shelf, never_stops, write
+from tests.registry.explorer import FIRST_CLAIM, Scene, write
+from tests.registry.workers import Gate, Remote, Sent, Shelf, never_stops
 
 P, Q, R, NEW = (f"http://a.example/{name}" for name in ("p", "q", "r", "new"))
 ONE, TWO, THREE, FOUR = (f"{word} {LONG}" for word in ("one", "two", "three", "four"))
