@@ -13,7 +13,7 @@ from smartcrawl.registry import indexing
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.indexing import Outgoing
 from smartcrawl.registry.visited import EVERY_RUN
-from tests.registry.explorer import Scene, explore, sample
+from tests.registry.explorer import Scene, explore, sample, tried
 from tests.registry.scenes import SCENES
 from tests.registry.workers import BrokenError
 
@@ -43,6 +43,17 @@ def test_no_three_faults_drawn_at_random_break_a_run(name):
     found = sample(SCENES[name](), faults=3, tries=25, rng=random.Random(7))
 
     assert found.ends >= 25
+
+
+def test_whoever_came_too_late_with_all_of_it_leaves_no_mark():
+    order = [*["A"] * 3, *["B"] * 6]  # A marks and writes when B is done
+
+    with tried(SCENES["one page twice"](), 0, [("go", name) for name in order]) as one:
+        assert one.workers["B"].end == "done"
+        while not one.workers["A"].end:
+            one.take(("go", "A"))
+
+        one.check()
 
 
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)

@@ -144,7 +144,7 @@ def _remembered(value: Any) -> Any:
         case bool() | int() | str() | bytes() | None:
             return value
         case indexing._Taken():
-            return value.marks, value.versions, value.dead
+            return value.marks, value.versions, value.dead, value.overtaken
         case IndexedPage():
             return value.no, value.mark
         case Batch():
