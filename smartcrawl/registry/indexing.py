@@ -173,7 +173,7 @@ class RemoteIndexing:
         """Do some work, its changes of the index first; see ``ports.Indexing``."""
         alone = number is not None
         claim = _drawn(connection) if number is None else number
-        taken = _Taken()
+        taken, sent = _Taken(), False
         for _ in range(_TRIES):
             wanted: list[IndexedPage] = []
             try:
@@ -184,9 +184,10 @@ class RemoteIndexing:
                     if wanted or not outgoing.note(taken, alone=alone):
                         raise _ChangedError
             except _ChangedError:
-                if taken.marks and not alone:
-                    claim = _drawn(connection)
                 if wanted:
+                    if sent and not alone:  # also what was overtaken as a whole
+                        claim = _drawn(connection)
+                    sent = True
                     self._write(
                         connection,
                         wanted,
@@ -197,7 +198,7 @@ class RemoteIndexing:
                         alone=alone,
                     )
             else:
-                if unwanted := taken.marks.keys() - outgoing.told:
+                if unwanted := (taken.marks.keys() | taken.overtaken) - outgoing.told:
                     self.rewrite(connection, unwanted, now=now)
                 return result
         raise SinkError(
@@ -226,8 +227,9 @@ class RemoteIndexing:
                 if why:
                     dead.append((page.no, number, now, why[:1024]))
                 continue  # the work asks for something else now
-            if why == "" and not alone:
-                continue  # it is written again, with a higher number
+            if why == "" and not alone:  # it is written again, with a higher number
+                taken.overtaken.add(page.no)
+                continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
             if why:
                 dead.append((page.no, number, now, why[:1024]))
@@ -296,6 +298,7 @@ class _Taken:
     marks: dict[int, bytes | None] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)  #: the numbers it was written under
     dead: set[int] = field(default_factory=set)  #: what the index refused
+    overtaken: set[int] = field(default_factory=set)  #: marked, and written later by others
 
 
 class Outgoing:

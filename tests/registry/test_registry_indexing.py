@@ -153,6 +153,29 @@ def test_what_is_refused_stays_open_and_is_a_dead_letter(desk, remote, shelf):
     assert remote.mend(desk.connection, desk._run.source, number=101, now=NOW) == 0
 
 
+def test_what_another_worker_has_overtaken_is_written_under_a_higher_number(desk, remote, shelf):
+    write(desk, remote, (A, "first"))
+    no = desk.number(A)
+    plain, overtaken = shelf.write, 3
+
+    def late(pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
+        nonlocal overtaken
+        overtaken -= 1
+        if overtaken < 0:
+            return plain(pages, number, now)
+        shelf.numbers.append(number)
+        return [""] * len(pages)
+
+    shelf.write = late
+    before = len(shelf.numbers)
+    remote.rewrite(desk.connection, [no], now=NOW)
+
+    told = shelf.numbers[before:]
+    assert len(told) == 4
+    assert sorted(set(told)) == told
+    assert opened(desk) == []
+
+
 def test_a_clone_takes_the_place_of_an_original_that_goes(desk, remote, shelf):
     text = "Every word is here to make the text long enough to be believed as equal. " * 4
     write(desk, remote, (A, text), (B, text))
