@@ -130,6 +130,7 @@ class SqliteConnection(apsw.Connection):
     dialect = "sqlite"
 
     def __init__(self, *args: Any, **names: Any) -> None:
+        names.setdefault("statementcachesize", 1000)  # a batch has more kinds than the default 100
         super().__init__(*args, **names)
         self.convert_binding = _bound
 
