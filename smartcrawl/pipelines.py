@@ -139,7 +139,7 @@ class ExtractPipeline(VisitPipeline):
         page = visit.page
         visit.extracted_again = True
         try:
-            visit.body, visit.content_type = await run.stored_body(page)
+            visit.body, visit.content_type = await run.held.body(page)
         except SnapshotStoreError as error:  # the store is away; the snapshot may be well
             visit.extracted_again = False
             run.snapshot_unread(str(error))
@@ -184,9 +184,9 @@ class ExtractPipeline(VisitPipeline):
             visit.outcome = Outcome.SAME
             return
         assert self._documents is not None, "the spider has a run"
-        alike = run.read_alike(visit)
-        keeps = alike and run.keeps_links(page) and not nofollow
-        known = run.told(page) if alike else None
+        alike = run.held.is_read_alike(visit)
+        keeps = alike and run.reach.keeps_links(page) and not nofollow
+        known = run.held.told(page) if alike else None
         try:
             document, readable = await self._documents.read(
                 visit, body, links=not keeps, told=known
@@ -229,9 +229,14 @@ class ExtractPipeline(VisitPipeline):
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
         elif visit.outcome is Outcome.CHANGED:
             held = page.standing is Standing.HELD
-            if held and (visit.extracted_again or visit.content_hash == run.stored_hash(page)):
+            if held and (
+                visit.extracted_again or visit.content_hash == run.held.content_hash(page)
+            ):
                 visit.outcome = Outcome.SAME
-                visit.recanonical = run.canonical_changed(page, document.canonical)
+                visit.recanonical = (
+                    run.options.force_on_canonical  # R0-86
+                    and document.canonical != run.held.canonical_url(page)
+                )
             elif self._missing is not None and await self._missing.tells(visit, document):
                 visit.outcome, visit.links = Outcome.SOFT_404, None
                 visit.error = "status 200, and it says what the host says of what does not exist"
@@ -272,7 +277,7 @@ class ExtractPipeline(VisitPipeline):
             visit.kind = page.kind or page.named or 1
         kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
         links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
-        before = run.stored_links(page)
+        before = run.held.links(page)
         if found.kind.is_feed:  # a feed is a window: what left it is not gone
             for link in before:
                 if link.type == kind and len(links) < MAX_ENTRIES:
@@ -326,7 +331,7 @@ def _not_indexed(mode: Mode) -> str:
 
 def _shielded(run: Run, visit: Visit, document: Document) -> tuple[Fault, str] | None:
     """Return why what answered does not take the place of what is held, or None when it may."""
-    length, before = len(document.text), run.held_length(visit.page)
+    length, before = len(document.text), run.held.text_length(visit.page)
     if is_login(
         visit.body or b"", title=document.title, text_length=length, held_text_length=before
     ):

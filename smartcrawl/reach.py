@@ -10,7 +10,7 @@ from typing import Final
 from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.cuts import Cuts
 from smartcrawl.frontier import Offers
-from smartcrawl.items import Address, Link, Page, Visit
+from smartcrawl.items import NAMES_SIGNED, Address, Link, Page, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
@@ -131,6 +131,18 @@ class Reach:
             else:  # it was a page so far: what it answers tells what it is
                 page.named = named
         return pages
+
+    def keeps_links(self, page: Page) -> bool:
+        """Whether a page that is read alike has all of its links in the registry.
+
+        It has where they were filtered by today's scope, no limit left one out, and none is of use
+        only with the signature that its body names.
+        """
+        return (
+            page.targets is not None
+            and page.scope == self.scope_no
+            and not page.signs & NAMES_SIGNED
+        )
 
     # What a visit leads to
 

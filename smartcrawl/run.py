@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from smartcrawl.addresses import AddressBook
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
-from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError, SnapshotStoreError
-from smartcrawl.extract.html import Told
+from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError
 from smartcrawl.frontier import Frontier, Offers, Queue
+from smartcrawl.held import Held
 from smartcrawl.indexes import indexing_of
-from smartcrawl.items import NAMES_SIGNED, Link, Page, StoredRobots, Visit
+from smartcrawl.items import NAMES_SIGNED, Page, StoredRobots
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
 from smartcrawl.options import Options
@@ -26,7 +26,6 @@ from smartcrawl.politeness import HostGate
 from smartcrawl.reach import Reach
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.databases import Lease
-from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry, Writer, Written, open_registry
 from smartcrawl.registry.removal import Removed
@@ -41,7 +40,7 @@ from smartcrawl.registry.runs import (
 )
 from smartcrawl.registry.starts import last_starts, left_out
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.model import Extraction, Mode, Standing
+from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.snapshots import SnapshotStore
@@ -51,8 +50,6 @@ from smartcrawl.turns import Turns
 from smartcrawl.urls import Scope, host_key
 
 logger = logging.getLogger(__name__)
-
-_PATIENCE: Final = 3  #: snapshots in a row that a store may fail to give
 
 
 class Run:
@@ -81,7 +78,6 @@ class Run:
             for mode in Mode
         }
         self._whole_left = options.re_extract_per_run or -1
-        self._unread = 0  #: snapshots in a row that their store did not give
         self._unread_told = False
         self._whole: set[int] = set()  #: numbers of pages that are among those
         self.cuts = Cuts.loads(opened.cut)  #: why it will not have seen everything
@@ -90,7 +86,7 @@ class Run:
         self._lease = lease
         self._closed = False
         self._reader: PageReader = registry.reader(opened.source)
-        self._alike = self._reader.configurations(EXTRACTION_VERSION)
+        self.held = Held(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
         self._left = orders.max_pages or source.max_pages or -1
         self.frontier: Offers = self._new_frontier()
@@ -435,27 +431,6 @@ class Run:
 
     # What is written
 
-    async def stored_body(self, page: Page) -> tuple[bytes, str]:
-        """Return the body that is held of a page, out of its snapshot, and its Content-Type.
-
-        Raises:
-            SnapshotStoreError: its store does not answer; one that failed several times in a row
-                is left alone for the rest of the run.
-            SnapshotError: it is not there, or damaged.
-        """
-        snapshots = self.registry.snapshots
-        assert snapshots is not None, "what is extracted again has a snapshot"
-        if self._unread >= _PATIENCE:
-            raise SnapshotStoreError("the store failed before in this run")
-        place = self._reader.snapshot(snapshots, page.no)
-        try:
-            body = await snapshots.read(place)
-        except SnapshotStoreError:
-            self._unread += 1
-            raise
-        self._unread = 0
-        return body, place.content_type
-
     def snapshot_unread(self, why: str) -> None:
         """Note that the store did not give a snapshot; the page stays as it is until it does."""
         self.ledger.progress.unread += 1
@@ -466,52 +441,9 @@ class Run:
                 " again; where the snapshots are gone for good, crawl once with -a force=1",
                 why,
             )
-        if self._unread >= _PATIENCE and self.turns is not None:
+        if self.held.store_failed and self.turns is not None:
             self.ledger.progress.unread += len(self.turns.again)
             self.turns.again = Queue()
-
-    def read_alike(self, visit: Visit) -> bool:
-        """Whether this version has read the same body before, under whatever configuration."""
-        page = visit.page
-        return (
-            visit.extracted_again
-            and page.standing is Standing.HELD
-            and page.configuration in self._alike
-        )
-
-    def keeps_links(self, page: Page) -> bool:
-        """Whether a page that is read alike has all of its links in the registry.
-
-        It has where they were filtered by today's scope, no limit left one out, and none is of use
-        only with the signature that its body names.
-        """
-        return (
-            page.targets is not None
-            and page.scope == self.reach.scope_no
-            and not page.signs & NAMES_SIGNED
-        )
-
-    def told(self, page: Page) -> Told | None:
-        """Return the language of what is held of a page, if it is known what told it."""
-        found = self._reader.told(page.content) if page.content is not None else None
-        return Told(*found) if found is not None else None
-
-    def stored_hash(self, page: Page) -> bytes | None:
-        """Return the content hash of what is held of a page."""
-        return self._reader.content_hash(page.no) if page.standing is not Standing.BARE else None
-
-    def held_length(self, page: Page) -> int:
-        """Return how many characters of text are held of a page."""
-        return self._reader.text_length(page.content) if page.content is not None else 0
-
-    def canonical_changed(self, page: Page, canonical: str | None) -> bool:
-        """Whether a page names another canonical address than it did, and that counts (R0-86)."""
-        return self.options.force_on_canonical and canonical != self._reader.canonical_url(page.no)
-
-    def stored_links(self, page: Page) -> list[Link]:
-        """Return the links that are held of a page."""
-        raw = self._reader.raw_links([page.no])
-        return unpack_links(raw[page.no]) if raw else []
 
     # How it ends
 

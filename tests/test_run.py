@@ -413,7 +413,7 @@ def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.Log
     for number in range(7):
         queue.put(number)
     run.turns = SimpleNamespace(again=queue)
-    run._unread = 3
+    run.held._unread = 3
 
     run.snapshot_unread("it is not there")
     run.snapshot_unread("it is not there")
