@@ -1,0 +1,334 @@
+"""Three workers of one run lose a server, each other, or time: what comes of it stays the same.
+
+Each is compared with one worker over a file, which nothing disturbed. What would take a minute, a
+lease that is over, is let pass (Crew.bury).
+
+Source: design.md 6, 8, 9; reliability.md 2.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis as RedisClient
+
+from tests import servers
+from tests.crawls import crew_site
+from tests.crawls.commands import Crawl, Scrapy, differences, wait_until
+from tests.crawls.crew import Crew, Worker, adds_up, crew_of, facts
+from tests.registry.spare import Spare
+from tests.site_server import Page, Site, html
+
+_EDIT = 7  #: seed of what happens between the two runs of a stage
+_MIDWAY = 60  #: requests, of some 180
+#: What is gone, or not linked, goes in its first run.
+AT_ONCE = {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1", "RETRY_TIMES": "1"}
+
+
+@dataclass
+class Stage:
+    """A site, and what one worker that nobody disturbs makes of it."""
+
+    site: Site
+    first: dict[str, Any]
+    refreshed: dict[str, Any]  #: after the edit
+
+    def reset(self) -> None:
+        """Put the site back to what the first run finds."""
+        self.site.pages.clear()
+        crew_site.build(self.site)
+        self.site.clear()
+
+    def edit(self) -> None:
+        """Let happen what happens between the two runs."""
+        crew_site.edit(self.site, random.Random(_EDIT))
+        self.site.clear()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, ask: Scrapy) -> Iterator[Stage]:
+    with Site() as site:
+        stage = Stage(site, {}, {})
+        stage.reset()
+        crawl = Crawl(tmp_path_factory.mktemp("undisturbed"), ask)
+        crawl.environment |= AT_ONCE
+        crawl(site.url("/"))
+        stage.first = facts(crawl)
+        stage.edit()
+        crawl(site.url("/"))
+        stage.refreshed = facts(crawl)
+        yield stage
+
+
+@pytest.fixture
+def stage(undisturbed: Stage) -> Stage:
+    undisturbed.reset()
+    return undisturbed
+
+
+@pytest.fixture
+def crew(
+    tmp_path: Path, ask: Scrapy, spare_registries: Spare, redis_url: str, postgres: servers.Postgres
+) -> Iterator[Crew]:
+    postgres.start()  # where an earlier test has killed it
+    url = spare_registries.take()
+    crawl = Crawl(tmp_path, ask, url, redis=redis_url)
+    crawl.environment |= AT_ONCE
+    with crew_of(crawl, redis_url) as crew:
+        yield crew
+    postgres.start()
+    spare_registries.put_back(url)
+
+
+def under_way(stage: Stage, crew: Crew, **environment: str) -> list[Worker]:
+    """Start three workers, all of which have their hands full when this returns."""
+    workers = crew.begin(stage.site.url("/"), **environment)
+    wait_until(lambda: len(stage.site.log) >= _MIDWAY, "the crawl is under way")
+    return workers
+
+
+def same(crew: Crew, expected: dict[str, Any]) -> bool:
+    """Whether everything is as one worker left it."""
+    found = facts(crew.crawl)
+    wrong = "\n".join(differences(found, expected))
+    assert not wrong, wrong
+    assert adds_up(crew.crawl)
+    return True
+
+
+def test_worker_stage_is_what_these_tests_need(stage: Stage):
+    state, complete, reasons, counts, removed, *_ = stage.refreshed["run"]
+    assert (state, complete, reasons) == (4, True, [])
+    assert removed >= 3
+    assert len(stage.first["records"]) > 170
+    paths = {url.removeprefix(stage.site.url("")) for url, *_ in stage.refreshed["evidence"]}
+    assert "/deep/0" in paths, "an orphan"
+    clones = [url for url, row in stage.first["records"].items() if row[15]]
+    assert clones
+    assert len(counts) > 5
+
+
+def test_workers_find_what_one_worker_finds(stage: Stage, crew: Crew):
+    crew.run(stage.site.url("/"))
+    assert same(crew, stage.first)
+    asked = [request.path for request in stage.site.log if request.path != "/robots.txt"]
+    assert len(asked) == len(set(asked)), "nothing was asked twice"
+
+    stage.edit()
+    crew.run(stage.site.url("/"))
+    assert same(crew, stage.refreshed)
+
+
+# Servers that go away
+
+
+@pytest.mark.covers("M-33")
+def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, redis_url: str):
+    workers = under_way(stage, crew)
+    with RedisClient.from_url(redis_url) as client:
+        client.flushall()
+    crew.end(*workers)
+
+    assert "Redis lost the frontier" in "".join(worker.said for worker in workers)
+    assert same(crew, stage.first)
+
+
+def test_workers_lose_nothing_when_redis_is_killed_and_comes_back_empty(
+    stage: Stage, crew: Crew, redis: servers.Redis
+):
+    workers = under_way(stage, crew)
+    redis.kill()
+    time.sleep(1)
+    redis.start()
+    crew.end(*workers)
+
+    assert "Redis is there again" in "".join(worker.said for worker in workers)
+    assert same(crew, stage.first)
+
+
+def test_workers_lose_nothing_when_postgres_is_killed(
+    stage: Stage, crew: Crew, postgres: servers.Postgres
+):
+    workers = under_way(stage, crew)
+    postgres.kill()
+    time.sleep(0.5)
+    postgres.start()
+    crew.end(*workers)
+
+    assert "PostgreSQL is away" in "".join(worker.said for worker in workers)
+    assert same(crew, stage.first)
+
+
+def test_workers_lose_nothing_when_postgres_is_killed_while_the_run_ends(
+    stage: Stage, crew: Crew, postgres: servers.Postgres, tmp_path: Path
+):
+    crew.run(stage.site.url("/"))
+    stage.edit()
+    mark = tmp_path / "mark"
+    workers = crew.begin(stage.site.url("/"), HALTS_AT=f"settle_sealed {mark}")
+    wait_until(mark.exists, "one of them ends the run")
+    postgres.kill()
+    for worker in workers:
+        worker.signal(signal.SIGCONT)
+    postgres.start()
+    crew.end(*workers)
+
+    assert same(crew, stage.refreshed)
+
+
+def test_workers_wait_for_an_elasticsearch_that_stands_still(
+    stage: Stage,
+    crew: Crew,
+    elasticsearch: servers.Elasticsearch,
+    elasticsearch_prefix: str,
+):
+    crew.crawl.environment |= {
+        "ELASTICSEARCH_URL": elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+        "ELASTICSEARCH_TIMEOUT": "2",
+    }
+    workers = under_way(stage, crew)
+    family = elasticsearch.processes()
+    for relative in family:
+        os.kill(relative.pid, signal.SIGSTOP)
+    time.sleep(4)
+    for relative in family:
+        os.kill(relative.pid, signal.SIGCONT)
+    crew.end(*workers)
+
+    assert adds_up(crew.crawl)
+    assert sound_elsewhere(crew)
+    found, expected = facts(crew.crawl), stage.first
+    for known in (found, expected):
+        known = known | {"chunks": []}
+    assert list(differences(found | {"chunks": []}, expected | {"chunks": []})) == []
+
+
+def sound_elsewhere(crew: Crew) -> bool:
+    """Whether registry and index agree page by page, and nothing is open between them."""
+    assert crew.crawl.rows("SELECT count(*) FROM state WHERE intent > number") == [(0,)]
+    assert crew.crawl.rows("SELECT count(*) FROM dead_letter") == [(0,)]
+    crew.crawl.run("audit")  # exit status 0: nothing is missing, left over or different
+    return True
+
+
+# Workers that die, stand still, or are told to end
+
+
+def test_workers_take_over_from_one_that_was_killed(stage: Stage, crew: Crew):
+    dead, *others = under_way(stage, crew)
+    crew.kill(dead)
+    crew.end(*others)
+
+    assert same(crew, stage.first)
+
+
+def test_workers_are_joined_by_one_that_is_started_again(stage: Stage, crew: Crew):
+    dead, *others = under_way(stage, crew)
+    crew.kill(dead)
+    others.append(crew.join(stage.site.url("/")))
+    crew.end(*others)
+
+    assert same(crew, stage.first)
+    assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)]
+
+
+def test_workers_that_all_died_are_followed_by_those_of_the_same_job(stage: Stage, crew: Crew):
+    for worker in under_way(stage, crew):
+        crew.kill(worker)
+    crew.end(*crew.begin(stage.site.url("/"), job=crew.job))
+
+    assert same(crew, stage.first)
+    assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)]
+
+
+#: Where the worker that ends a run dies, each with the state of the run in which it does.
+ENDS = {"begin_verify": 0, "tally": 0, "seal": 1, "settle_sealed": 2, "sweep": 3, "result": 4}
+
+
+@pytest.mark.parametrize("place", ["begin_verify", "seal", "settle_sealed", "sweep"])
+def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
+    stage: Stage, crew: Crew, tmp_path: Path, place: str
+):
+    crew.run(stage.site.url("/"))
+    stage.edit()
+    mark = tmp_path / "mark"
+    workers = crew.begin(stage.site.url("/"), STOPS_AT=f"{place} {mark}")
+    wait_until(lambda: any(worker.ended for worker in workers), "the one that ends it is dead")
+    [dead] = [worker for worker in workers if worker.ended]
+    assert dead.result.status == -signal.SIGKILL
+    state = {"begin_verify": 0, "seal": 1, "settle_sealed": 2, "sweep": 3}[place]
+    assert crew.crawl.rows("SELECT state FROM run ORDER BY no DESC LIMIT 1") == [(state,)]
+    crew.bury(dead)
+    crew.end(*(worker for worker in workers if worker is not dead))
+
+    assert same(crew, stage.refreshed)
+
+
+def test_workers_fence_off_one_that_stood_still_for_too_long(stage: Stage, crew: Crew):
+    still, *others = under_way(stage, crew)
+    while not stands_outside_of_transactions(still, crew):
+        pass
+    crew.bury(still)
+    crew.end(*others)
+    assert same(crew, stage.first)
+    before = tables(crew)
+    asked = len(stage.site.log)
+
+    still.signal(signal.SIGCONT)
+    crew.end(still, statuses=(0, 3))
+
+    assert same(crew, stage.first)
+    assert tables(crew) == before, "nothing of it is written"
+    assert len(stage.site.log) == asked
+
+
+def stands_outside_of_transactions(worker: Worker, crew: Crew) -> bool:
+    """Halt a worker; go on with it where it holds a transaction open."""
+    worker.signal(signal.SIGSTOP)
+    time.sleep(0.1)
+    [(busy,)] = crew.crawl.rows(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND state = 'idle in transaction' AND state_change < now() - interval '0.09 seconds'"
+    )
+    if busy:
+        worker.signal(signal.SIGCONT)
+    return not busy
+
+
+def tables(crew: Crew) -> dict[str, int]:
+    """A number for what each table holds, but for who connected when."""
+    return {
+        name: hash(rows)
+        for name, rows in crew.crawl.registry.tables()
+        if name not in ("writer", "lease")
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_workers_go_on_without_one_that_is_told_to_end(
+    stage: Stage, crew: Crew, number: signal.Signals
+):
+    one, *others = under_way(stage, crew)
+    one.signal(number)
+    [left] = crew.end(one, statuses=(3,))
+    crew.end(*others)
+
+    assert "goes on without this worker" in left.err
+    assert same(crew, stage.first)
+
+
+def test_workers_whose_clocks_differ_by_an_hour_find_the_same(stage: Stage, crew: Crew):
+    url = stage.site.url("/")
+    for expected in (stage.first, stage.refreshed):
+        workers = crew.begin(url, 1)
+        workers += [crew.join(url, CLOCK=clock) for clock in ("3600", "-3600")]
+        crew.end(*workers)
+        assert same(crew, expected)
+        stage.edit()
