@@ -232,8 +232,8 @@ class SharedRun(Run):
         self.shared.landed(page)
 
     def found_over(self) -> None:
-        """Note that somebody else ended the run."""
-        self.shared.over = True
+        """Note that somebody else sealed the run: whoever did so ends it, or died at it."""
+        self.shared.over = not self.shared.sealed
 
     # How it ends
 
@@ -241,9 +241,14 @@ class SharedRun(Run):
     def _closes(self) -> bool:
         return self.shared.turn is not None and not self.shared.over
 
+    @property
+    def _completes(self) -> bool:
+        """Whether this worker ends the run, and the run still takes what is found."""
+        return self._closes and not self.shared.sealed
+
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to; the one that ends the run does so."""
-        if not self._closes:
+        if not self._completes:
             return
         self.ledger.submit(now)
         self.ledger.drain()
@@ -260,14 +265,14 @@ class SharedRun(Run):
 
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named."""
-        if self._closes:
+        if self._completes:
             super().follow_unnamed(now)
             self.ledger.submit(now)
             self.ledger.drain()
 
     def begin_verify(self, now: int) -> bool:
         """Look at what was not reached for long enough; the one that ends the run does so."""
-        return self._closes and super().begin_verify(now)
+        return self._completes and super().begin_verify(now)
 
     def _evidence(self) -> Evidence:
         if self.shared.spent:
@@ -314,7 +319,7 @@ class SharedRun(Run):
         super()._flush(now)
         if isinstance(self.failure, RunOverError):
             self.failure = None
-            self.shared.over = True
+            self.found_over()
 
     def close(self) -> None:
         """Let go of Redis, of connections, and of the place among the workers."""

@@ -54,6 +54,7 @@ class SharedFrontier:
         self.resting = False
         self.turn: Turn | None = None  #: whether this worker ends the run
         self.over = False  #: whether the run was ended, by whomever
+        self.sealed = False  #: whether it is this worker's turn, and who died at it had sealed it
         self.again = False  #: whether depths may have been lost meanwhile
         self.spent = False  #: whether as many were handed out as the run may ask for
         self.hungry: Callable[[], None] = lambda: None  #: told when nothing waits for this worker
@@ -301,7 +302,8 @@ class SharedFrontier:
         if turn is Turn.NOT_OURS:
             return False
         self.again = self.again or turn is Turn.TAKEN_OVER
-        self._call(lambda: self._be_quiet(moves, turn))
+        sealed = reader.state() not in _BEFORE_SEAL  # nobody else goes on with it any more
+        self._call(lambda: self._be_quiet(moves, turn, sealed=sealed))
         return True
 
     def failed(self, error: SmartcrawlError) -> None:
@@ -329,8 +331,8 @@ class SharedFrontier:
         self._asked.difference_update(over)
         self._wake()
 
-    def _be_quiet(self, moves: int, turn: Turn) -> None:
-        self.turn, self._quiet = turn, moves
+    def _be_quiet(self, moves: int, turn: Turn, *, sealed: bool) -> None:
+        self.turn, self._quiet, self.sealed = turn, moves, sealed
         if not self.pending:
             self._wake()
 

@@ -2,7 +2,7 @@
 
 HASTE       seconds between two signs of life, and until a Redis that was filled anew hands out
 CLOCK       seconds by which its clock is wrong
-STOPS_AT    FUNCTION FILE: the first worker that gets there, as FILE tells, sends itself SIGKILL
+DIES_AT     FUNCTION FILE: the first worker that gets there, as FILE tells, sends itself SIGKILL
 HALTS_AT    likewise, SIGSTOP
 """
 
@@ -60,7 +60,7 @@ if "HASTE" in os.environ:
     hurry(float(os.environ["HASTE"]))
 if "CLOCK" in os.environ:
     set_clock(float(os.environ["CLOCK"]))
-for given, how in (("STOPS_AT", signal.SIGKILL), ("HALTS_AT", signal.SIGSTOP)):
+for given, how in (("DIES_AT", signal.SIGKILL), ("HALTS_AT", signal.SIGSTOP)):
     if given in os.environ:
         name, _, file = os.environ[given].partition(" ")
         place: Any = Commit if hasattr(Commit, name) else runs

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -174,7 +175,7 @@ def facts(crawl: Crawl) -> dict[str, Any]:
             url: sorted(urls[number] for number in unpack_numbers(targets))
             for url, targets in crawl.rows(_LINKS)
         },
-        "chunks": sorted(crawl.rows(_CHUNKS)),
+        "chunks": Counter(map(str, crawl.rows(_CHUNKS))),
         "candidates": sorted(crawl.rows(_CANDIDATES)),
         "evidence": sorted(crawl.rows(_EVIDENCE)),
         "run": [int(state), bool(complete), json.loads(reasons), json.loads(counts), *more],

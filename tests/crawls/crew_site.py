@@ -1,10 +1,10 @@
-"""A site of some 170 pages for workers to share: cycles, clones, detours, and what goes away."""
+"""A site of some 140 pages for workers to share: cycles, clones, detours, and what goes away."""
 
 import random
 
 from tests.site_server import Page, Site, html
 
-SECTIONS, PAGES = 12, 12
+SECTIONS, PAGES = 10, 11
 CLONES = ("/c", "/cc", "/ccc", "/cccc")  #: the one with the shortest address is the original
 _DELAY = 0.01  #: seconds of every page: a run is long enough to be disturbed
 _CLONE = "the same whale swims by on every page of this kind " * 6
