@@ -17,6 +17,7 @@ from redis import Redis as RedisClient
 from smartcrawl.logs import Logs
 from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, scrapy
+from tests.crawls.crew import Crew, crew_of
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
@@ -111,6 +112,19 @@ def crawl(
     else:
         yield Crawl(tmp_path, ask, url)
     spare.put_back(url)
+
+
+@pytest.fixture
+def crew(
+    tmp_path: Path, ask: Scrapy, redis_url: str, postgres: servers.Postgres, spare_registries: Spare
+) -> Iterator[Crew]:
+    """Workers that share their runs, with an empty registry of their own."""
+    postgres.start()  # where an earlier test has killed it
+    url = spare_registries.take()
+    with crew_of(Crawl(tmp_path, ask, url, redis=redis_url), redis_url) as crew:
+        yield crew
+    postgres.start()
+    spare_registries.put_back(url)
 
 
 @pytest.fixture
