@@ -5,6 +5,7 @@ Source: design.md 9; R2-43, R2-45, R2-46; reliability.md 2.
 
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, cr
     flying = [sum(at <= other < at + _SLOW - 0.05 for other in pages) for at in pages]
     assert max(flying) <= _MOST
     every = sorted(at for at, _ in timed.arrived)
-    gaps = [after - before for before, after in zip(every, every[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(every)]
     assert min(gaps) > _DELAY / 4, "each is a little late, as the machine is busy"
     for steps in (3, 6):  # but none is early
         spans = [b - a for a, b in zip(every, every[steps:], strict=False)]
@@ -69,7 +70,7 @@ def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, cr
 
 @pytest.mark.covers("R2-45")
 def test_workers_all_heed_what_a_host_asked_one_of_them(timed: TimedSite, crew: Crew):
-    names = fan(timed, 60, 0.02)
+    fan(timed, 60, 0.02)
     busy = "/20"
     good = timed.pages[busy]
     timed.pages[busy] = Page("busy", status=503, headers={"Retry-After": "2"})
@@ -81,7 +82,9 @@ def test_workers_all_heed_what_a_host_asked_one_of_them(timed: TimedSite, crew: 
     asked = next(at for at, path in timed.arrived if path == busy)
     soon = [path for at, path in timed.arrived if asked + 0.5 < at < asked + 1.9]
     assert soon == []
-    assert {path for at, path in timed.arrived if at > asked + 1.9} >= {busy, names[-1]}
+    later = [path for at, path in timed.arrived if at > asked + 1.9]
+    assert busy in later
+    assert len(later) > 20, "there was enough to ask meanwhile"
     assert set(crew.crawl.outcomes().values()) == {"new"}
 
 
@@ -171,8 +174,7 @@ def test_worker_commands_that_need_a_source_alone_wait_for_nobody(site: Site, cr
     wait_until(lambda: len(site.log) > 10, "they are at work")
     source = crew.crawl.rows("SELECT name FROM source")[0][0]
 
-    refused = crew.crawl.run("forget", "--source", source, "--yes", expect=None)
-    assert refused.status == 4, refused
+    refused = crew.crawl.run("forget", "--source", source, expect=4)
     assert f"pid {workers[0].pid}" in refused.err or f"pid {workers[1].pid}" in refused.err
 
     single = dict(crew.crawl.environment)
