@@ -24,13 +24,18 @@ from tests.servers import folders
 from tests.site_server import Site
 
 
+#: Of kill places and of chaos; set one to repeat a run.
+SEEDS = ("KILL_SEED", "CHAOS_SEED")
+
+
 def pytest_configure() -> None:
-    """Draw the seed of tests/crawls/test_kill.py once, for all workers."""
-    os.environ.setdefault("KILL_SEED", str(random.randrange(1_000_000)))
+    """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers."""
+    for name in SEEDS:
+        os.environ.setdefault(name, str(random.randrange(1_000_000)))
 
 
 def pytest_report_header() -> str:
-    return f"kill places: KILL_SEED={os.environ['KILL_SEED']}"
+    return "seeds: " + " ".join(f"{name}={os.environ[name]}" for name in SEEDS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

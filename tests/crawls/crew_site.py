@@ -1,20 +1,22 @@
 """A site of some 140 pages for workers to share: cycles, clones, detours, and what goes away."""
 
 import random
+from dataclasses import replace
 
 from tests.site_server import Page, Site, html
 
 SECTIONS, PAGES = 10, 11
 CLONES = ("/c", "/cc", "/ccc", "/cccc")  #: the one with the shortest address is the original
-_DELAY = 0.01  #: seconds of every page: a run is long enough to be disturbed
+#: Seconds until a page answers: a run is long enough to be disturbed.
+DELAY = 0.01
 _CLONE = "the same whale swims by on every page of this kind " * 6
 
 
 def page(title: str, *links: str, text: str = "", head: str = "") -> Page:
-    return Page(html(title, *links, text=text, head=head), delay=_DELAY)
+    return Page(html(title, *links, text=text, head=head))
 
 
-def build(site: Site) -> None:
+def build(site: Site, delay: float = DELAY) -> None:
     """What the first run finds."""
     sections = [f"/s{n}/" for n in range(SECTIONS)]
     extras = ["/dir", "/moved", "/chain/0", "/noindex", "/forbidden", "/missing", "/print", *CLONES]
@@ -49,6 +51,13 @@ def build(site: Site) -> None:
     site.pages["/behind"] = page("Behind", text="behind what is hidden")
     aside = '<link rel="canonical" href="/s4/4">'
     site.pages["/print"] = page("Print", "/s4/4", text="to be printed", head=aside)
+    _slow(site, delay)
+
+
+def _slow(site: Site, delay: float) -> None:
+    for path, found in site.pages.items():
+        if isinstance(found, Page) and found.redirect is None:
+            site.pages[path] = replace(found, delay=delay)
 
 
 def _leaf(n: int, k: int, *more: str, text: str = "") -> Page:
@@ -57,7 +66,7 @@ def _leaf(n: int, k: int, *more: str, text: str = "") -> Page:
     return page(f"Page {n}.{k}", *links, text=text or f"page {k} of section {n}")
 
 
-def edit(site: Site, dice: random.Random) -> None:
+def edit(site: Site, dice: random.Random, delay: float = DELAY) -> None:
     """Let some pages change, some go, some come, as the dice fall."""
     number = dice.randrange(1_000_000)
     for _ in range(8):
@@ -73,3 +82,4 @@ def edit(site: Site, dice: random.Random) -> None:
     site.pages["/dir/"] = page("Directory", "child", text=f"edited directory {number}")
     site.pages["/behind"] = page("Behind", f"/fresh/{number}", text=f"seen {number}")
     site.pages[f"/fresh/{number}"] = page("Fresh", text=f"fresh {number}")
+    _slow(site, delay)
