@@ -23,7 +23,6 @@ from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.site_server import Site
 
-
 #: Of kill places and of chaos; set one to repeat a run.
 SEEDS = ("KILL_SEED", "CHAOS_SEED")
 

@@ -23,7 +23,7 @@ from redis import Redis as RedisClient
 
 from tests import servers
 from tests.crawls import crew_site
-from tests.crawls.commands import Crawl, Scrapy, differences
+from tests.crawls.commands import Crawl, Scrapy, differences, wait_until
 from tests.crawls.crew import Crew, Worker, adds_up, facts
 from tests.site_server import Site
 
@@ -33,6 +33,8 @@ _LONG = 120.0  #: seconds
 _RUN = 60.0  #: seconds after which a run that is left alone is over
 #: What is gone, or not linked, goes in its first run, whoever looked at it before.
 AT_ONCE = {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1"}
+#: What a worker says that starts while a server is away: it is to be started again.
+_AWAY = ("check that the server runs", "start it, or correct REDIS_URL", "is waking up")
 #: Columns of facts() that count runs, which an interrupted one makes more of.
 _COUNTING = (6, 7, 8)
 
@@ -73,7 +75,9 @@ class Chaos:
         """Crawl the site as it is now to a complete end, disturbed so many times."""
         self.story.append("run")
         first = self._runs()
+        asked = len(self._site.log)
         self._workers = self._crew.begin(self._site.url("/"), _WORKERS)
+        wait_until(lambda: len(self._site.log) > asked + 5, "the crawl is under way")
         until = time.monotonic() + _RUN + 10 * disturbances
         while not self._is_complete(first):
             assert time.monotonic() < until, f"the run does not end: {self.told()}"
@@ -93,7 +97,8 @@ class Chaos:
         self._workers = [worker for worker in self._workers if not worker.ended]
         for worker in gone:
             said = worker.result
-            assert said.status in (0, 3, -signal.SIGKILL), f"{self.told()}: {said}"
+            at_start = said.status == 1 and any(words in said.err for words in _AWAY)
+            assert at_start or said.status in (0, 3, -signal.SIGKILL), f"{self.told()}: {said}"
             assert "Traceback" not in said.err, f"{self.told()}: {said}"
         if not self._is_complete(first):
             missing = _WORKERS - len(self._workers)
