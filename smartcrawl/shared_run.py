@@ -28,6 +28,7 @@ from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.registry import Registry, Written, open_registry
 from smartcrawl.registry.runs import OpenRun, RunResult, result
+from smartcrawl.registry.session import PostgresConnection
 from smartcrawl.registry.shared import SharedReader
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run import Run
@@ -80,7 +81,10 @@ class SharedRun(Run):
         """Join or open a run; see ``open_run``."""
         registry = open_registry(options.registry, partial(indexing_of, options))
         database = registry.database
-        if not isinstance(database, PostgresDatabase):
+        connection = registry.connection
+        if not (
+            isinstance(database, PostgresDatabase) and isinstance(connection, PostgresConnection)
+        ):
             registry.close()
             raise SettingError(
                 f"REDIS_URL is set, but the registry is the file {database}, which other workers"
@@ -93,6 +97,7 @@ class SharedRun(Run):
         assert options.redis is not None
         client = connect(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        database.share(connection)
         membership = database.join(source.name, since)
         try:
             opened = _joined(
@@ -171,13 +176,17 @@ class SharedRun(Run):
             return
         self.shared.begin(joined=self.opened.joined)
         self.reach.begin()
-        self._offer_given(now)
+        try:
+            self._offer_given(now)
+        except RunOverError:  # this worker stood still meanwhile
+            self.found_over()
+            return
         if self.source.ad_hoc and not self.opened.joined:
             self._tell_of_another_start()
 
     def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
         """Begin to ask; ``wake`` has the engine ask for what is next, ``failed`` ends the run."""
-        if self.opened.over:
+        if self.shared.over:
             return
         loop = asyncio.get_running_loop()
 

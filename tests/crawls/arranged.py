@@ -1,6 +1,7 @@
 """What a worker of a test does otherwise than others; imported before its command begins.
 
-HASTE       seconds between two signs of life, and until a Redis that was filled anew hands out
+HASTE       seconds between two signs of life, and until a Redis that was filled anew hands out;
+            one that stands still in a transaction loses it after two
 CLOCK       seconds by which its clock is wrong
 DIES_AT     FUNCTION FILE: the first worker that gets there, as FILE tells, sends itself SIGKILL
 HALTS_AT    likewise, SIGSTOP
@@ -17,7 +18,7 @@ from typing import Any
 from smartcrawl.frontiers import shared
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import RedisFrontier
-from smartcrawl.registry import heartbeat, runs
+from smartcrawl.registry import heartbeat, postgres, runs
 from smartcrawl.registry.commit import Commit
 
 
@@ -28,6 +29,8 @@ def hurry(seconds: float) -> None:
     Heartbeat.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
     RedisFrontier.recover.__defaults__ = (seconds, 0)  # type: ignore[attr-defined]
     heartbeat.BEAT = seconds  # type: ignore[misc]
+    assert postgres.STANDSTILL == heartbeat.EXPIRY
+    postgres.STANDSTILL = 2  # type: ignore[misc]
 
 
 def set_clock(seconds: float) -> None:
@@ -39,7 +42,8 @@ def set_clock(seconds: float) -> None:
 def first(file: str) -> bool:
     """Whether this is the first worker that asks."""
     with suppress(FileExistsError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+        with open(file, "x") as mark:  # it is one or none
+            mark.write(str(os.getpid()))
         return True
     return False
 

@@ -57,6 +57,7 @@ class Chaos:
         self._elasticsearch = elasticsearch
         self._dice = dice
         self._workers: list[Worker] = []
+        self._began = 0.0
         self.story: list[str] = []  #: what was done
         #: What may happen, and how often in comparison.
         self.deeds: dict[Callable[[], None], int] = {
@@ -73,7 +74,7 @@ class Chaos:
 
     def run(self, disturbances: int) -> None:
         """Crawl the site as it is now to a complete end, disturbed so many times."""
-        self.story.append("run")
+        self._note("run")
         first = self._runs()
         asked = len(self._site.log)
         self._workers = self._crew.begin(self._site.url("/"), _WORKERS)
@@ -84,12 +85,13 @@ class Chaos:
             if disturbances:
                 time.sleep(self._dice.uniform(0.2, 1.0))
                 [deed] = self._dice.choices([*self.deeds], [*self.deeds.values()])
-                self.story.append(deed.__name__)
+                self._note(deed.__name__)
                 deed()
                 disturbances -= 1
             else:
                 time.sleep(0.1)
             self._replace(first)
+        self._note("complete")
 
     def _replace(self, first: int) -> None:
         """Start others in the place of those that ended, until the run is complete."""
@@ -103,6 +105,10 @@ class Chaos:
         if not self._is_complete(first):
             missing = _WORKERS - len(self._workers)
             self._workers += [self._crew.join(self._site.url("/")) for _ in range(missing)]
+
+    def _note(self, what: str) -> None:
+        self._began = self._began or time.monotonic()
+        self.story.append(f"{what} at {time.monotonic() - self._began:.1f} s")
 
     def _runs(self) -> int:
         found = self._crew.crawl.rows("SELECT to_regclass('run') IS NOT NULL")
@@ -148,7 +154,8 @@ class Chaos:
 
     def stop_worker(self) -> None:
         for worker in self._some():
-            worker.signal(self._dice.choice([signal.SIGTERM, signal.SIGINT]))
+            if "Spider opened" in worker.said:  # earlier ones die of it, as any process does
+                worker.signal(self._dice.choice([signal.SIGTERM, signal.SIGINT]))
 
     def flush_redis(self) -> None:
         with RedisClient.from_url(self._redis.url) as client:

@@ -295,12 +295,18 @@ def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
     assert same(second, stage.refreshed)
 
 
-def test_workers_fence_off_one_that_stood_still_for_too_long(stage: Stage, crew: Crew):
-    still, *others = under_way(stage, crew)
-    while not stands_outside_of_transactions(still, crew):
-        pass
+@pytest.mark.covers("M-33")
+def test_workers_fence_off_one_that_stood_still_for_too_long(
+    stage: Stage, crew: Crew, tmp_path: Path
+):
+    """It even holds the row of the run, which all others write to."""
+    mark = tmp_path / "mark"
+    crew.crawl.environment |= AT_ONCE
+    workers = crew.begin(stage.site.url("/"), HALTS_AT=f"write {mark}")
+    wait_until(mark.exists, "one stands still in a transaction")
+    [still] = [worker for worker in workers if str(worker.pid) == mark.read_text()]
     crew.bury(still)
-    crew.end(*others)
+    crew.end(*(worker for worker in workers if worker is not still))
     assert same(crew, stage.first)
     before = tables(crew)
     asked = len(stage.site.log)
@@ -311,19 +317,6 @@ def test_workers_fence_off_one_that_stood_still_for_too_long(stage: Stage, crew:
     assert same(crew, stage.first)
     assert tables(crew) == before, "nothing of it is written"
     assert len(stage.site.log) == asked
-
-
-def stands_outside_of_transactions(worker: Worker, crew: Crew) -> bool:
-    """Halt a worker; go on with it where it holds a transaction open."""
-    worker.signal(signal.SIGSTOP)
-    time.sleep(0.1)
-    [(busy,)] = crew.crawl.rows(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-        " AND state = 'idle in transaction' AND state_change < now() - interval '0.09 seconds'"
-    )
-    if busy:
-        worker.signal(signal.SIGCONT)
-    return not busy
 
 
 def tables(crew: Crew) -> dict[str, int]:
