@@ -58,7 +58,7 @@ class Crew:
 
     def __init__(self, crawl: Crawl, redis_url: str) -> None:
         self.crawl = crawl
-        self._redis_url = redis_url
+        self.redis_url = redis_url
         self._folder = crawl.folder / "crew"
         self._begun: list[Worker] = []
         self.job = ""
@@ -108,7 +108,7 @@ class Crew:
             self.crawl.rows(
                 f"UPDATE lease SET beat = beat - interval '1 hour' WHERE pid = {worker.pid}"
             )
-            with Redis.from_url(self._redis_url, decode_responses=True) as client:
+            with Redis.from_url(self.redis_url, decode_responses=True) as client:
                 for claims in client.scan_iter("*:claims"):
                     _expire(client, claims.removesuffix("claims"), worker.pid)
 

@@ -80,8 +80,8 @@ class Chaos:
         self._workers = self._crew.begin(self._site.url("/"), _WORKERS)
         wait_until(lambda: len(self._site.log) > asked + 5, "the crawl is under way")
         until = time.monotonic() + _RUN + 10 * disturbances
-        while not self._is_complete(first):
-            assert time.monotonic() < until, f"the run does not end: {self.told()}"
+        while not self._is_complete(first) or any(not worker.ended for worker in self._workers):
+            assert time.monotonic() < until, f"the run does not end: {self._state()}"
             if disturbances:
                 time.sleep(self._dice.uniform(0.2, 1.0))
                 [deed] = self._dice.choices([*self.deeds], [*self.deeds.values()])
@@ -115,8 +115,8 @@ class Chaos:
         return self._crew.crawl.rows("SELECT count(*) FROM run")[0][0] if found[0][0] else 0
 
     def _is_complete(self, first: int) -> bool:
-        """Whether a run after the `first` ones is, and nobody is at it any more."""
-        if any(not worker.ended for worker in self._workers) or self._runs() <= first:
+        """Whether a run after the `first` ones is."""
+        if self._runs() <= first:
             return False
         [(state, complete)] = self._crew.crawl.rows(
             "SELECT state, complete FROM run ORDER BY no DESC LIMIT 1"
@@ -125,6 +125,17 @@ class Chaos:
 
     def told(self) -> str:
         return f"seed {SEED}: {', '.join(self.story)}"
+
+    def _state(self) -> str:
+        """What is known of a run that does not end."""
+        rows = self._crew.crawl.rows
+        told = [self.told()]
+        told += map(str, rows("SELECT no, state, reasons, job FROM run"))
+        told += map(str, rows("SELECT pid, run, closes, now() - beat FROM lease"))
+        told += [f"{worker.pid}: {worker.said}" for worker in self._workers]
+        with RedisClient.from_url(self._crew.redis_url) as client:
+            told += [f"{key}: {client.type(key)}" for key in client.scan_iter()]
+        return "\n".join(told)
 
     # What may happen
 
