@@ -261,6 +261,16 @@ class SharedRun(Run):
             return
         self.ledger.submit(now)
         self.ledger.drain()
+        try:
+            self._relax()
+        except FrontierError:  # the courier tells it; where Redis is there again, so is the turn
+            self._handed_on = False
+            self.shared.doubt()
+            return
+        self.ledger.submit(now)
+        self.ledger.drain()
+
+    def _relax(self) -> None:
         lowered = self._redis.lowered()
         unsure = self.shared.again or self.scope != self.source.scope
         if unsure and not self._handed_on:
@@ -269,8 +279,6 @@ class SharedRun(Run):
         while lowered:
             self.reach.hand_on(self._shared_reader.links(lowered))
             lowered = self._redis.lowered()
-        self.ledger.submit(now)
-        self.ledger.drain()
 
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named."""
@@ -305,7 +313,8 @@ class SharedRun(Run):
                     found = (reason, *found)
                 ending = self._ending(now)
                 self.result = self.registry.end(ending, found, self._removed, shared=True)
-                self._redis.retire()
+                with suppress(FrontierError):  # then a later run removes it
+                    self._redis.retire()
             else:
                 self.result = self._leave(now)
         finally:

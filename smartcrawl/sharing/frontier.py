@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
@@ -194,6 +195,11 @@ class SharedFrontier:
         """Have something told of a host to all workers."""
         self._courier.tell(acts=[act])
 
+    def doubt(self) -> None:
+        """Look again whether nothing is left to do: Redis does not tell, and may lose depths."""
+        self.again = True
+        self._moves += 1
+
     def drop(self, claims: Iterable[Claim]) -> None:
         """Let go of claims that others may hold by now."""
         for claim in claims:
@@ -231,12 +237,13 @@ class SharedFrontier:
         if not joined:
             self.redis.retire()  # what an interrupted run left there
             self.redis.remove_older()
-        if joined and visits:
-            made = self.redis.recover(given=visits)
-        else:
-            made = self.redis.begin(given=visits)
-        if made and visits:
-            self._fill(reader)
+        with suppress(FrontierLostError):  # meanwhile; the courier finds that, too
+            if joined and visits:
+                made = self.redis.recover(given=visits)
+            else:
+                made = self.redis.begin(given=visits)
+            if made and visits:
+                self._fill(reader)
 
     def _fill(self, reader: SharedReader) -> None:
         visited: list[Waiting] = []

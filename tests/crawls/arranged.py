@@ -20,6 +20,10 @@ from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import RedisFrontier
 from smartcrawl.registry import heartbeat, postgres, runs
 from smartcrawl.registry.commit import Commit
+from smartcrawl.shared_run import SharedRun
+from smartcrawl.sharing.frontier import SharedFrontier
+
+_OWNERS = (Commit, SharedFrontier, SharedRun)
 
 
 def hurry(seconds: float) -> None:
@@ -67,5 +71,6 @@ if "CLOCK" in os.environ:
 for given, how in (("DIES_AT", signal.SIGKILL), ("HALTS_AT", signal.SIGSTOP)):
     if given in os.environ:
         name, _, file = os.environ[given].partition(" ")
-        place: Any = Commit if hasattr(Commit, name) else runs
+        owner, _, name = name.rpartition(".")
+        place: Any = {each.__name__: each for each in _OWNERS}.get(owner, runs)
         setattr(place, name, halted(getattr(place, name), file, how))

@@ -183,6 +183,42 @@ def test_workers_lose_nothing_when_redis_is_killed_and_comes_back_empty(
     assert same(crew, stage.first)
 
 
+def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_once(
+    stage: Stage, crew: Crew, redis_url: str, tmp_path: Path
+):
+    first = under_way(stage, crew)
+    for worker in first:
+        crew.kill(worker)
+    mark = tmp_path / "mark"
+    workers = crew.begin(stage.site.url("/"), job=crew.job, HALTS_AT=f"SharedFrontier._fill {mark}")
+    wait_until(mark.exists, "one of them fills Redis anew")
+    with RedisClient.from_url(redis_url) as client:
+        client.flushall()
+    for worker in workers:
+        worker.signal(signal.SIGCONT)
+    crew.end(*workers)
+
+    assert same(crew, stage.first)
+    assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)], "it went on"
+
+
+@pytest.mark.parametrize("place", ["SharedRun.relax", "settle_sealed"])
+def test_workers_end_a_run_whose_redis_went_away_at_the_end(
+    stage: Stage, second: Crew, redis: servers.Redis, tmp_path: Path, place: str
+):
+    mark = tmp_path / "mark"
+    workers = second.begin(stage.site.url("/"), HALTS_AT=f"{place} {mark}")
+    wait_until(mark.exists, "one of them ends the run")
+    redis.kill()
+    for worker in workers:
+        worker.signal(signal.SIGCONT)
+    time.sleep(1)
+    redis.start()
+    second.end(*workers)
+
+    assert same(second, stage.refreshed)
+
+
 def test_workers_lose_nothing_when_postgres_is_killed(
     stage: Stage, crew: Crew, postgres: servers.Postgres
 ):
@@ -266,15 +302,6 @@ def test_workers_are_joined_by_one_that_is_started_again(stage: Stage, crew: Cre
     assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)]
 
 
-def test_workers_that_all_died_are_followed_by_those_of_the_same_job(stage: Stage, crew: Crew):
-    for worker in under_way(stage, crew):
-        crew.kill(worker)
-    crew.end(*crew.begin(stage.site.url("/"), job=crew.job))
-
-    assert same(crew, stage.first)
-    assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)]
-
-
 #: Where the worker that ends a run dies, and how far the run is then.
 ENDS = {"begin_verify": RunState.OPEN, "settle_sealed": RunState.SEALED, "sweep": RunState.SETTLED}
 
@@ -302,7 +329,7 @@ def test_workers_fence_off_one_that_stood_still_for_too_long(
     """It even holds the row of the run, which all others write to."""
     mark = tmp_path / "mark"
     crew.crawl.environment |= AT_ONCE
-    workers = crew.begin(stage.site.url("/"), HALTS_AT=f"write {mark}")
+    workers = crew.begin(stage.site.url("/"), HALTS_AT=f"Commit.write {mark}")
     wait_until(mark.exists, "one stands still in a transaction")
     [still] = [worker for worker in workers if str(worker.pid) == mark.read_text()]
     crew.bury(still)
