@@ -96,11 +96,13 @@ class Crew:
         assert "Traceback" not in told, told
         return results
 
-    def kill(self, worker: Worker) -> None:
-        """Kill a worker, and let the time pass after which it is taken for dead."""
-        worker.signal(signal.SIGKILL)
-        worker.end()
-        self.bury(worker)
+    def kill(self, *workers: Worker) -> None:
+        """Kill workers, and let the time pass after which they are taken for dead."""
+        for worker in workers:
+            worker.signal(signal.SIGKILL)
+        for worker in workers:
+            worker.end()
+        self.bury(*workers)
 
     def bury(self, *workers: Worker) -> None:
         """Let so much time pass that workers that are not heard of are taken for dead."""

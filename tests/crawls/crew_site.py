@@ -8,7 +8,7 @@ from tests.site_server import Page, Site, html
 SECTIONS, PAGES = 10, 11
 CLONES = ("/c", "/cc", "/ccc", "/cccc")  #: the one with the shortest address is the original
 #: Seconds until a page answers: a run is long enough to be disturbed.
-DELAY = 0.01
+DELAY = 0.02
 _CLONE = "the same whale swims by on every page of this kind " * 6
 
 

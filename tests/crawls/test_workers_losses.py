@@ -186,9 +186,7 @@ def test_workers_lose_nothing_when_redis_is_killed_and_comes_back_empty(
 def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_once(
     stage: Stage, crew: Crew, redis_url: str, tmp_path: Path
 ):
-    first = under_way(stage, crew)
-    for worker in first:
-        crew.kill(worker)
+    crew.kill(*under_way(stage, crew))
     mark = tmp_path / "mark"
     workers = crew.begin(stage.site.url("/"), job=crew.job, HALTS_AT=f"SharedFrontier._fill {mark}")
     wait_until(mark.exists, "one of them fills Redis anew")
