@@ -49,7 +49,7 @@ def fan(site: Site, count: int, delay: float = 0) -> list[str]:
 
 @pytest.mark.covers("R2-43")
 def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, crew: Crew):
-    names = fan(timed, 14, _SLOW)
+    names = fan(timed, 10, _SLOW)
     crew.crawl.environment |= {
         "CONCURRENT_REQUESTS_PER_DOMAIN": str(_MOST),
         "DOWNLOAD_DELAY": str(_DELAY),

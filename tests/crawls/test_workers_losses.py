@@ -149,13 +149,6 @@ def test_workers_find_what_one_worker_finds(stage: Stage, crew: Crew):
     assert len(asked) == len(set(asked)), "nothing was asked twice"
 
 
-def test_workers_refresh_what_one_worker_refreshes(stage: Stage, second: Crew):
-    second.run(stage.site.url("/"))
-
-    assert same(second, stage.refreshed)
-    assert {request.status for request in stage.site.log} >= {200, 304, 410}
-
-
 # Servers that go away
 
 
@@ -282,18 +275,13 @@ def sound_elsewhere(crew: Crew) -> bool:
 # Workers that die, stand still, or are told to end
 
 
-def test_workers_take_over_from_one_that_was_killed(stage: Stage, crew: Crew):
+@pytest.mark.parametrize("again", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_workers_take_over_from_one_that_was_killed(stage: Stage, crew: Crew, again: bool):
+    """Whether it is started again or not."""
     dead, *others = under_way(stage, crew)
     crew.kill(dead)
-    crew.end(*others)
-
-    assert same(crew, stage.first)
-
-
-def test_workers_are_joined_by_one_that_is_started_again(stage: Stage, crew: Crew):
-    dead, *others = under_way(stage, crew)
-    crew.kill(dead)
-    others.append(crew.join(stage.site.url("/")))
+    if again:
+        others.append(crew.join(stage.site.url("/")))
     crew.end(*others)
 
     assert same(crew, stage.first)
@@ -353,7 +341,9 @@ def tables(crew: Crew) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_workers_go_on_without_one_that_is_told_to_end(
     stage: Stage, crew: Crew, number: signal.Signals
 ):
