@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 from redis import Redis as RedisClient
@@ -62,10 +63,10 @@ def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, cr
     assert max(flying) <= _MOST
     every = sorted(at for at, _ in timed.arrived)
     gaps = [after - before for before, after in pairwise(every)]
-    assert min(gaps) > _DELAY / 4, "each is a little late, as the machine is busy"
-    for steps in (3, 6):  # but none is early
+    assert median(gaps) > 0.9 * _DELAY
+    for steps in (4, 8):  # one may be late, and the next in time, as the machine is busy
         spans = [b - a for a, b in zip(every, every[steps:], strict=False)]
-        assert min(spans) > _DELAY * (steps - 1)
+        assert min(spans) > _DELAY * (steps - 2)
 
 
 @pytest.mark.covers("R2-45")
