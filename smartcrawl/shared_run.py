@@ -28,8 +28,8 @@ from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.registry import Registry, Written, open_registry
 from smartcrawl.registry.runs import OpenRun, RunResult, result
+from smartcrawl.registry.session import PostgresConnection
 from smartcrawl.registry.shared import SharedReader
-from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run import Run
 from smartcrawl.sharing.frontier import OVER, SharedFrontier
@@ -82,7 +82,10 @@ class SharedRun(Run):
         """Join or open a run; see ``open_run``."""
         registry = open_registry(options.registry, partial(indexing_of, options))
         database = registry.database
-        if not isinstance(database, PostgresDatabase):
+        connection = registry.connection
+        if not (
+            isinstance(database, PostgresDatabase) and isinstance(connection, PostgresConnection)
+        ):
             registry.close()
             raise SettingError(
                 f"REDIS_URL is set, but the registry is the file {database}, which other workers"
@@ -95,6 +98,7 @@ class SharedRun(Run):
         assert options.redis is not None
         client = connect(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        database.share(connection)
         membership = database.join(source.name, since)
         try:
             opened = _joined(
@@ -173,11 +177,14 @@ class SharedRun(Run):
             return
         self.shared.begin(joined=self.opened.joined)
         self.reach.begin()
-        self._offer_given(now)
+        try:
+            self._offer_given(now)
+        except RunOverError:  # this worker stood still meanwhile
+            self.found_over()
 
     def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
         """Begin to ask; ``wake`` has the engine ask for what is next, ``failed`` ends the run."""
-        if self.opened.over:
+        if self.shared.over:
             return
         loop = asyncio.get_running_loop()
 
@@ -248,7 +255,7 @@ class SharedRun(Run):
     @property
     def _looks_for_more(self) -> bool:
         """Whether this worker ends the run, and nobody has sealed it."""
-        return self._closes and self._shared_reader.state() < RunState.SEALED
+        return self._closes and not self.shared.sealed
 
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to; the one that ends the run does so."""
@@ -256,6 +263,16 @@ class SharedRun(Run):
             return
         self.ledger.submit(now)
         self.ledger.drain()
+        try:
+            self._relax()
+        except FrontierError:  # the courier tells it; where Redis is there again, so is the turn
+            self._handed_on = False
+            self.shared.doubt()
+            return
+        self.ledger.submit(now)
+        self.ledger.drain()
+
+    def _relax(self) -> None:
         lowered = self._redis.lowered()
         unsure = self.shared.again or self.scope != self.source.scope
         if unsure and not self._handed_on:
@@ -264,8 +281,6 @@ class SharedRun(Run):
         while lowered:
             self.reach.hand_on(self._shared_reader.links(lowered))
             lowered = self._redis.lowered()
-        self.ledger.submit(now)
-        self.ledger.drain()
 
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named."""
@@ -300,7 +315,8 @@ class SharedRun(Run):
                     found = (reason, *found)
                 ending = self._ending(now)
                 self.result = self.registry.end(ending, found, self._removed, shared=True)
-                self._redis.retire()
+                with suppress(FrontierError):  # then a later run removes it
+                    self._redis.retire()
             else:
                 self.result = self._leave(now)
         finally:

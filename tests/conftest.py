@@ -17,19 +17,24 @@ from redis import Redis as RedisClient
 from smartcrawl.logs import Logs
 from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, scrapy
+from tests.crawls.crew import Crew, crew_of
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.site_server import Site
 
+#: Of kill places and of chaos; set one to repeat a run.
+SEEDS = ("KILL_SEED", "CHAOS_SEED")
+
 
 def pytest_configure() -> None:
-    """Draw the seed of tests/crawls/test_kill.py once, for all workers."""
-    os.environ.setdefault("KILL_SEED", str(random.randrange(1_000_000)))
+    """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers."""
+    for name in SEEDS:
+        os.environ.setdefault(name, str(random.randrange(1_000_000)))
 
 
 def pytest_report_header() -> str:
-    return f"kill places: KILL_SEED={os.environ['KILL_SEED']}"
+    return "seeds: " + " ".join(f"{name}={os.environ[name]}" for name in SEEDS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -121,6 +126,19 @@ def crawl(
     crawl.environment |= environment
     yield crawl
     spare.put_back(url)
+
+
+@pytest.fixture
+def crew(
+    tmp_path: Path, ask: Scrapy, redis_url: str, postgres: servers.Postgres, spare_registries: Spare
+) -> Iterator[Crew]:
+    """Workers that share their runs, with an empty registry of their own."""
+    postgres.start()  # where an earlier test has killed it
+    url = spare_registries.take()
+    with crew_of(Crawl(tmp_path, ask, url, redis=redis_url), redis_url) as crew:
+        yield crew
+    postgres.start()
+    spare_registries.put_back(url)
 
 
 @pytest.fixture

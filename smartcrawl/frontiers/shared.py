@@ -6,18 +6,19 @@ import os
 import secrets
 import socket
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from redis import Redis
+from redis.exceptions import RedisError
 
 from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.hosts import SharedHosts
 from smartcrawl.frontiers.keys import member, prefix_of, remove_runs
-from smartcrawl.frontiers.scripts import Scripts
+from smartcrawl.frontiers.scripts import Scripts, failure
 
 LEASE: Final = 60.0  #: seconds after which a worker that is not heard of is dead
 HEARTBEAT: Final = 10.0  #: seconds in which every living worker is heard of
@@ -277,12 +278,26 @@ class RedisFrontier:
     # Tidying up
 
     def retire(self) -> None:
-        """Remove what Redis holds of this run; the registry has closed it."""
-        remove_runs(self._client, self._source, lambda run: run == self._run)
+        """Remove what Redis holds of this run; the registry has closed it.
+
+        Raises:
+            FrontierError: Redis does not answer.
+        """
+        self._remove(lambda run: run == self._run)
 
     def remove_older(self) -> None:
-        """Remove what Redis holds of earlier runs of this source; the registry has closed them."""
-        remove_runs(self._client, self._source, lambda run: run < self._run)
+        """Remove what Redis holds of earlier runs of this source; the registry has closed them.
+
+        Raises:
+            FrontierError: Redis does not answer.
+        """
+        self._remove(lambda run: run < self._run)
+
+    def _remove(self, which: Callable[[int], bool]) -> None:
+        try:
+            remove_runs(self._client, self._source, which)
+        except RedisError as error:
+            raise failure(error, "remove what runs left in Redis") from error
 
     # Calls
 

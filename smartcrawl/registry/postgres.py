@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
-from smartcrawl.registry.heartbeat import HeartbeatLease
+from smartcrawl.registry.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.joining import Membership
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.session import (
@@ -29,6 +29,7 @@ _T = TypeVar("_T")
 _LEAST: Final = 14_00_00  #: version of the server, as libpq gives it: functions with RETURN
 _LOCK: Final = 0x736D6372  #: "smcr": those who migrate wait for each other
 _TRIES: Final = 20
+STANDSTILL: Final = EXPIRY  #: seconds in a transaction that others wait for
 _VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
 _VERSION = "SELECT version FROM smartcrawl_schema"
 _IS_THERE = "SELECT to_regclass('smartcrawl_schema') IS NOT NULL"
@@ -44,6 +45,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._idle = 0  #: see PostgresConnection
 
     def __str__(self) -> str:
         """Return the URL without its password."""
@@ -65,7 +67,7 @@ class PostgresDatabase:
     def connect(self, *, readonly: bool = False) -> PostgresConnection:
         """Connect to a registry that was opened before."""
         with self.translated("open"):
-            connection = PostgresConnection(self._url, readonly=readonly)
+            connection = PostgresConnection(self._url, readonly=readonly, idle=self._idle)
             if not readonly:
                 connection.sign()
             return connection
@@ -101,6 +103,16 @@ class PostgresDatabase:
         with self.translated("write"):
             return HeartbeatLease.take(PostgresConnection(self._url), source, since)
 
+    def share(self, connection: PostgresConnection) -> None:
+        """Let this process hold up nobody whose transactions wait for its own.
+
+        Where it stands still in one for longer than its lease is, the server undoes it. It counts
+        for ``connection``, which is open already, and for those that are made after this.
+        """
+        self._idle = STANDSTILL
+        with self.translated("write"):
+            connection.limit(STANDSTILL)
+
     def join(self, source: str, since: str) -> Membership:
         """Take a place among the workers of ``source``.
 
@@ -108,7 +120,8 @@ class PostgresDatabase:
             RunHeldError: a process crawls it alone.
         """
         with self.translated("write"):
-            return Membership.take(PostgresConnection(self._url), source, since, shared=True)
+            connection = PostgresConnection(self._url, idle=self._idle)
+            return Membership.take(connection, source, since, shared=True)
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""

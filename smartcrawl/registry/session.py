@@ -35,7 +35,7 @@ _OPTIONS: Final = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-_SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = 0"
+_SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '{}s'"
 #: One row for each connection that writes, with the number of its last transaction. Ids of
 #: PostgreSQL's own would not do: those that a crash took are given out again.
 _SIGN = """
@@ -101,9 +101,11 @@ class PostgresConnection:
 
     dialect = "postgres"
 
-    def __init__(self, url: str, *, readonly: bool = False) -> None:
+    def __init__(self, url: str, *, readonly: bool = False, idle: int = 0) -> None:
+        """``idle``: seconds that this process may stand still in a transaction; 0: for ever."""
         self._url = url
         self._readonly = readonly
+        self._idle = idle
         self._changes = 0
         self._id: str | None = None  #: in the table of writers
         self._number = 0  #: of its transaction
@@ -112,7 +114,7 @@ class PostgresConnection:
     def _connected(self) -> psycopg.Connection[Any]:
         connection: Any = psycopg.connect(self._url, **_OPTIONS)  # type: ignore[arg-type]
         connection.adapters.register_loader("numeric", _Numeric)
-        connection.execute(_SETTINGS)
+        connection.execute(_SETTINGS.format(self._idle))
         if self._readonly:
             connection.execute("SET default_transaction_read_only = on")
         return connection  # type: ignore[no-any-return]
@@ -148,10 +150,15 @@ class PostgresConnection:
         """Tell that a server went away within a transaction."""
         try:
             yield
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:  # an InternalError where it stood still for too long
             if self.lost:
                 raise ConnectionLostError(str(error)) from error
             raise
+
+    def limit(self, idle: int) -> None:
+        """Let the server end a transaction in which this process stands still for so long."""
+        self._idle = idle
+        self._patiently(lambda: self._connection.execute(_SETTINGS.format(idle)))
 
     def sign(self) -> None:
         """Let the registry tell from now on which transactions of this connection it holds."""
@@ -168,7 +175,7 @@ class PostgresConnection:
         """Commit; when the answer gets lost, ask whether it happened."""
         try:
             return self._run("COMMIT", ())
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             if not self.lost:
                 raise
             if self._id is not None and self._patiently(self._last) == self._number:

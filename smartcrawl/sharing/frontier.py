@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
@@ -202,6 +203,11 @@ class SharedFrontier:
         """Have something told of a host to all workers."""
         self._courier.tell(acts=[act])
 
+    def doubt(self) -> None:
+        """Look again whether nothing is left to do: Redis does not tell, and may lose depths."""
+        self.again = True
+        self._moves += 1
+
     def drop(self, claims: Iterable[Claim]) -> None:
         """Let go of claims that others may hold by now."""
         for claim in claims:
@@ -247,15 +253,13 @@ class SharedFrontier:
         if not joined:
             self.redis.retire()  # what an interrupted run left there
             self.redis.remove_older()
-        try:
+        with suppress(FrontierLostError):  # meanwhile; the courier finds that, too
             if joined and visits:
                 made = self.redis.recover(given=visits)
             else:
                 made = self.redis.begin(given=visits)
-        except FrontierLostError:  # the one that opened the run cleared away what was there
-            made = self.redis.recover(settle=0.0, given=visits)
-        if made and visits:
-            self._fill(reader)
+            if made and visits:
+                self._fill(reader)
 
     def _fill(self, reader: SharedReader) -> None:
         visited: list[Waiting] = []
@@ -331,7 +335,8 @@ class SharedFrontier:
         if turn is Turn.NOT_OURS:
             return False
         self.again = self.again or turn is Turn.TAKEN_OVER
-        self._call(lambda: self._be_quiet(moves, turn))
+        sealed = reader.state() not in _BEFORE_SEAL  # nobody else goes on with it any more
+        self._call(lambda: self._be_quiet(moves, turn, sealed=sealed))
         return True
 
     def failed(self, error: SmartcrawlError) -> None:
@@ -360,8 +365,8 @@ class SharedFrontier:
         self._asked.difference_update(over)
         self._wake()
 
-    def _be_quiet(self, moves: int, turn: Turn) -> None:
-        self.turn, self._quiet = turn, moves
+    def _be_quiet(self, moves: int, turn: Turn, *, sealed: bool) -> None:
+        self.turn, self._quiet, self.sealed = turn, moves, self.sealed or sealed
         if not self.pending:
             self._wake()
 

@@ -73,6 +73,15 @@ class Scrapy:
         assert seconds < _SECONDS, f"{args} did not end\n{told[0]}\n{told[1]}"
         return Result(status, *told, seconds)
 
+    def begin(self, args: list[str], environment: Mapping[str, str], folder: Path) -> int:
+        """Begin a command whose files lie in `folder`; `status` is there when it has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        files = (str(folder / name) for name in ("out", "err", "status"))
+        order = json.dumps([args, {**os.environ, **environment}, *files])
+        print(order, file=self._process.stdin, flush=True)
+        return int(self._process.stdout.readline())
+
 
 @contextmanager
 def scrapy(folder: Path) -> Iterator[Scrapy]:
@@ -153,6 +162,19 @@ class Crawl:
         """Start a crawl and return at once."""
         args = self._crawl_arguments(url, spider, settings, arguments)
         return Running(self._popen([sys.executable, "-m", "scrapy", *args]))
+
+    def begin(
+        self,
+        url: str | None = None,
+        /,
+        *,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        **arguments: object,
+    ) -> int:
+        """Begin a crawl beside others, as Scrapy.begin has it; return its number."""
+        args = self._crawl_arguments(url, "site", None, arguments)
+        return self._scrapy.begin(args, self.own() | dict(environment or {}), folder)
 
     def _crawl_arguments(
         self,
@@ -383,6 +405,15 @@ def path_of(url: str) -> str:
     """Return path and query of a URL."""
     parts = urlsplit(url)
     return parts.path + (f"?{parts.query}" if parts.query else "")
+
+
+def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:
+    """Name what differs, as far down as dicts go."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in {**expected, **found}:
+            yield from differences(found.get(key), expected.get(key), f"{where}/{key}")
+    elif found != expected:
+        yield f"{where}: {found!r} instead of {expected!r}"
 
 
 def wait_until(fact: Callable[[], object], what: str) -> None:

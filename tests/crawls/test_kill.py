@@ -24,7 +24,7 @@ import pytest
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.rules.model import Rule
 from tests.crawls.commands import WORDS as OUTCOMES
-from tests.crawls.commands import Crawl, Scrapy, path_of
+from tests.crawls.commands import Crawl, Scrapy, differences, path_of
 from tests.site_server import Page, Site, html
 
 SEED = int(os.environ["KILL_SEED"])
@@ -276,15 +276,6 @@ def counts(crawl: Crawl, back: int) -> dict[str, Any]:
     """How the run before `back` other ones ended."""
     ended = crawl.runs()[back]
     return {key: ended[key] for key in ("state", "complete", "reasons", *OUTCOMES)}
-
-
-def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:
-    """Name what differs, as far down as dicts go."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        for key in {**expected, **found}:
-            yield from differences(found.get(key), expected.get(key), f"{where}/{key}")
-    elif found != expected:
-        yield f"{where}: {found!r} instead of {expected!r}"
 
 
 @pytest.fixture(scope="module")

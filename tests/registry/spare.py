@@ -24,11 +24,9 @@ class Spare:
         with psycopg.connect(url, autocommit=True) as connection:
             row = connection.execute(_TABLES).fetchone()
             assert row is not None
-            if row[0] is None:  # nobody made a registry there
-                self._spare.append(url)
-                return
-            connection.execute(f"TRUNCATE {row[0]} RESTART IDENTITY".encode())
-            connection.execute(
-                "INSERT INTO sequence (name, value) VALUES ('number', 0), ('address', 0)"
-            )
+            if row[0] is not None:  # else nobody got so far
+                connection.execute(f"TRUNCATE {row[0]} RESTART IDENTITY".encode())
+                connection.execute(
+                    "INSERT INTO sequence (name, value) VALUES ('number', 0), ('address', 0)"
+                )
         self._spare.append(url)

@@ -124,6 +124,24 @@ def test_postgres_reads_as_of_one_moment(connection, postgres_url):
 # The server goes away
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "commits"])
+def test_postgres_undoes_a_transaction_in_which_a_process_stands_still(connection, ends):
+    def stand_still() -> None:
+        with transaction(connection):
+            add(connection, "undone")
+            time.sleep(1.3)
+            if not ends:
+                add(connection, "too late")
+
+    connection.limit(1)
+    with pytest.raises(ConnectionLostError):
+        stand_still()
+
+    with transaction(connection):
+        add(connection, "again")
+    assert names(connection) == ["again"]
+
+
 def test_postgres_that_restarts_between_transactions_is_waited_for(connection, postgres, caplog):
     add(connection, "before")
 

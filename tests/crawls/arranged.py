@@ -1,0 +1,76 @@
+"""What a worker of a test does otherwise than others; imported before its command begins.
+
+HASTE       seconds between two signs of life, and until a Redis that was filled anew hands out;
+            one that stands still in a transaction loses it after two
+CLOCK       seconds by which its clock is wrong
+DIES_AT     FUNCTION FILE: the first worker that gets there, as FILE tells, sends itself SIGKILL
+HALTS_AT    likewise, SIGSTOP
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any
+
+from smartcrawl.frontiers import shared
+from smartcrawl.frontiers.heartbeat import Heartbeat
+from smartcrawl.frontiers.shared import RedisFrontier
+from smartcrawl.registry import heartbeat, postgres, runs
+from smartcrawl.registry.commit import Commit
+from smartcrawl.shared_run import SharedRun
+from smartcrawl.sharing.frontier import SharedFrontier
+
+_OWNERS = (Commit, SharedFrontier, SharedRun)
+
+
+def hurry(seconds: float) -> None:
+    """Let workers be heard of more often, and wait for each other for a shorter time."""
+    assert Heartbeat.__init__.__defaults__ == (shared.HEARTBEAT,)
+    assert RedisFrontier.recover.__defaults__ == (shared.HEARTBEAT, 0)
+    Heartbeat.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
+    RedisFrontier.recover.__defaults__ = (seconds, 0)  # type: ignore[attr-defined]
+    heartbeat.BEAT = seconds  # type: ignore[misc]
+    assert postgres.STANDSTILL == heartbeat.EXPIRY
+    postgres.STANDSTILL = 2  # type: ignore[misc]
+
+
+def set_clock(seconds: float) -> None:
+    """Let this worker believe that it is later, or earlier."""
+    right = time.time
+    time.time = lambda: right() + seconds
+
+
+def first(file: str) -> bool:
+    """Whether this is the first worker that asks."""
+    with suppress(FileExistsError):
+        with open(file, "x") as mark:  # it is one or none
+            mark.write(str(os.getpid()))
+        return True
+    return False
+
+
+def halted(work: Callable[..., Any], file: str, how: signal.Signals) -> Callable[..., Any]:
+    """Return a function before which the first worker is halted."""
+
+    @wraps(work)
+    def halts(*args: Any, **options: Any) -> Any:
+        if first(file):
+            os.kill(os.getpid(), how)
+        return work(*args, **options)
+
+    return halts
+
+
+if "HASTE" in os.environ:
+    hurry(float(os.environ["HASTE"]))
+if "CLOCK" in os.environ:
+    set_clock(float(os.environ["CLOCK"]))
+for given, how in (("DIES_AT", signal.SIGKILL), ("HALTS_AT", signal.SIGSTOP)):
+    if given in os.environ:
+        name, _, file = os.environ[given].partition(" ")
+        owner, _, name = name.rpartition(".")
+        place: Any = {each.__name__: each for each in _OWNERS}.get(owner, runs)
+        setattr(place, name, halted(getattr(place, name), file, how))

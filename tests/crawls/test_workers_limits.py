@@ -1,0 +1,187 @@
+"""What holds for all workers of a run together, and when none of them begins.
+
+Source: design.md 9; R2-43, R2-45, R2-46; reliability.md 2.
+"""
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import pytest
+from redis import Redis as RedisClient
+
+from tests import servers
+from tests.crawls.commands import Crawl, Scrapy, wait_until
+from tests.crawls.crew import Crew
+from tests.site_server import Page, Site, html
+
+_SLOW = 0.5  #: seconds until a page of the timed site answers
+_DELAY = 0.2
+_MOST = 2
+
+
+class TimedSite(Site):
+    """Tells when each request arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived: list[tuple[float, str]] = []
+
+    def answer(self, method: str, path: str, headers: dict[str, str]):
+        self.arrived.append((time.monotonic(), path))
+        return super().answer(method, path, headers)
+
+
+@pytest.fixture
+def timed() -> Iterator[TimedSite]:
+    with TimedSite() as site:
+        yield site
+
+
+def fan(site: Site, count: int, delay: float = 0) -> list[str]:
+    """A site whose start leads to all of its pages."""
+    names = [f"/{n}" for n in range(count)]
+    site.pages["/"] = html("Home", *names)
+    site.pages |= {name: Page(html(name, text=f"text of {name}"), delay=delay) for name in names}
+    return names
+
+
+@pytest.mark.covers("R2-43")
+def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, crew: Crew):
+    names = fan(timed, 10, _SLOW)
+    crew.crawl.environment |= {
+        "CONCURRENT_REQUESTS_PER_DOMAIN": str(_MOST),
+        "DOWNLOAD_DELAY": str(_DELAY),
+    }
+    crew.run(timed.url("/"))
+
+    pages = sorted(at for at, path in timed.arrived if path in names)
+    assert len(pages) == len(names)
+    flying = [sum(at <= other < at + _SLOW - 0.05 for other in pages) for at in pages]
+    assert max(flying) <= _MOST
+    every = sorted(at for at, _ in timed.arrived)
+    gaps = [after - before for before, after in pairwise(every)]
+    assert median(gaps) > 0.9 * _DELAY
+    for steps in (4, 8):  # one may be late, and the next in time, as the machine is busy
+        spans = [b - a for a, b in zip(every, every[steps:], strict=False)]
+        assert min(spans) > _DELAY * (steps - 2)
+
+
+@pytest.mark.covers("R2-45")
+def test_workers_all_heed_what_a_host_asked_one_of_them(timed: TimedSite, crew: Crew):
+    fan(timed, 60, 0.02)
+    busy = "/20"
+    good = timed.pages[busy]
+    timed.pages[busy] = Page("busy", status=503, headers={"Retry-After": "2"})
+    workers = crew.begin(timed.url("/"))
+    wait_until(lambda: timed.count(busy), "it was asked")
+    timed.pages[busy] = good
+    crew.end(*workers)
+
+    asked = next(at for at, path in timed.arrived if path == busy)
+    soon = [path for at, path in timed.arrived if asked + 0.5 < at < asked + 1.9]
+    assert soon == []
+    later = [path for at, path in timed.arrived if at > asked + 1.9]
+    assert busy in later
+    assert len(later) > 20, "there was enough to ask meanwhile"
+    assert set(crew.crawl.outcomes().values()) == {"new"}
+
+
+def test_workers_together_ask_for_as_many_pages_as_the_run_may(site: Site, crew: Crew):
+    fan(site, 60, 0.02)
+    workers = [crew.join(site.url("/"), max_pages=20) for _ in range(3)]
+    crew.end(*workers, statuses=(3,))
+
+    pages = [request.path for request in site.log if request.path != "/robots.txt"]
+    assert len(pages) == len(set(pages)) == 20
+    [run] = crew.crawl.runs()
+    assert (run["state"], run["complete"], run["new"]) == ("swept", False, 20)
+    assert any(reason.startswith("max_pages") for reason in run["reasons"])
+
+
+def test_worker_that_is_late_for_a_job_finds_it_over(site: Site, crew: Crew):
+    fan(site, 5)
+    crew.run(site.url("/"), 2)
+    site.clear()
+    crew.end(crew.join(site.url("/")))
+
+    assert site.log == []
+    assert len(crew.crawl.runs()) == 1
+
+
+# Refusals: nothing is asked, and nothing is written
+
+
+@pytest.fixture
+def alone(tmp_path: Path, ask: Scrapy, redis_url: str) -> Crawl:
+    """A worker whose registry is a file."""
+    return Crawl(tmp_path, ask, redis=redis_url)
+
+
+def test_worker_with_a_registry_that_others_do_not_see_is_refused(site: Site, alone: Crawl):
+    fan(site, 2)
+    result = alone(site.url("/"), expect=1)
+
+    assert "which other workers do not see: set REGISTRY_URL=postgresql://" in result.err
+    assert site.log == []
+
+
+def test_worker_with_a_redis_that_evicts_is_refused(site: Site, crew: Crew, redis_url: str):
+    fan(site, 2)
+    with RedisClient.from_url(redis_url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            result = crew.crawl(site.url("/"), expect=1)
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+
+    assert "evicts keys when its memory is full (maxmemory-policy allkeys-lru)" in result.err
+    assert "CONFIG SET maxmemory-policy noeviction" in result.err
+    assert is_untouched(site, crew.crawl)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("http://127.0.0.1:6379/0", "it takes redis://HOST:PORT/DB"),
+        ("redis://127.0.0.1:1/0", "start it, or correct REDIS_URL"),
+        ("redis://127.0.0.1:{port}/99999", "has no such database"),
+        ("redis://me:hunter2@127.0.0.1:{port}/0", "a user and a password that it knows"),
+    ],
+)
+def test_worker_with_a_wrong_redis_url_is_refused(
+    site: Site, crew: Crew, redis: servers.Redis, url: str, says: str
+):
+    fan(site, 2)
+    crew.crawl.environment["REDIS_URL"] = url.format(port=redis.port)
+    result = crew.crawl(site.url("/"), expect=None)
+
+    assert result.status in (1, 2)
+    assert says in result.err
+    assert "hunter2" not in result.err
+    assert is_untouched(site, crew.crawl)
+
+
+def is_untouched(site: Site, crawl: Crawl) -> bool:
+    """Whether nothing was asked, and no run begun."""
+    return site.log == [] and not crawl.rows("SELECT 1 FROM run")
+
+
+def test_worker_commands_that_need_a_source_alone_wait_for_nobody(site: Site, crew: Crew):
+    fan(site, 40, 0.1)
+    workers = crew.begin(site.url("/"), 2)
+    wait_until(lambda: len(site.log) > 10, "they are at work")
+    source = crew.crawl.rows("SELECT name FROM source")[0][0]
+
+    refused = crew.crawl.run("forget", "--source", source, expect=4)
+    assert any(f"by process {worker.pid}" in refused.err for worker in workers)
+
+    single = dict(crew.crawl.environment)
+    del crew.crawl.environment["REDIS_URL"]
+    refused = crew.crawl(site.url("/"), expect=4)
+    crew.crawl.environment = single
+    crew.end(*workers)
+
+    assert len(crew.crawl.records()) == 41
