@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import sys
 import time
@@ -75,7 +76,8 @@ class RegistryCommand(ScrapyCommand):
                 if sources is None:
                     known = ", ".join(sources_named_all(connection)) or "none"
                     raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
-                self.work(connection, sources, args, opts)
+                with warnings_told(self.name):
+                    self.work(connection, sources, args, opts)
             finally:
                 connection.close(True)  # also what was not read to its end
         except RunHeldError as error:
@@ -110,6 +112,20 @@ class RegistryCommand(ScrapyCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print what was asked for; ``sources`` empty means all."""
+
+
+@contextmanager
+def warnings_told(name: str) -> Iterator[None]:
+    """Print what a command warns of, such as a server that it waits for; the log is off in it."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter(f"{name}: %(message)s"))
+    ours = logging.getLogger("smartcrawl")
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
 
 
 class ChangingCommand(RegistryCommand):
