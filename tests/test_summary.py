@@ -72,6 +72,13 @@ def test_a_complete_run_is_told_with_its_counts_and_savings(shown):
     assert lines[6] == "Search it:  scrapy search --source docs 'your words'"
 
 
+def test_a_run_that_others_go_on_with_is_told_so(shown):
+    lines = shown(finished_at=None, complete=False).splitlines()
+
+    assert lines[1] == "Run 7 of docs goes on without this worker; so far:"
+    assert lines[3].split() == ["1,234", "new"]
+
+
 def test_words_stand_in_their_order_and_without_those_that_did_not_occur(shown):
     counts = {word.word: 2 for word in reversed(Word) if word is not Word.LOST}
 

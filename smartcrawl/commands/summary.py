@@ -55,9 +55,12 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     result = run.result
     assert result is not None, "a run is summed up when it is over"
     console = Console(file=file, highlight=False, soft_wrap=True)
-    took = (result.finished_at or result.started_at) - result.started_at
-    state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
-    console.print(f"\nRun {result.no} of [bold]{escape(run.source.name)}[/]: {state}, {took} s")
+    name = f"Run {result.no} of [bold]{escape(run.source.name)}[/]"
+    if result.finished_at is None:
+        console.print(f"\n{name} goes on without this worker; so far:")
+    else:
+        state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
+        console.print(f"\n{name}: {state}, {result.finished_at - result.started_at} s")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("pages", justify="right")
     table.add_column("outcome")
