@@ -39,7 +39,6 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
-from smartcrawl.shared_run import SharedRun
 from smartcrawl.signatures import unsigned
 from smartcrawl.stopping import stop
 
@@ -387,9 +386,7 @@ class CommitPipeline(VisitPipeline):
         self._closing = False
         if run is not None:
             run.registry.indexing.stop_when(self._is_stopping)
-        if isinstance(run, SharedRun):
-            run.shared.hungry = self._hurry
-            run.ledger.on_written = self._on_written
+            run.listen(self._hurry, self._on_written)
 
     def _is_stopping(self) -> bool:
         slot = self.crawler.engine._slot
@@ -438,10 +435,12 @@ class CommitPipeline(VisitPipeline):
             return
         try:
             run.ledger.collect()
-        except RunOverError:
-            assert isinstance(run, SharedRun)
-            run.found_over()
         except (RegistryError, SinkError) as error:
+            self._end(run, error)
+
+    def _end(self, run: Run, error: RegistryError | SinkError) -> None:
+        """End the run, unless others did so already."""
+        if not (isinstance(error, RunOverError) and run.found_over()):
             stop(self.crawler, run, error)
 
     async def _flush(self, run: Run) -> None:
@@ -453,13 +452,8 @@ class CommitPipeline(VisitPipeline):
             if before is not None:
                 await asyncio.wrap_future(before)
             run.ledger.collect()
-        except RunOverError as error:
-            if isinstance(run, SharedRun):
-                run.found_over()
-            else:
-                stop(self.crawler, run, error)
         except (RegistryError, SinkError) as error:
-            stop(self.crawler, run, error)
+            self._end(run, error)
 
     async def close_spider(self) -> None:
         """Write what is left; the run is sealed after this."""
@@ -472,12 +466,7 @@ class CommitPipeline(VisitPipeline):
         try:
             run.ledger.submit(int(time.time()))
             await asyncio.to_thread(run.ledger.drain)
-        except RunOverError as error:
-            if isinstance(run, SharedRun):
-                run.found_over()
-            else:
+        except (RegistryError, SinkError) as error:
+            if not (isinstance(error, RunOverError) and run.found_over()):
                 run.failure = error
                 logger.error("%s", error)
-        except (RegistryError, SinkError) as error:
-            run.failure = error
-            logger.error("%s", error)

@@ -245,6 +245,19 @@ class Run:
         """Return what kept this run from seeing everything."""
         return self.cuts.told()
 
+    def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
+        """Begin to ask; ``wake`` has the engine ask for what is next, ``failed`` ends the run."""
+
+    def listen(self, hungry: Callable[[], None], written: Callable[[], None]) -> None:
+        """Have ``hungry`` called when others wait for what was found, and nothing else is left.
+
+        ``written`` is called when a batch is written, in the writer's thread.
+        """
+
+    def found_over(self) -> bool:
+        """Note that somebody else sealed the run; False where nobody else may."""
+        return False
+
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over."""
 

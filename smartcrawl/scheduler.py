@@ -22,7 +22,6 @@ from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import Attempt, Page
 from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.run import Run, run_of
-from smartcrawl.shared_run import SharedRun
 from smartcrawl.stopping import stop
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class NumberScheduler(BaseScheduler):
         self._run = run_of(self._crawler)
         self._gate = gate_of(self._crawler)
         self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
-        if isinstance(self._run, SharedRun):
+        if self._run is not None:
             self._run.start(self._look_again, partial(stop, self._crawler, self._run))
 
     def close(self, reason: str) -> None:

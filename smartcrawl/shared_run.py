@@ -44,21 +44,6 @@ _ASK_AGAIN: Final = 0.2  #: seconds until a run that is being ended is looked at
 _TELL_AFTER: Final = 2.0  #: seconds of waiting after which people are told
 
 
-def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
-    """Open a run of ``source``, join the one that other workers are at, or go on with the last.
-
-    Raises:
-        RunHeldError: another process crawls this source alone.
-        SmartcrawlError: it cannot be opened; the message names the remedy.
-    """
-    if options.redis is None:
-        return Run.open(source, options, orders, now)
-    if options.due_only and not orders.force:
-        logger.info("%s: what is due is asked by this process alone", source.name)
-        return Run.open(source, options, orders, now)
-    return SharedRun.join(source, options, orders, now)
-
-
 class SharedRun(Run):
     """The run as one of its workers sees it.
 
@@ -242,9 +227,15 @@ class SharedRun(Run):
         """Note a page that was asked and will have no visit."""
         self.shared.unanswered(page)
 
-    def found_over(self) -> None:
+    def listen(self, hungry: Callable[[], None], written: Callable[[], None]) -> None:
+        """Have ``hungry`` called when others wait for what was found, and nothing else is left."""
+        self.shared.hungry = hungry
+        self.ledger.on_written = written
+
+    def found_over(self) -> bool:
         """Note that nothing can be written any more: somebody else sealed the run."""
         self.shared.seal()
+        return True
 
     # How it ends
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Self
 
 import can_ada
@@ -18,11 +20,13 @@ from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.shared_run import open_run
+from smartcrawl.run import Run
 from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize
+
+logger = logging.getLogger(__name__)
 
 ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold", "job")
 _FROM_SCRAPYD = ("_job", "_version")
@@ -128,6 +132,23 @@ class SiteSpider(VisitSpider):
         kept = ("attempt", "handle_httpstatus_all", "download_slot", "download_maxsize")
         meta = {name: response.meta[name] for name in kept if name in response.meta}
         return response.request.replace(url=target, meta=meta, dont_filter=True)
+
+
+def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
+    """Open a run of ``source``, join the one that other workers are at, or go on with the last.
+
+    Raises:
+        RunHeldError: another process crawls this source alone.
+        SmartcrawlError: it cannot be opened; the message names the remedy.
+    """
+    if options.redis is None:
+        return Run.open(source, options, orders, now)
+    if options.due_only and not orders.force:
+        logger.info("%s: what is due is asked by this process alone", source.name)
+        return Run.open(source, options, orders, now)
+    shared: Any = import_module("smartcrawl.shared_run")  # 6 MiB that one worker does not need
+    run: Run = shared.SharedRun.join(source, options, orders, now)
+    return run
 
 
 def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
