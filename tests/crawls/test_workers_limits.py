@@ -71,7 +71,7 @@ def test_workers_together_ask_a_host_as_little_as_one_would(timed: TimedSite, cr
 
 @pytest.mark.covers("R2-45")
 def test_workers_all_heed_what_a_host_asked_one_of_them(timed: TimedSite, crew: Crew):
-    fan(timed, 60, 0.02)
+    fan(timed, 100, 0.02)
     busy = "/20"
     good = timed.pages[busy]
     timed.pages[busy] = Page("busy", status=503, headers={"Retry-After": "2"})
