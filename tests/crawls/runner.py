@@ -29,6 +29,7 @@ from scrapy.http import Response
 
 from smartcrawl.commands import crawl
 from smartcrawl.items import Batch
+from smartcrawl.ports import Connection
 from smartcrawl.registry import sqlite, transactions
 
 _BATCH = 5  #: visits, so that a small site has many transactions
@@ -65,17 +66,18 @@ def kill(number: str) -> None:
     places = Places(int(number))
 
     @contextmanager
-    def transaction(connection: apsw.Connection) -> Iterator[None]:
+    def transaction(connection: Connection) -> Iterator[None]:
         places.step()
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(transactions.WRITING)
         places.step()
         try:
             yield
+            places.step()
+            connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
-        places.step()
-        connection.execute("COMMIT")
         places.step()
 
     Batch.MAX_VISITS = Batch.MAX_TOUCHED = _BATCH
