@@ -25,8 +25,6 @@ from tests.site_server import Site
 Which = Literal["first", "refresh"]
 #: What is gone, or not linked, goes in its first run.
 AT_ONCE = {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1", "RETRY_TIMES": "0"}
-#: Removals of one transaction: more of them than there are would leave no place to die in between.
-SWEPT_AT_ONCE = 4
 #: The transactions at the end of a run by the function that makes them, each with the state in
 #: which a process that dies before its commit leaves the run. The last sweep counts.
 LAST_STEPS = {
@@ -34,41 +32,6 @@ LAST_STEPS = {
     "settle_sealed 1": "sealed", "sweep 1": "settled", "sweep 2": "settled", "sweep 3": "settled",
     "sweep 4": "settled", "give_back 1": "swept",
 }  # fmt: skip
-#: Runs before every process of a crawl: sweeps in several transactions, and death in a step of
-#: the end, which no number of transactions before it moves.
-_SITE = f"""
-import os, signal, sys
-from collections import Counter
-from contextlib import contextmanager
-from smartcrawl.registry import indexing, registry, runs
-
-assert runs.BATCH > 100
-runs.BATCH = {SWEPT_AT_ONCE}
-step, passed, real = os.environ.get("DIE_IN"), Counter(), runs.transaction
-
-def die(where, name):
-    if step == f"{{where}} {{name}} {{passed[name]}}":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-@contextmanager
-def transaction(connection):
-    caller = sys._getframe(2)  # of contextlib's __enter__
-    name, work = caller.f_code.co_name, caller.f_locals.get("work")
-    if work is not None:  # who asked for it
-        name = work.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
-    batch = caller.f_back.f_locals.get("batch")
-    if batch is not None and batch.probes:
-        name = "look"
-    passed[name] += 1
-    with real(connection):
-        die("after the begin of", name)
-        yield
-        die("before the commit of", name)
-    die("after the commit of", name)
-
-if step:
-    runs.transaction = registry.transaction = indexing.transaction = transaction
-"""
 #: Differ between a run and the same run in two parts: times.
 _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt"}
 #: Likewise in the evidence of a removal: times, and numbers of runs and pages.
@@ -135,14 +98,10 @@ def on_postgres(shaped: dict[str, Any]) -> dict[str, Any]:
 
 def run(crawl: Crawl, site: Site, place: int, *more: str, step: str = "") -> tuple[int, str]:
     """Crawl, to die at a place (0: nowhere) or in a step; return exit status and output."""
-    crawl._told.clear()
-    code = crawl.folder / "code"
-    code.mkdir(exist_ok=True)
-    (code / "sitecustomize.py").write_text(_SITE)
-    crawl.environment |= AT_ONCE | {"PYTHONPATH": f"{code}:.", "DIE_IN": step}
-    command = ["scrapy"] if step else ["tests.crawls.runner", "kill", str(place)]
-    result = crawl.python(
-        "-m", *command, "crawl", "site", "-a", f"url={site.url('/')}", *more, expect=None
+    crawl.environment |= AT_ONCE
+    fate = ["step", step] if step else ["kill", str(place)]
+    result = crawl.run(
+        "runner", *fate, "crawl", "site", "-a", f"url={site.url('/')}", *more, expect=None
     )
     return result.status, result.out + result.err
 

@@ -23,7 +23,6 @@ from tests.crawls.commands import Crawl, Scrapy, path_of
 from tests.crawls.edited_site import WORDS, before, edit
 from tests.crawls.killing import (
     LAST_STEPS,
-    SWEPT_AT_ONCE,
     Stage,
     Undisturbed,
     Which,
@@ -37,6 +36,7 @@ from tests.crawls.killing import (
     shape,
     state_of,
 )
+from tests.crawls.runner import SWEPT_AT_ONCE
 from tests.site_server import Site
 
 #: One process, whose index lies beside the registry, unless a test says otherwise.

@@ -4,6 +4,7 @@ A command costs three quarters of a second of imports before it does anything, a
 this folder give more than a thousand. `Crawl.start` and `Crawl.python` still start real ones.
 
 Each line of standard input is a JSON array: arguments, environment, files for stdout and stderr.
+Arguments that begin with `runner` are those of runner.py.
 The answers are two lines: the number of the process, and in the end its exit status.
 """
 
@@ -53,7 +54,11 @@ def _answer(args: list[str], environment: dict[str, str], out: str, err: str) ->
         os.close(file)
     status: object = 70
     try:
-        import_module("scrapy.cmdline").execute(["scrapy", *args])
+        if args[0] == "runner":
+            sys.argv = args
+            import_module("tests.crawls.runner").main()
+        else:
+            import_module("scrapy.cmdline").execute(["scrapy", *args])
     except SystemExit as end:
         status = end.code
     finally:
