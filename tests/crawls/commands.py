@@ -309,8 +309,8 @@ class Crawl:
             with Redis.from_url(self.environment["REDIS_URL"]) as client:
                 for name in _CLAIMS:
                     for key in client.scan_iter(match=name):
-                        held = client.zrange(key, 0, -1)
-                        client.zadd(key, dict.fromkeys(held, 1), xx=True)
+                        if held := client.zrange(key, 0, -1):
+                            client.zadd(key, dict.fromkeys(held, 1), xx=True)
 
     @contextmanager
     def held(self, source: str) -> Iterator[None]:

@@ -90,12 +90,11 @@ def remote(
     """What the stage knows, in PostgreSQL: crawled from the site as it was before the edit."""
     postgres.start()  # where an earlier test has killed it
     with postgres.database() as url:
-        edited = stage.site.pages
-        stage.site.pages = {}
+        edited, stage.site.pages = stage.site.pages, {}
         before(stage.site)
         status, out = run(Crawl(tmp_path_factory.mktemp("remote"), ask, url), stage.site, 0)
-        assert status == 0, out
         stage.site.pages = edited
+        assert status == 0, out
         stage.remote = postgres, name_of(url)
         yield
 
