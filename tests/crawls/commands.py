@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import apsw
+from redis import Redis
 
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.postgres import shown
@@ -31,6 +32,9 @@ WORDS = (
     "new", "modified", "unchanged", "clone", "redirected", "skipped", "failed", "lost", "gone",
     "excluded", "orphaned", "deleted",
 )  # fmt: skip
+
+#: Keys of Redis: what is claimed, by until when (smartcrawl/frontiers/lua/common.lua).
+_CLAIMS = ("*:leases", "domain:flying:*")
 
 Record = dict[str, Any]
 
@@ -319,8 +323,16 @@ class Crawl:
 
     def bury(self) -> None:
         """Let time pass until what a killed process held is free; a file's lease dies with it."""
-        if isinstance(self.registry, Remote):
+        if not isinstance(self.registry, Remote):
+            return
+        if self.rows("SELECT to_regclass('lease') IS NOT NULL") == [(True,)]:
             self.rows("UPDATE lease SET beat = beat - interval '1 hour'")
+        if "REDIS_URL" in self.environment:
+            with Redis.from_url(self.environment["REDIS_URL"]) as client:
+                for name in _CLAIMS:
+                    for key in client.scan_iter(match=name):
+                        if held := client.zrange(key, 0, -1):
+                            client.zadd(key, dict.fromkeys(held, 1), xx=True)
 
     @contextmanager
     def held(self, source: str) -> Iterator[None]:

@@ -1,12 +1,13 @@
 """`scrapy crawl`, with something arranged inside its process: python -m tests.crawls.runner …
 
     kill N            die by SIGKILL at the N-th place (0: never; the number of places is printed)
+    step STEP         die in a step of a run's end, such as "before the commit of sweep 2"
     full PAGES        the registry's file may grow by that many pages only
     locks             print for how many seconds each transaction held the write lock
     objects           count what the collector would have to find
 
 The rest of the line are arguments of scrapy. Places are before and after the begin, and before and
-after the commit, of every transaction.
+after the commit, of every transaction. `Crawl.run("runner", …)` does the same in a fork.
 """
 
 import gc
@@ -29,9 +30,12 @@ from scrapy.http import Response
 
 from smartcrawl.commands import crawl
 from smartcrawl.items import Batch
-from smartcrawl.registry import sqlite, transactions
+from smartcrawl.ports import Connection
+from smartcrawl.registry import indexing, registry, runs, sqlite, transactions
 
 _BATCH = 5  #: visits, so that a small site has many transactions
+#: Removals of one transaction: more of them than there are would leave no place to die in between.
+SWEPT_AT_ONCE = 4
 
 
 class Places:
@@ -65,23 +69,61 @@ def kill(number: str) -> None:
     places = Places(int(number))
 
     @contextmanager
-    def transaction(connection: apsw.Connection) -> Iterator[None]:
+    def transaction(connection: Connection) -> Iterator[None]:
         places.step()
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(transactions.WRITING)
         places.step()
         try:
             yield
+            places.step()
+            connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
             raise
         places.step()
-        connection.execute("COMMIT")
-        places.step()
 
+    _sweeps_in_parts()
     Batch.MAX_VISITS = Batch.MAX_TOUCHED = _BATCH
     _replaced("transaction", transactions.transaction, transaction)
     if places.last == 0:
         _at_exit(lambda: print(f"places: {places.passed}"))
+
+
+def step(last: str) -> None:
+    """Die in a step that no number of transactions before it moves: it is told by who makes it."""
+    passed: Counter[str] = Counter()
+
+    def die(where: str, name: str) -> None:
+        if last == f"{where} {name} {passed[name]}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextmanager
+    def transaction(connection: Connection) -> Iterator[None]:
+        caller = sys._getframe(2)  # of contextlib's __enter__
+        assert caller.f_back is not None
+        name, work = caller.f_code.co_name, caller.f_locals.get("work")
+        if work is not None:  # who asked for it
+            name = work.__qualname__.partition(".<locals>")[0].rpartition(".")[2]
+        batch = caller.f_back.f_locals.get("batch")
+        if batch is not None and batch.probes:
+            name = "look"
+        passed[name] += 1
+        with transactions.transaction(connection):
+            die("after the begin of", name)
+            yield
+            die("before the commit of", name)
+        die("after the commit of", name)
+
+    _sweeps_in_parts()
+    for module in (runs, registry, indexing):
+        assert module.transaction is transactions.transaction  # type: ignore[attr-defined]
+        module.transaction = transaction  # type: ignore[attr-defined]
+
+
+def _sweeps_in_parts() -> None:
+    assert runs.BATCH > 100
+    runs.BATCH = SWEPT_AT_ONCE
 
 
 def locks() -> None:
@@ -140,6 +182,8 @@ def main() -> None:
     match what:
         case "kill":
             kill(rest.pop(0))
+        case "step":
+            step(rest.pop(0))
         case "full":
             full(rest.pop(0))
         case "locks":

@@ -146,3 +146,21 @@ def test_what_was_crawled_together_is_not_downloaded_together():
     tenths = [sum(8_100 + 90 * t < d <= 8_190 + 90 * t for d in first.values()) for t in range(10)]
     assert all(80 < tenth < 120 for tenth in tenths)
     assert is_unverified(0, 90 * DAY, 90, 65_536) is not is_unverified(0, 90 * DAY - 1, 90, 65_536)
+
+
+def test_what_several_learn_of_a_host_at_the_same_time_adds_up():
+    before = Trust(etags=3, frozen=1)
+    one, two = replace(before, etags=5), replace(before, etags=4, frozen=2)
+
+    assert before.joined(one, before).joined(two, before) == Trust(etags=6, frozen=2)
+    assert Trust().joined(one, None) == one, "nothing was known before"
+    assert one.joined(one, one) == one, "nothing is news"
+    assert Trust(etags=1).joined(Trust(), Trust(etags=4)) == Trust(), "no count is negative"
+
+
+def test_a_304_that_one_saw_is_one_that_all_saw():
+    seen = Trust(honoured=1)
+
+    assert Trust().joined(seen, Trust()).honoured == 1
+    assert seen.joined(Trust(), Trust()).honoured == 1
+    assert seen.joined(seen, Trust()).honoured == 1, "once is enough"
