@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 MIN_LIES: Final = 2  #: pages that must have been found out
@@ -62,8 +62,13 @@ class Trust:
         >>> Trust(etags=9, frozen=1).joined(Trust(etags=5, frozen=1), Trust(etags=3)).frozen
         2
         """
-        told = zip(astuple(self), astuple(after), astuple(before or Trust()), strict=True)
-        joined = Trust(*(max(0, own + new - old) for own, new, old in told))
+        known = before or Trust()
+
+        def count(name: str) -> int:
+            own, new, old = (int(getattr(trust, name)) for trust in (self, after, known))
+            return max(0, own + new - old)
+
+        joined = Trust(**{field.name: count(field.name) for field in fields(self)})
         return replace(joined, honoured=max(self.honoured, after.honoured))
 
     def seen_304(self) -> Trust:
