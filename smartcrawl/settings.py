@@ -194,6 +194,7 @@ EXTENSIONS = {
 HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means nobody answered
 REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour
 COOKIES_ENABLED = False
+WARN_ON_GENERATOR_RETURN_VALUE = False  # it parses the spider's source for every few responses
 CONCURRENT_ITEMS = 8  # Scrapy starts one task per slot and response, and a page is one item
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 5_000_000  # bytes
 TELNETCONSOLE_ENABLED = False

@@ -521,6 +521,7 @@ def test_why_tells_which_line_of_robots_txt_decides(site: Site, crawl: Crawl):
     crawl(site.url("/"))
     assert told("/a/c").endswith("status 404 means that there are no rules")
     site.pages["/robots.txt"] = Page("", status=500)
+    time.sleep(1)  # it is told as what came last, by the second
     crawl(site.url("/"), settings={"RETRY_TIMES": 0})
     assert "asked in vain at" in told("/a/c")
     assert "status 500" in told("/a/c")
