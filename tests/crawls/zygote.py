@@ -4,13 +4,11 @@ A command costs three quarters of a second of imports before it does anything, a
 this folder give more than a thousand. `Crawl.start` and `Crawl.python` still start real ones.
 
 Each line of standard input is a JSON array: arguments, environment, files for stdout and stderr.
-        if arranged := environment.get("ARRANGED_BY"):
-            import_module(arranged)
-        if args[0] == "runner":
-            sys.argv = args
-            import_module("tests.crawls.runner").main()
-        else:
-            import_module("scrapy.cmdline").execute(["scrapy", *args])
+The answers are two lines: the number of the process, and in the end its exit status. With a fifth
+value the command goes on beside others: that file gets the status. Where the first argument is
+`runner`, the rest is what tests/crawls/runner.py takes.
+
+ARRANGED_BY in the environment names a module that is imported before the command begins.
 """
 
 import json
