@@ -199,7 +199,7 @@ class RemoteIndexing:
                     )
             else:
                 if unwanted := (taken.marks.keys() | taken.overtaken) - outgoing.told:
-                    self.rewrite(connection, unwanted, now=now)
+                    self.rewrite(connection, unwanted, now=now, number=number)
                 return result
         raise SinkError(
             "others change the registry faster than this process can write to the index:"

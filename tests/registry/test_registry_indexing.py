@@ -100,6 +100,25 @@ def test_pages_are_in_the_index_when_the_registry_says_so(desk, remote, shelf):
     assert desk.value("SELECT count(*) FROM record WHERE sunk = content") == 2
 
 
+def test_what_turns_out_to_be_unwanted_keeps_to_the_number_of_a_run_that_is_alone(
+    desk, remote, shelf
+):
+    """A higher one would win over what the run writes of that page later."""
+    write(desk, remote, (A, "first"))
+    number, page = desk._run.number, desk.number(A)
+    tries = []
+
+    def work(sink: Sink, _: int) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            sink.again([page])
+
+    remote.perform(desk.connection, work, now=NOW, number=number)
+
+    assert set(shelf.numbers) == {number}
+    assert opened(desk) == []
+
+
 def test_nothing_is_written_where_nothing_changes(desk, remote, shelf):
     write(desk, remote, (A, "first"))
     before = list(shelf.numbers)
