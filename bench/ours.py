@@ -1,18 +1,22 @@
 """smartcrawl doing the work of a benchmark, measured as bench/peers.py measures bare Scrapy.
 
-    python bench/ours.py URL DATA_DIR [--source NAME] [--job NAME] [NAME=VALUE …]
+    python bench/ours.py URL DATA_DIR [--source NAME] [--job NAME] [--profile FILE] [NAME=VALUE …]
 
 Prints one line of JSON: pages visited, CPU seconds of this process (all threads) and of those that
 read documents for it, wall seconds from spider_opened until the run is sealed and everything
 written, the peak of resident memory in MiB, and the count of each outcome. Further arguments are
-Scrapy settings; ``--source`` names a source of SOURCES_FILE instead of the URL.
+Scrapy settings; ``--source`` names a source of SOURCES_FILE instead of the URL. ``--profile``
+writes a profile of each thread, for bench/profile; the CPU seconds are of no use then.
 """
 
 import argparse
+import cProfile
 import json
 import os
+import pstats
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -34,6 +38,30 @@ SETTINGS = {
 }
 
 
+class Profiles:
+    """What each thread of the process does from ``begin`` on, threads that start then included."""
+
+    def __init__(self) -> None:
+        self._profiles: list[cProfile.Profile] = []
+
+    def begin(self, *_: object) -> None:
+        """Begin with this thread, and with others as they start."""
+        if not self._profiles:
+            threading.setprofile(self.begin)
+        self._profiles.append(cProfile.Profile())
+        self._profiles[-1].enable()
+
+    def write(self, path: Path) -> None:
+        """End, and write all of it as one."""
+        threading.setprofile(None)
+        self._profiles[0].disable()
+        stats = pstats.Stats(self._profiles[0])
+        for other in self._profiles[1:]:
+            other.create_stats()
+            stats.add(other)
+        stats.dump_stats(path)
+
+
 def main() -> None:
     """Crawl once and print the measurement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -43,6 +71,7 @@ def main() -> None:
     parser.add_argument("--source", help="a source of SOURCES_FILE")
     parser.add_argument("--job", help="the run that several of these work on together")
     parser.add_argument("--polite", action="store_true", help="the default politeness settings")
+    parser.add_argument("--profile", type=Path, help="a file for the profile of the crawl")
     args = parser.parse_args()
     settings = get_project_settings()
     if not args.polite:
@@ -53,14 +82,19 @@ def main() -> None:
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(SiteSpider)
     clock: dict[str, float] = {}
+    profiles = Profiles()
 
     def opened() -> None:
         clock.update(cpu=time.process_time(), wall=time.perf_counter())
+        if args.profile:
+            profiles.begin()
 
     crawler.signals.connect(opened, signal=signals.spider_opened, weak=False)
     told = {"source": args.source} if args.source else {"url": args.url}
     process.crawl(crawler, **told, **({"job": args.job} if args.job else {}))
     process.start()
+    if args.profile:
+        profiles.write(args.profile)
     result = crawler.spider.run.result
     others = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = time.process_time() - clock["cpu"] + others.ru_utime + others.ru_stime

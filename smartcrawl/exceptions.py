@@ -105,3 +105,7 @@ class SnapshotDamagedError(SnapshotError):
 
 class SnapshotStoreError(SnapshotError):
     """The store cannot be reached, has no room, or does not let us in."""
+
+
+class LaneError(SmartcrawlError):
+    """The revalidation lane got no whole answer within the limits; the engine asks instead."""

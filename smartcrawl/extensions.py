@@ -121,6 +121,8 @@ class RunLifecycle:
             if request is not None:
                 engine.crawl(request)  # wakes the engine; DontCloseSpider alone would not
                 raise DontCloseSpider
+            if engine.downloader.active:  # the lane asks
+                raise DontCloseSpider
             if run.resting:
                 raise DontCloseSpider
             if run.extracts_again:  # what was skipped just now

@@ -235,6 +235,14 @@ class Attempt:
     content_encoding: str | None = None
     retry_after: int | None = None  #: seconds, as the last answer asked
 
+    def asks(self, url: str, *, conditional: bool) -> None:
+        """Note a request that goes out."""
+        self.conditional = conditional
+        self.requests += 1
+        self.conditional_requests += conditional
+        if not self.trail or self.trail[-1] != url:
+            self.trail.append(url)
+
     def visit(self, url: str) -> Visit:
         """Return the Visit of this attempt, which ended at ``url``."""
         return Visit(

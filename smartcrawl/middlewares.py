@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 from scrapy import Request, signals
@@ -23,7 +23,7 @@ from smartcrawl.exceptions import (
 )
 from smartcrawl.faults import PASSING_FAULTS, told
 from smartcrawl.gates import gate_of, host_of
-from smartcrawl.items import Attempt
+from smartcrawl.items import Attempt, Page
 from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.rules.absence import PASSING
@@ -33,6 +33,19 @@ from smartcrawl.run import Run, run_of
 from smartcrawl.urls import host_key
 
 logger = logging.getLogger(__name__)
+
+
+def conditions(run: Run, page: Page, url: str) -> Mapping[str, str]:
+    """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none."""
+    trust = run.trust.of(page.host)
+    return conditional_headers(
+        page.etag if trust.believes_etags else None,
+        page.last_modified if trust.believes_dates else None,
+        trusted=page.standing > 0
+        and not (run.forces(page) or page.named or page.doubted)
+        and (page.extraction is not Extraction.WHOLE or page.waits)
+        and url in (page.url, page.signed),
+    )
 
 
 class RevalidationMiddleware:
@@ -55,25 +68,12 @@ class RevalidationMiddleware:
         attempt: Attempt | None = request.meta.get("attempt")
         if attempt is None or self._run is None:
             return
-        page = attempt.page
-        trust = self._run.trust.of(page.host)
-        headers = conditional_headers(
-            page.etag if trust.believes_etags else None,
-            page.last_modified if trust.believes_dates else None,
-            trusted=page.standing > 0
-            and not (self._run.forces(page) or page.named or page.doubted)
-            and (page.extraction is not Extraction.WHOLE or page.waits)
-            and request.url in (page.url, page.signed),
-        )
+        headers = conditions(self._run, attempt.page, request.url)
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
         for name, value in headers.items():
             request.headers[name] = value.encode("latin-1")
-        attempt.conditional = bool(headers) and request.method == "GET"
-        attempt.requests += 1
-        attempt.conditional_requests += attempt.conditional
-        if not attempt.trail or attempt.trail[-1] != request.url:
-            attempt.trail.append(request.url)
+        attempt.asks(request.url, conditional=bool(headers) and request.method == "GET")
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Note what came over the wire, before it is decompressed."""
@@ -100,8 +100,8 @@ class RobotsMiddleware:
     Unknown rules make a page UNREACHABLE, never excluded and never allowed (INV-21).
     """
 
-    def __init__(self, robots: RobotsRules) -> None:
-        self._robots = robots
+    def __init__(self, rules: RobotsRules) -> None:
+        self.rules = rules
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self | None:
@@ -119,7 +119,7 @@ class RobotsMiddleware:
         """
         if request.meta.get("dont_obey_robotstxt"):
             return
-        rules = await self._robots.of(request)
+        rules = await self.rules.of(request)
         if rules.unknown is not None:
             raise _UnknownError(
                 f"{rules.origin}/robots.txt could not be read: {rules.unknown}", rules.fault

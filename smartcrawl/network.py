@@ -269,20 +269,28 @@ class _Filter:
 
 
 @implementer(IResolutionReceiver)
-class _Done:
-    """Tells when a look-up that was made for its refusal only is over."""
+class _Found:
+    """Gathers the addresses of a host, and tells when the look-up is over."""
 
-    def __init__(self, done: Deferred[None]) -> None:
+    def __init__(self, done: Deferred[list[str]]) -> None:
         self._done = done
+        self._addresses: list[str] = []
 
     def resolutionBegan(self, resolutionInProgress: Any) -> None:
         pass
 
     def addressResolved(self, address: Any) -> None:
-        pass
+        self._addresses.append(address.host)
 
     def resolutionComplete(self) -> None:
-        self._done.callback(None)
+        self._done.callback(self._addresses)
+
+
+async def addresses_of(resolver: GuardedResolver, host: str, port: int) -> list[str]:
+    """Look a host up; return those addresses that may be connected to, none when it is refused."""
+    done: Deferred[list[str]] = Deferred()
+    resolver.resolveHostName(_Found(done), host, port)
+    return await maybe_deferred_to_future(done)
 
 
 async def looked_up(resolver: GuardedResolver, host: str, port: int) -> str | None:
@@ -290,9 +298,7 @@ async def looked_up(resolver: GuardedResolver, host: str, port: int) -> str | No
 
     A name that cannot be resolved here is not refused: the proxy may know it.
     """
-    done: Deferred[None] = Deferred()
-    resolver.resolveHostName(_Done(done), host, port)
-    await maybe_deferred_to_future(done)
+    await addresses_of(resolver, host, port)
     return resolver.refused.get((_bare(host), port))
 
 

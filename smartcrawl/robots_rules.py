@@ -104,11 +104,22 @@ class RobotsRules:
         """Return the rules for a request, and hold its host to the delay that they ask for."""
         parts = urlsplit(request.url)
         origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        rules = self._rules.get(origin)
-        if rules is None or (self._ttl and time.monotonic() - rules.asked_at > self._ttl):
-            rules = await self._ask(origin)
+        rules = self._at_hand(origin) or await self._ask(origin)
         if rules.crawl_delay:
             self._delays.hold(request, rules.crawl_delay)
+        return rules
+
+    def at_hand(self, origin: str, request: Request) -> Rules | None:
+        """Return the rules of an origin if they are known and need not be asked for now."""
+        rules = self._at_hand(origin)
+        if rules is not None and rules.crawl_delay:
+            self._delays.hold(request, rules.crawl_delay)
+        return rules
+
+    def _at_hand(self, origin: str) -> Rules | None:
+        rules = self._rules.get(origin)
+        if rules is None or (self._ttl and time.monotonic() - rules.asked_at > self._ttl):
+            return None
         return rules
 
     async def _ask(self, origin: str) -> Rules:

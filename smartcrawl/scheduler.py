@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 import logging
 import time
+from collections import deque
 from functools import partial
 from itertools import count
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.core.downloader import Downloader
@@ -27,6 +28,13 @@ from smartcrawl.stopping import stop
 logger = logging.getLogger(__name__)
 
 
+class Lane(Protocol):
+    """What may ask for pages beside the engine."""
+
+    def take(self, page: Page) -> bool:
+        """Ask for a page, if it may be asked here; it is under way then."""
+
+
 class NumberScheduler(BaseScheduler):
     """Serves ordinary Requests first, then the pages of the run's frontier.
 
@@ -39,6 +47,8 @@ class NumberScheduler(BaseScheduler):
         self._crawler = crawler
         self._max_sitemap = max(MAX_SITEMAP, max_size) if max_size else 0
         self._per_host = per_host
+        self.lane: Lane | None = None
+        self._passed_on: deque[Request] = deque()  #: by the lane, for the engine
         self._ordinary: list[tuple[int, int, Request]] = []
         self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by held host
         self._gate: HostGate | None = None
@@ -65,7 +75,7 @@ class NumberScheduler(BaseScheduler):
         self._gate = gate_of(self._crawler)
         self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
         if self._run is not None:
-            self._run.start(self._look_again, partial(stop, self._crawler, self._run))
+            self._run.start(self.look_again, partial(stop, self._crawler, self._run))
 
     def close(self, reason: str) -> None:
         """Forget the call that would have woken the engine."""
@@ -74,7 +84,7 @@ class NumberScheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Whether anything waits, be it for a full host or one that is held back."""
-        if self._ordinary or self._held:
+        if self._passed_on or self._ordinary or self._held:
             return True
         return self._run is not None and self._run.pending
 
@@ -90,18 +100,38 @@ class NumberScheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Return what is asked next, or None when nothing may go out now."""
+        if self._passed_on:
+            return self._passed_on.popleft()
         if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
             return request
-        page = self._next_page(self._run) if self._run is not None else None
-        if page is not None:
-            return self._request(page)
+        page = self.next_page()
+        while page is not None:
+            if self.lane is None or not self.lane.take(page):
+                return self.request_of(page)
+            page = self.next_page()
         if self._run is not None and self._run.resting:
-            call_later(0, self._look_again)
+            call_later(0, self.look_again)
         elif self._gate is not None and self._gate.held:
             self._wake_in_time(self._gate)
         return None
 
-    def _next_page(self, run: Run) -> Page | None:
+    # For the lane
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether something other than pages of the frontier waits for the engine."""
+        return bool(self._passed_on or self._ordinary or self._held)
+
+    def pass_on(self, request: Request) -> None:
+        """Let the engine have a request next, whoever is held back."""
+        self._passed_on.append(request)
+        self.look_again()
+
+    def next_page(self) -> Page | None:
+        """Return the page of the frontier that is asked next, or None when there is none now."""
+        run = self._run
+        if run is None or self._crawler.engine.downloader.needs_backout():
+            return None
         try:
             return run.next_page(self._free)
         except Exception as error:  # the engine would wait for ever
@@ -146,7 +176,7 @@ class NumberScheduler(BaseScheduler):
             self._waking[1].cancel()
         self._waking = now + wait, call_later(wait, self._wake)
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """Let the engine ask again at once; its heartbeat comes every five seconds."""
         slot = self._crawler.engine._slot
         if slot is not None:
@@ -164,7 +194,8 @@ class NumberScheduler(BaseScheduler):
         if self._gate is not None and self._gate.held and self.has_pending_requests():
             raise DontCloseSpider
 
-    def _request(self, page: Page) -> Request:
+    def request_of(self, page: Page) -> Request:
+        """Return the request for a page, as it is asked first."""
         spider = self._spider
         meta: dict[str, Any] = {
             "attempt": Attempt(page),

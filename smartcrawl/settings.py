@@ -80,6 +80,9 @@ GONE_TTL_SECONDS = _env("GONE_TTL_SECONDS", 7_776_000)  # record of a removed pa
 TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0.005)  # share of pages downloaded whole; 0: none
 MAX_UNVERIFIED_DAYS = _env("MAX_UNVERIFIED_DAYS", 90)  # until no 304 counts any more; 0: for ever
 HEAD_POLICY = _env("HEAD_POLICY", "auto")  # never, auto or always: a HEAD before a download
+REVALIDATION_LANE = _env(
+    "REVALIDATION_LANE", "auto"
+)  # auto: known pages are asked beside the engine; off
 HEAD_MIN_BYTES = _env("HEAD_MIN_BYTES", 1_048_576)  # of pages that auto asks with HEAD, at least
 SOFT_404_DETECTION = _env("SOFT_404_DETECTION", True)  # ask each host for what cannot exist
 
@@ -156,6 +159,7 @@ DOWNLOAD_HANDLERS = {
 }
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "smartcrawl.lane.lane.InHandMiddleware": 10,  # first: what is there already is not asked
     "smartcrawl.guarding.AddressMiddleware": 80,  # before anything is asked, robots.txt too
     "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it is not asked either
     "smartcrawl.middlewares.RobotsMiddleware": 100,
@@ -183,6 +187,7 @@ ITEM_PIPELINES = {
 EXTENSIONS = {
     "smartcrawl.reextraction.ReExtraction": 0,  # before the life of the run ends
     "smartcrawl.extensions.RunLifecycle": 1,
+    "smartcrawl.lane.lane.RevalidationLane": 2,
     "smartcrawl.extensions.DelayControl": 0,
     "smartcrawl.decoding.SlowBodies": 0,
     "smartcrawl.extensions.Progress": 0,

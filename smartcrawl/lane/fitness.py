@@ -1,0 +1,103 @@
+"""What a crawl must be made of for the lane to give the same results as the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
+from scrapy import signals
+from scrapy.crawler import Crawler
+
+from smartcrawl.network import installed_resolver
+from smartcrawl.pipelines import CommitPipeline, DecidePipeline, ExtractPipeline
+from smartcrawl.scheduler import NumberScheduler
+from smartcrawl.spiders.site import SiteSpider
+
+_SCRAPY: Final = "scrapy.downloadermiddlewares"
+#: What the lane does itself, or what does nothing to a conditional request that a 304 answers.
+KNOWN: Final = frozenset(
+    {
+        "smartcrawl.lane.lane.InHandMiddleware",
+        "smartcrawl.guarding.AddressMiddleware",
+        "smartcrawl.middlewares.HostMiddleware",
+        "smartcrawl.middlewares.RobotsMiddleware",
+        "smartcrawl.middlewares.PassingRetryMiddleware",
+        "smartcrawl.middlewares.RevalidationMiddleware",
+        "smartcrawl.middlewares.ScopeMiddleware",
+        "smartcrawl.decoding.DecodingMiddleware",
+        f"{_SCRAPY}.downloadtimeout.DownloadTimeoutMiddleware",
+        f"{_SCRAPY}.defaultheaders.DefaultHeadersMiddleware",
+        f"{_SCRAPY}.useragent.UserAgentMiddleware",
+        f"{_SCRAPY}.stats.DownloaderStats",
+        "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware",
+        "scrapy.spidermiddlewares.start.StartSpiderMiddleware",
+        "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware",
+    }
+)
+#: What does something only where the spider has an attribute.
+SLEEPING: Final = {
+    f"{_SCRAPY}.offsite.OffsiteMiddleware": "allowed_domains",
+    f"{_SCRAPY}.httpauth.HttpAuthMiddleware": "http_user",
+}
+PIPELINES: Final = (ExtractPipeline, DecidePipeline, CommitPipeline)
+#: Signals that the lane does not send for a 304, and the one of Scrapy's own that may listen.
+UNSENT: Final = (
+    signals.request_reached_downloader,
+    signals.request_left_downloader,
+    signals.response_received,
+    signals.headers_received,
+    signals.item_scraped,
+)
+_LISTENERS: Final = frozenset({"scrapy.extensions.corestats.CoreStats"})
+
+
+def unfit(crawler: Crawler) -> str | None:
+    """Return what of a crawl the lane cannot stand in for, in words; None: nothing.
+
+    Whatever is not known to leave a conditional request alone speaks against it: what a team
+    built in itself, cookies, logins, proxies.
+    """
+    return next(_reasons(crawler), None)
+
+
+def _reasons(crawler: Crawler) -> Iterator[str]:
+    engine, settings, spider = crawler.engine, crawler.settings, crawler.spider
+    assert engine is not None
+    if type(engine.scheduler) is not NumberScheduler:
+        yield f"the scheduler is {_name(engine.scheduler)}"
+    components = (*engine.downloader.middleware.middlewares, *engine.scraper.spidermw.middlewares)
+    for name in map(_name, components):
+        asleep = name in SLEEPING and not getattr(spider, SLEEPING[name], None)
+        if not asleep and name not in KNOWN:
+            yield f"{name} is in use"
+    if tuple(type(step) for step in engine.scraper.itemproc.middlewares) != PIPELINES:
+        yield "there are pipelines of your own"
+    if getattr(type(spider), "parse", None) is not SiteSpider.parse:
+        yield f"{_name(spider)} reads answers in its own way"
+    for signal in UNSENT:
+        for listener in _listeners(crawler, signal):
+            yield f"{listener} listens to each answer"
+    if installed_resolver() is None:
+        yield "TWISTED_DNS_RESOLVER is another one"
+    if settings["DOWNLOAD_BIND_ADDRESS"]:
+        yield "DOWNLOAD_BIND_ADDRESS is set"
+    for scheme in ("http", "https"):
+        handler = settings.getwithbase("DOWNLOAD_HANDLERS")[scheme]
+        if handler != "smartcrawl.handlers.BoundedHttpHandler":
+            yield f"the handler of {scheme} is {handler}"
+
+
+def _listeners(crawler: Crawler, signal: object) -> Iterator[str]:
+    receivers: Iterable[Any] = liveReceivers(getAllReceivers(crawler, signal))
+    for receiver in receivers:
+        owner = getattr(receiver, "__self__", receiver)
+        if _name(owner) not in _LISTENERS:
+            yield _name(owner)
+
+
+def _name(component: object) -> str:
+    kind = (
+        component if callable(component) and hasattr(component, "__qualname__") else type(component)
+    )
+    return f"{kind.__module__}.{kind.__qualname__}"
