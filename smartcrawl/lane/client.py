@@ -26,6 +26,7 @@ class Answer(NamedTuple):
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
+    size: int  #: bytes of the headers
     body: bytes
     latency: float  #: seconds until the headers were there
     protocol: str
@@ -71,14 +72,17 @@ class LaneClient:
             ) as response:
                 latency = time.monotonic() - began
                 told = response.raw_headers
-                if sum(len(name) + len(value) + 4 for name, value in told) > MAX_HEADERS:
+                size = 0
+                for name, value in told:
+                    size += len(name) + len(value) + 4
+                if size > MAX_HEADERS:
                     raise LaneError("the headers are too large")
                 body = b"" if response.status == 304 else await self._body(response)
                 version = response.version
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise LaneError(f"{type(error).__name__}: {error}") from error
         protocol = f"HTTP/{version.major}.{version.minor}" if version else "HTTP/1.1"
-        return Answer(response.status, told, body, latency, protocol)
+        return Answer(response.status, told, size, body, latency, protocol)
 
     async def _body(self, response: aiohttp.ClientResponse) -> bytes:
         announced, most = response.content_length, self._max_size

@@ -41,15 +41,26 @@ SLEEPING: Final = {
     f"{_SCRAPY}.httpauth.HttpAuthMiddleware": "http_user",
 }
 PIPELINES: Final = (ExtractPipeline, DecidePipeline, CommitPipeline)
-#: Signals that the lane does not send for a 304, and the one of Scrapy's own that may listen.
-UNSENT: Final = (
+#: Signals of an answer, of which a 304 of the lane has one and that with less in it, and those who
+#: may listen all the same.
+ANSWERS: Final = (
+    signals.response_downloaded,
+    signals.bytes_received,
     signals.request_reached_downloader,
     signals.request_left_downloader,
     signals.response_received,
     signals.headers_received,
     signals.item_scraped,
 )
-_LISTENERS: Final = frozenset({"scrapy.extensions.corestats.CoreStats"})
+_LISTENERS: Final = frozenset(
+    {
+        "scrapy.extensions.corestats.CoreStats",
+        "smartcrawl.decoding.SlowBodies",
+        "smartcrawl.extensions.DelayControl",
+        "smartcrawl.middlewares.HostMiddleware",
+        "smartcrawl.robots_rules.CrawlDelays",
+    }
+)
 
 
 def unfit(crawler: Crawler) -> str | None:
@@ -75,7 +86,7 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
         yield "there are pipelines of your own"
     if getattr(type(spider), "parse", None) is not SiteSpider.parse:
         yield f"{_name(spider)} reads answers in its own way"
-    for signal in UNSENT:
+    for signal in ANSWERS:
         for listener in _listeners(crawler, signal):
             yield f"{listener} listens to each answer"
     if installed_resolver() is None:

@@ -5,31 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader, Slot
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.request import request_httprepr
 
+from smartcrawl.decoding import DecodingMiddleware
 from smartcrawl.exceptions import LaneError
 from smartcrawl.gates import gate_of
 from smartcrawl.items import Attempt, Page
 from smartcrawl.lane.fitness import unfit
-from smartcrawl.middlewares import RevalidationMiddleware, RobotsMiddleware, conditions
+from smartcrawl.middlewares import RobotsMiddleware, conditions
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import slot_of
 from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.run import Run, run_of
 from smartcrawl.scheduler import NumberScheduler
+from smartcrawl.spiders.site import confirmed
 from smartcrawl.urls import endpoint
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ logger = logging.getLogger(__name__)
 IN_HAND: Final = "in_hand"  #: in Request.meta: the Response that was received already
 _SHORT: Final = 0.001  #: seconds
 _MOST_FAILURES: Final = 3  #: of a host, after which the engine asks its pages
-_READ: Final = frozenset({b"etag", b"last-modified", b"x-robots-tag"})  #: headers of a 304
+_ETAG, _DATE, _TAG = b"etag", b"last-modified", b"x-robots-tag"  #: headers of a 304
 _STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
 
 
@@ -57,20 +60,30 @@ class InHandMiddleware:
 class _Origin:
     """What the lane knows of a scheme, host and port."""
 
+    name: str
     refused: bool  #: by the address guard
     size: int  #: bytes of a request without its path and its conditions
     failures: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Flight:
-    """A request that is under way."""
+    """A request that is under way; it stands among Scrapy's own where those are counted."""
 
     page: Page
-    request: Request
+    url: str
+    attempt: Attempt
     headers: Mapping[str, str]
     origin: _Origin
     slot: Slot
+    meta: dict[str, Any]
+
+
+class _NotModified(NamedTuple):
+    """What those who wait for answers look at, of a 304."""
+
+    request: _Flight
+    status: int = 304
 
 
 class RevalidationLane:
@@ -92,7 +105,9 @@ class RevalidationLane:
         self._tasks: set[asyncio.Task[None]] = set()
         self._robots: RobotsRules | None = None
         self._headers: dict[str, str] = {}
-        self._counts: Counter[str] = Counter()
+        self._requests = self._request_bytes = 0
+        self._answers = self._answer_bytes = 0  #: 304
+        self._handed_over = self._fallbacks = 0
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -118,8 +133,6 @@ class RevalidationLane:
         for middleware in middlewares:
             if isinstance(middleware, RobotsMiddleware):
                 self._robots = middleware.rules
-            if isinstance(middleware, RevalidationMiddleware):
-                self._revalidation = middleware
         self._headers = _same_headers(middlewares)
         self._steps = [step.process_item for step in engine.scraper.itemproc.middlewares]
         self._gate = gate_of(self._crawler)
@@ -146,19 +159,22 @@ class RevalidationLane:
         origin = self._origin(page.url) if headers else None
         if origin is None:
             return None
-        request = self._scheduler.request_of(page)
-        if not self._allows(page, request):
+        name = slot_of(page.host)
+        slot = self._downloader.slots.get(name)
+        if slot is None or slot.free_transfer_slots() <= 0:
             return None
-        downloader = self._downloader
-        _, slot = downloader._get_slot(request)
-        if slot.free_transfer_slots() <= 0:
+        attempt = Attempt(page)
+        meta = {"attempt": attempt, Downloader.DOWNLOAD_SLOT: name}
+        flight: Any = _Flight(page, page.url, attempt, headers, origin, slot, meta)
+        if not self._allows(flight, name):
             return None
         assert self._engine._slot is not None
-        self._engine._slot.add_request(request)
-        downloader.active.add(request)
-        slot.active.add(request)
-        slot.transferring.add(request)
-        return _Flight(page, request, headers, origin, slot)
+        self._engine._slot.add_request(flight)
+        self._downloader.active.add(flight)
+        slot.active.add(flight)
+        slot.transferring.add(flight)
+        taken: _Flight = flight
+        return taken
 
     def _origin(self, url: str) -> _Origin | None:
         """Return what is known of an origin; None where the lane may not ask."""
@@ -168,22 +184,22 @@ class RevalidationLane:
         if origin is None:
             resolver = installed_resolver()
             refusal = resolver.refusal(*endpoint(url)) if resolver is not None else "no guard"
-            size = len(request_httprepr(Request(f"{name}/", headers=self._headers))) - 1
-            origin = self._origins[name] = _Origin(refusal is not None, size)
+            size = len(request_httprepr(Request(f"{name}/", headers=self._headers)))
+            size -= len(name) + 1  # what is counted is the path
+            origin = self._origins[name] = _Origin(name, refusal is not None, size)
         return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
 
-    def _allows(self, page: Page, request: Request) -> bool:
+    def _allows(self, flight: Any, slot: str) -> bool:
         """Whether nothing is known of the host that the engine would have to look into."""
         gate, blocked = self._gate, self._run.blocked_hosts
-        if (blocked and page.host in blocked) or (
-            gate is not None and gate.down and gate.is_down(slot_of(page.host))
+        if (blocked and flight.page.host in blocked) or (
+            gate is not None and gate.down and gate.is_down(slot)
         ):
             return False
         if self._robots is None:
             return True
-        url = page.url
-        rules = self._robots.at_hand(url[: url.find("/", 8)], request)
-        return rules is not None and rules.unknown is None and rules.allows(url)
+        rules = self._robots.at_hand(flight.origin.name, flight)
+        return rules is not None and rules.unknown is None and rules.allows(flight.url)
 
     # How it goes on
 
@@ -221,11 +237,12 @@ class RevalidationLane:
         return None
 
     async def _visit(self, flight: _Flight) -> None:
-        request, slot = flight.request, flight.slot
+        request: Any = flight
+        slot = flight.slot
         try:
             await self._ask(flight)
         except Exception:
-            logger.exception("cannot process %s", request.url)
+            logger.exception("cannot process %s", flight.url)
             self._run.unanswered(flight.page)
         finally:
             slot.transferring.discard(request)
@@ -237,27 +254,26 @@ class RevalidationLane:
             self._engine._slot.remove_request(request)
 
     async def _ask(self, flight: _Flight) -> None:
-        request, slot = flight.request, flight.slot
+        slot = flight.slot
         if slot.delay:
-            await self._turn(request, slot)
+            await self._turn(flight)
         slot.lastseen = time.monotonic()
-        attempt: Attempt = request.meta["attempt"]
-        attempt.asks(request.url, conditional=True)
+        flight.attempt.asks(flight.url, conditional=True)
         self._count_request(flight)
         try:
-            answer = await self._open().ask(request.url, {**self._headers, **flight.headers})
+            answer = await self._open().ask(flight.url, {**self._headers, **flight.headers})
         except LaneError as error:
             self._fall_back(flight, error)
             return
-        request.meta["download_latency"] = answer.latency
+        flight.meta["download_latency"] = answer.latency
         if answer.status == 304:
             await self._unchanged(flight, answer)
         else:
             self._hand_over(flight, answer)
 
-    async def _turn(self, request: Request, slot: Slot) -> None:
+    async def _turn(self, flight: _Flight) -> None:
         """Wait until the slot's delay is over, and what the engine queued before has gone out."""
-        name = request.meta[Downloader.DOWNLOAD_SLOT]
+        slot, name = flight.slot, flight.meta[Downloader.DOWNLOAD_SLOT]
         async with self._paces.setdefault(name, asyncio.Lock()):
             ahead = {queued for queued, _ in slot.queue}
             delay = slot.download_delay()
@@ -279,36 +295,39 @@ class RevalidationLane:
 
     async def _unchanged(self, flight: _Flight, answer: Answer) -> None:
         """Turn a 304 into the page's Visit."""
-        request = flight.request
-        told = [pair for pair in answer.headers if pair[0].lower() in _READ]
-        response = Response(request.url, status=304, headers=_headers(told), request=request)
-        self._tell(response, request)
+        self._tell(_NotModified(flight), flight)
         self._count_answer(answer)
-        self._revalidation.process_response(request, response)
-        parse: Any = request.callback
-        for item in parse(response):
-            await self._process(item)
-
-    async def _process(self, item: Any) -> None:
+        told: dict[bytes, str | None] = {_ETAG: None, _DATE: None}
+        tags = []
+        for name, value in answer.headers:
+            lower = name.lower()
+            if lower == _TAG:
+                tags.append(value.decode("latin-1"))
+            elif lower in told:
+                told[lower] = value.decode("latin-1")
+        visit = flight.attempt.visit(flight.url)
+        visit.robots_tags = tuple(tags)
+        item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
         for step in self._steps:
             done = step(item)
             item = await done if isawaitable(done) else done
-        self._counts["item_scraped_count"] += 1
 
     def _hand_over(self, flight: _Flight, answer: Answer) -> None:
         """Let the engine go on with an answer that is no 304."""
-        request = flight.request
-        headers = _headers(answer.headers)
-        kind = responsetypes.from_args(headers=headers, url=request.url, body=answer.body)
+        request = self._request(flight)
+        headers = Headers()
+        for name, value in answer.headers:
+            headers.appendlist(name, value)
+        kind = responsetypes.from_args(headers=headers, url=flight.url, body=answer.body)
         response = kind(
-            request.url,
+            flight.url,
             status=answer.status,
             headers=headers,
             body=answer.body,
+            request=request,
             protocol=answer.protocol,
         )
-        response.request = request
-        self._counts["lane/handed_over"] += 1
+        self._handed_over += 1
         self._tell(response, request)
         request.meta[IN_HAND] = response
         self._scheduler.pass_on(request)
@@ -316,12 +335,18 @@ class RevalidationLane:
     def _fall_back(self, flight: _Flight, error: LaneError) -> None:
         """Let the engine ask what the lane could not."""
         flight.origin.failures += 1
-        self._counts["lane/fallbacks"] += 1
-        logger.debug("the engine asks %s: %s", flight.request.url, error)
-        self._scheduler.pass_on(flight.request)
+        self._fallbacks += 1
+        logger.debug("the engine asks %s: %s", flight.url, error)
+        self._scheduler.pass_on(self._request(flight))
 
-    def _tell(self, response: Response, request: Request) -> None:
-        """Let everybody know who waits for answers: pauses and delays follow from them."""
+    def _request(self, flight: _Flight) -> Request:
+        """Return the engine's request for a page, with what it has cost so far."""
+        request = self._scheduler.request_of(flight.page)
+        request.meta.update(flight.meta)
+        return request
+
+    def _tell(self, response: Any, request: Any) -> None:
+        """Let those know who wait for answers: pauses and delays follow from them."""
         self._crawler.signals.send_catch_log(
             signals.response_downloaded,
             response=response,
@@ -332,46 +357,44 @@ class RevalidationLane:
     # Counts, as the engine's own
 
     def _count_request(self, flight: _Flight) -> None:
-        counts, url = self._counts, flight.request.url
-        size = flight.origin.size + len(url) - url.find("/", 8)
-        size += sum(len(name) + len(value) + 4 for name, value in flight.headers.items())
-        counts["downloader/request_count"] += 1
-        counts["downloader/request_method_count/GET"] += 1
-        counts["downloader/request_bytes"] += size
+        size = flight.origin.size + len(flight.url)
+        for name, value in flight.headers.items():
+            size += len(name) + len(value) + 4
+        self._requests += 1
+        self._request_bytes += size
 
     def _count_answer(self, answer: Answer) -> None:
-        counts = self._counts
-        size = _STATUS_LINE + sum(len(name) + len(value) + 4 for name, value in answer.headers)
-        counts["downloader/response_count"] += 1
-        counts["downloader/response_status_count/304"] += 1
-        counts["downloader/response_bytes"] += size
-        counts["response_received_count"] += 1
-        counts["lane/not_modified"] += 1
+        self._answers += 1
+        self._answer_bytes += _STATUS_LINE + answer.size
 
     async def closed(self) -> None:
         """Hand the counts to the stats, and close the connections."""
-        for name, count in self._counts.items():
-            self._crawler.stats.inc_value(name, count)
+        counts = {
+            "downloader/request_count": self._requests,
+            "downloader/request_method_count/GET": self._requests,
+            "downloader/request_bytes": self._request_bytes,
+            "downloader/response_count": self._answers,
+            "downloader/response_status_count/304": self._answers,
+            "downloader/response_bytes": self._answer_bytes,
+            "response_received_count": self._answers,
+            "item_scraped_count": self._answers,
+            "lane/not_modified": self._answers,
+            "lane/handed_over": self._handed_over,
+            "lane/fallbacks": self._fallbacks,
+        }
+        for name, count in counts.items():
+            if count:
+                self._crawler.stats.inc_value(name, count)
         if self._client is not None:
             await self._client.close()
-
-
-def _headers(pairs: Any) -> Headers:
-    headers = Headers()
-    for name, value in pairs:
-        headers.appendlist(name, value)
-    return headers
 
 
 def _same_headers(middlewares: Any) -> dict[str, str]:
     """Return the headers that the engine's middlewares give to every request."""
     request = Request("http://localhost/")
     for middleware in middlewares:
-        if type(middleware).__name__ in (
-            "DefaultHeadersMiddleware",
-            "UserAgentMiddleware",
-            "DecodingMiddleware",
+        if isinstance(
+            middleware, DefaultHeadersMiddleware | UserAgentMiddleware | DecodingMiddleware
         ):
             middleware.process_request(request)
-    told = request.headers.to_unicode_dict()
-    return {str(name): value for name, value in told.items()}
+    return {str(name): value for name, value in request.headers.to_unicode_dict().items()}

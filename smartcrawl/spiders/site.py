@@ -70,7 +70,12 @@ class SiteSpider(VisitSpider):
         if response.request.method == "HEAD":
             yield self._looked_at(response, visit)
             return
-        visit.response_ms = int(1000 * response.meta.get("download_latency", 0))
+        latency = response.meta.get("download_latency", 0)
+        if visit.outcome is Outcome.NOT_MODIFIED and not visit.page.verify:
+            told = (_header(response, "ETag"), _header(response, "Last-Modified"))
+            yield confirmed(visit, *told, latency=latency)
+            return
+        visit.response_ms = int(1000 * latency)
         visit.etag, visit.last_modified = kept_validators(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
@@ -81,10 +86,6 @@ class SiteSpider(VisitSpider):
             yield visit
             return
         match visit.outcome:
-            case Outcome.NOT_MODIFIED:
-                # A 304 may renew validators; those it does not repeat stay (RFC 9111 3.2).
-                visit.etag = visit.etag or visit.page.etag
-                visit.last_modified = visit.last_modified or visit.page.last_modified
             case Outcome.BAD_HEADER:
                 visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
             case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
@@ -132,6 +133,23 @@ class SiteSpider(VisitSpider):
         kept = ("attempt", "handle_httpstatus_all", "download_slot", "download_maxsize")
         meta = {name: response.meta[name] for name in kept if name in response.meta}
         return response.request.replace(url=target, meta=meta, dont_filter=True)
+
+
+def confirmed(
+    visit: Visit, etag: str | None, last_modified: str | None, *, latency: float
+) -> Visit:
+    """Fill in the Visit of a page that a 304 confirmed; ``latency`` in seconds.
+
+    A 304 may renew validators; those that it does not repeat stay (RFC 9111 section 3.2).
+    """
+    page = visit.page
+    visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304
+    visit.response_ms = int(1000 * latency)
+    if (etag or page.etag, last_modified or page.last_modified) != (page.etag, page.last_modified):
+        etag, last_modified = kept_validators(etag, last_modified, int(time.time()))
+    visit.etag = etag or page.etag
+    visit.last_modified = last_modified or page.last_modified
+    return visit
 
 
 def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
