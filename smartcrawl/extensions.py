@@ -182,6 +182,10 @@ class DelayControl(AutoThrottle):
     answer, and a refresh of unchanged pages would otherwise keep its first delay for ever.
     """
 
+    def answered(self, request: Any, response: Any) -> None:
+        """Take note of an answer that did not pass the downloader."""
+        self._response_downloaded(response, request, self.crawler.spider)  # type: ignore[arg-type]
+
     def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:
         if response.status != 304:
             super()._adjust_delay(slot, latency, response)

@@ -79,7 +79,7 @@ class RobotsRules:
         self._user_agent = user_agent
         self._ttl = ttl
         self._max_stale = max_stale
-        self._delays = CrawlDelays(crawler)
+        self.delays = CrawlDelays(crawler)
         self._rules: dict[str, Rules] = {}
         self._kept: dict[str, StoredRobots] = {}  #: of this run
         self._asking: dict[str, asyncio.Task[Rules]] = {}
@@ -106,14 +106,14 @@ class RobotsRules:
         origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         rules = self._at_hand(origin) or await self._ask(origin)
         if rules.crawl_delay:
-            self._delays.hold(request, rules.crawl_delay)
+            self.delays.hold(request, rules.crawl_delay)
         return rules
 
     def at_hand(self, origin: str, request: Request) -> Rules | None:
         """Return the rules of an origin if they are known and need not be asked for now."""
         rules = self._at_hand(origin)
         if rules is not None and rules.crawl_delay:
-            self._delays.hold(request, rules.crawl_delay)
+            self.delays.hold(request, rules.crawl_delay)
         return rules
 
     def _at_hand(self, origin: str) -> Rules | None:
@@ -267,7 +267,7 @@ class CrawlDelays:
         if seconds <= self._least.get(slot, 0):
             return
         if not self._least:
-            self._crawler.signals.connect(self._answered, signal=signals.response_downloaded)
+            self._crawler.signals.connect(self.answered, signal=signals.response_downloaded)
         self._least[slot] = seconds
         given = downloader.per_slot_settings.get(slot, {})
         delay = max(
@@ -277,7 +277,8 @@ class CrawlDelays:
         downloader.per_slot_settings[slot] = {**given, "delay": delay, "jitter": 0}
         self._raise(slot)
 
-    def _answered(self, request: Request) -> None:
+    def answered(self, request: Request) -> None:
+        """Raise the delay of a slot again that AutoThrottle has lowered."""
         self._raise(request.meta.get(Downloader.DOWNLOAD_SLOT, ""))
 
     def _raise(self, name: str) -> None:

@@ -23,6 +23,7 @@ from scrapy.utils.request import request_httprepr
 
 from smartcrawl.decoding import DecodingMiddleware
 from smartcrawl.exceptions import LaneError
+from smartcrawl.extensions import DelayControl
 from smartcrawl.gates import gate_of
 from smartcrawl.items import Attempt, Page
 from smartcrawl.lane.fitness import unfit
@@ -104,6 +105,7 @@ class RevalidationLane:
         self._paces: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._robots: RobotsRules | None = None
+        self._control: DelayControl | None = None
         self._headers: dict[str, str] = {}
         self._requests = self._request_bytes = 0
         self._answers = self._answer_bytes = 0  #: 304
@@ -133,6 +135,10 @@ class RevalidationLane:
         for middleware in middlewares:
             if isinstance(middleware, RobotsMiddleware):
                 self._robots = middleware.rules
+        extensions = self._crawler.extensions
+        for extension in extensions.middlewares if extensions is not None else ():
+            if isinstance(extension, DelayControl):
+                self._control = extension
         self._headers = _same_headers(middlewares)
         self._steps = [step.process_item for step in engine.scraper.itemproc.middlewares]
         self._gate = gate_of(self._crawler)
@@ -295,7 +301,7 @@ class RevalidationLane:
 
     async def _unchanged(self, flight: _Flight, answer: Answer) -> None:
         """Turn a 304 into the page's Visit."""
-        self._tell(_NotModified(flight), flight)
+        self._answered(flight)
         self._count_answer(answer)
         told: dict[bytes, str | None] = {_ETAG: None, _DATE: None}
         tags = []
@@ -328,7 +334,12 @@ class RevalidationLane:
             protocol=answer.protocol,
         )
         self._handed_over += 1
-        self._tell(response, request)
+        self._crawler.signals.send_catch_log(
+            signals.response_downloaded,
+            response=response,
+            request=request,
+            spider=self._crawler.spider,
+        )
         request.meta[IN_HAND] = response
         self._scheduler.pass_on(request)
 
@@ -345,14 +356,14 @@ class RevalidationLane:
         request.meta.update(flight.meta)
         return request
 
-    def _tell(self, response: Any, request: Any) -> None:
-        """Let those know who wait for answers: pauses and delays follow from them."""
-        self._crawler.signals.send_catch_log(
-            signals.response_downloaded,
-            response=response,
-            request=request,
-            spider=self._crawler.spider,
-        )
+    def _answered(self, flight: Any) -> None:
+        """Let those know of a 304 who wait for answers: pauses and delays follow from them."""
+        if self._gate is not None:
+            self._gate.answered(flight.meta[Downloader.DOWNLOAD_SLOT], time.monotonic())
+        if self._control is not None:
+            self._control.answered(flight, _NotModified(flight))
+        if self._robots is not None:
+            self._robots.delays.answered(flight)
 
     # Counts, as the engine's own
 
