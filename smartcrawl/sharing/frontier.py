@@ -17,13 +17,12 @@ from smartcrawl.politeness import slot_of
 from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.registry import Written
 from smartcrawl.registry.shared import Reached, SharedReader
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.model import BEFORE_SEAL, RunState
 from smartcrawl.sharing.courier import Courier, HostAct
 
 logger = logging.getLogger(__name__)
 
 OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
-_BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
 
 
 class SharedFrontier:
@@ -292,7 +291,7 @@ class SharedFrontier:
     def refill(self, lost: FrontierLostError | None) -> bool:
         """Tell Redis what the registry knows of the run; False where it is being ended."""
         reader = self._courier_reader
-        if reader.state() not in _BEFORE_SEAL:
+        if reader.state() not in BEFORE_SEAL:
             self._look(self._moves)
             return False
         if lost is not None:
@@ -320,7 +319,7 @@ class SharedFrontier:
         What is pending still when all of it was handed out again gets no visit in this run.
         """
         reader = self._courier_reader
-        if reader.state() not in _BEFORE_SEAL or not reader.is_pending():
+        if reader.state() not in BEFORE_SEAL or not reader.is_pending():
             return False
         before, self._visits = self._visits, reader.visits()
         return self._visits != before
@@ -335,7 +334,7 @@ class SharedFrontier:
         if turn is Turn.NOT_OURS:
             return False
         self.again = self.again or turn is Turn.TAKEN_OVER
-        sealed = reader.state() not in _BEFORE_SEAL  # nobody else goes on with it any more
+        sealed = reader.state() not in BEFORE_SEAL  # nobody else goes on with it any more
         self._call(lambda: self._be_quiet(moves, turn, sealed=sealed))
         return True
 
