@@ -14,7 +14,7 @@ from smartcrawl.addresses import AddressBook
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError
-from smartcrawl.frontier import Frontier, Offers, Queue
+from smartcrawl.frontier import Depths, Frontier, Queue
 from smartcrawl.held import Held
 from smartcrawl.indexes import indexing_of
 from smartcrawl.items import NAMES_SIGNED, Page, StoredRobots
@@ -89,7 +89,7 @@ class Run:
         self.held = Held(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
         self._left = orders.max_pages or source.max_pages or -1
-        self.frontier: Offers = self._new_frontier()
+        self.frontier: Depths = self._new_frontier()
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
         # What a daily full crawl would find counts, and no more.
@@ -220,7 +220,7 @@ class Run:
 
     # Where others may be at work, too (sharing.run)
 
-    def _new_frontier(self) -> Offers:
+    def _new_frontier(self) -> Depths:
         scope = self.source.scope
         single = len(scope.hosts) == 1 and not scope.domains
         rank = self._reader.last_visits if self._left > 0 else None

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from smartcrawl.cuts import Cuts, merged
 from smartcrawl.exceptions import FrontierError, RunOverError, SettingError, SmartcrawlError
-from smartcrawl.frontier import Offers
+from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.connection import connect, place_of
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Claim, RedisFrontier
@@ -119,7 +119,7 @@ class SharedRun(Run):
 
     # What the run is made of
 
-    def _new_frontier(self) -> Offers:
+    def _new_frontier(self) -> Depths:
         database, run = self.registry.database, self.opened.no
         readonly = SharedReader(database.connect(readonly=True), run)
         writing = SharedReader(database.connect(), run)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
-from smartcrawl.frontier import DEEPEST, UNREACHED
+from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
 from smartcrawl.items import Page
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
 
 
-class SharedFrontier:
+class SharedFrontier(Depths):
     """Offers what this worker finds to all, and hands out what it claimed.
 
     It knows of every number what this worker did with it; what others did is known by Redis and
@@ -49,8 +49,8 @@ class SharedFrontier:
 
         ``retried`` does a transaction, again where a restart undid it.
         """
+        super().__init__()
         self.redis = redis
-        self.lowered: set[int] = set()  #: offered again at a smaller depth before it was written
         self.resting = False
         self.turn: Turn | None = None  #: whether this worker ends the run
         self.sealed = False  #: whether nothing more may be written to the run
@@ -63,8 +63,6 @@ class SharedFrontier:
         self._retried = retried
         self._limited = limited
         self._capacity = capacity
-        self._depths = bytearray()
-        self._deep: dict[int, int] = {}
         self._load: Callable[[Sequence[int]], list[Page]] = lambda numbers: []
         self._claimed: Callable[[Claim], None] = lambda claim: None
         self._failed: Callable[[SmartcrawlError], None] = lambda error: None
@@ -118,42 +116,14 @@ class SharedFrontier:
         """Whether all that this worker could ask is asked."""
         return not self._ready and not self._asked
 
-    def grow(self, number: int) -> None:
-        """Make room for numbers up to ``number``."""
-        missing = number + 1 - len(self._depths)
-        if missing > 0:
-            self._depths.extend(bytes([UNREACHED]) * max(missing, 1024))
-
-    def depth(self, number: int) -> int:
-        """Return the smallest depth that this worker knows of."""
-        depth = self._depths[number]
-        return self._deep.get(number, depth) if depth == DEEPEST else depth
-
-    def mark(self, number: int, depth: int) -> None:
-        """Note the depth of a number without offering it."""
-        self.grow(number)
-        self._depths[number] = min(depth, DEEPEST)
-        if depth >= DEEPEST:
-            self._deep[number] = depth
-
     def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
         """Return those numbers that are news to this worker: unreached, or now shallower."""
-        if not numbers:
-            return []
-        self.grow(max(numbers))
-        depths, news = self._depths, []
-        for number in numbers:
-            known = depths[number]
-            if known == UNREACHED:
-                self._found += 1
-            elif depth < (self._deep.get(number, known) if known == DEEPEST else known):
-                self.lowered.add(number)
-            else:
-                continue
-            self.mark(number, depth)
-            news.append(number)
+        news = super().offer(numbers, depth)
         self._moves += bool(news)
         return news
+
+    def _put(self, fresh: Sequence[int]) -> None:
+        self._found += len(fresh)
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Learn that others met addresses first, under other numbers."""
@@ -170,10 +140,6 @@ class SharedFrontier:
                 self._ready.remove(page)
                 return page
         return None
-
-    def claim_of(self, page: Page) -> Claim | None:
-        """Return under which claim a page is asked; None for one that is only looked at."""
-        return self._claims.get(page.no)
 
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over: its host may be asked for another."""
