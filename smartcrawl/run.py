@@ -134,10 +134,7 @@ class Run:
             RunHeldError: another process crawls this source.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = open_registry(options.registry, partial(indexing_of, options))
-        registry.choose(partition=options.partition, table=options.registry_table)
-        if options.snapshot_store is not None:
-            registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+        registry = registry_of(options)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
@@ -541,6 +538,19 @@ class Run:
         self.registry.give_back()
         self.registry.close()
         self._lease.release()
+
+
+def registry_of(options: Options) -> Registry:
+    """Open the registry that runs write to, with the choices that come before any of them.
+
+    Raises:
+        RegistryError: it cannot be opened or written, or cannot have the name that was chosen.
+    """
+    registry = open_registry(options.registry, partial(indexing_of, options))
+    registry.choose(partition=options.partition, table=options.registry_table)
+    if options.snapshot_store is not None:
+        registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+    return registry
 
 
 def run_of(crawler: Any) -> Run | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 from typing import Final, Self
 
 from smartcrawl.cuts import Cuts, merged
@@ -17,7 +17,6 @@ from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.connection import connect, place_of
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Claim, RedisFrontier
-from smartcrawl.indexes import indexing_of
 from smartcrawl.items import Page, StoredRobots
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders, closing_of
@@ -26,15 +25,14 @@ from smartcrawl.reach import MAX_HOPS
 from smartcrawl.registry.candidates import Closing
 from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.registry.registry import Registry, Written, open_registry
+from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.runs import OpenRun, RunResult, result
 from smartcrawl.registry.session import PostgresConnection
 from smartcrawl.registry.shared import SharedReader
 from smartcrawl.rules.seal import Evidence, reasons
-from smartcrawl.run import Run
+from smartcrawl.run import Run, registry_of
 from smartcrawl.sharing.frontier import OVER, SharedFrontier
 from smartcrawl.sharing.gate import SharedGate
-from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.urls import host_key
 
@@ -65,21 +63,16 @@ class SharedRun(Run):
     @classmethod
     def join(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
         """Join or open a run; see ``open_run``."""
-        registry = open_registry(options.registry, partial(indexing_of, options))
-        database = registry.database
-        connection = registry.connection
-        if not (
-            isinstance(database, PostgresDatabase) and isinstance(connection, PostgresConnection)
-        ):
-            registry.close()
+        if isinstance(options.registry, Path):
             raise SettingError(
-                f"REDIS_URL is set, but the registry is the file {database}, which other workers"
-                " do not see: set REGISTRY_URL=postgresql://…, or leave REDIS_URL empty to crawl"
-                " with one worker"
+                f"REDIS_URL is set, but the registry is the file {options.registry}, which other"
+                " workers do not see: set REGISTRY_URL=postgresql://…, or leave REDIS_URL empty to"
+                " crawl with one worker"
             )
-        registry.choose(partition=options.partition, table=options.registry_table)
-        if options.snapshot_store is not None:
-            registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+        registry = registry_of(options)
+        database, connection = registry.database, registry.connection
+        assert isinstance(database, PostgresDatabase)
+        assert isinstance(connection, PostgresConnection)
         assert options.redis is not None
         client = connect(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")

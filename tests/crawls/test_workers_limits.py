@@ -126,6 +126,7 @@ def test_worker_with_a_registry_that_others_do_not_see_is_refused(site: Site, al
 
     assert "which other workers do not see: set REGISTRY_URL=postgresql://" in result.err
     assert site.log == []
+    assert not alone.registry.exists(), "the next one would take it for a registry of runs"
 
 
 def test_worker_with_a_redis_that_evicts_is_refused(site: Site, crew: Crew, redis_url: str):
