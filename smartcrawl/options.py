@@ -84,6 +84,7 @@ class Options:
     soft_404: bool = True  #: ask each host for an address that cannot exist
     head_policy: str = "auto"
     head_min_bytes: int = 1_048_576
+    robots_obeyed: bool = True  #: and asked
     robots_ttl: int = 86_400  #: seconds
     robots_max_stale: int = 2_592_000  #: seconds
     retry_after_max_wait: int = 60  #: seconds
@@ -159,6 +160,7 @@ class Options:
             soft_404=_switch(settings, "SOFT_404_DETECTION"),
             head_policy=_one_of(settings, "HEAD_POLICY", "never", "auto", "always"),
             head_min_bytes=_whole(settings, "HEAD_MIN_BYTES"),
+            robots_obeyed=_switch(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
             robots_max_stale=_whole(settings, "ROBOTS_MAX_STALE_SECONDS"),
             retry_after_max_wait=_whole(settings, "RETRY_AFTER_MAX_WAIT"),

@@ -261,6 +261,17 @@ class Run:
     def unanswered(self, page: Page) -> None:
         """Note a page that was asked and will have no visit."""
 
+    def turn_is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
+        """Whether a page must wait for its host's next turn, for robots.txt had this one.
+
+        Its rules want ``crawl_delay`` seconds between two requests; ``asked``: its host was asked
+        for them while it waited.
+        """
+        return False
+
+    def give_back(self, page: Page) -> None:
+        """Let a page that was not asked have its host's next turn."""
+
     @property
     def hurries(self) -> bool:
         """Whether a batch is to be written at once, because others wait for what it found."""

@@ -91,6 +91,7 @@ class SharedRun(Run):
                 per_host=options.per_host,
                 delay=options.download_delay,
                 most=orders.max_pages or source.max_pages,
+                robots=options.robots_obeyed,
                 place=place_of(options.redis),
             )
             run = cls(
@@ -352,6 +353,23 @@ class SharedRun(Run):
                 self.robots.put(origin, robots)
         host = slot_of(host_key(origin))
         self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))
+
+    def turn_is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
+        """Whether a page must wait for its host's next turn; see ``Run.turn_is_spent``.
+
+        A claim stands for one request, and that was the one for robots.txt. The first claim of a
+        host was handed out before all workers knew the Crawl-delay, too.
+        """
+        first = self.shared.is_first(page)
+        if first is None or not (first or asked):
+            return False
+        host, delay = slot_of(page.host), crawl_delay or 0.0
+        self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
+        return bool(delay or self.options.download_delay)
+
+    def give_back(self, page: Page) -> None:
+        """Let a page have its host's next turn, behind what was told of its host."""
+        self.shared.give_back(page)
 
 
 def _joined(

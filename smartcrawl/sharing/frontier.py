@@ -141,6 +141,18 @@ class SharedFrontier(Depths):
                 return page
         return None
 
+    def is_first(self, page: Page) -> bool | None:
+        """Whether a page is the first of its host, as claims say; None: it is under no claim."""
+        claim = self._claims.get(page.no)
+        return None if claim is None else claim.first
+
+    def give_back(self, page: Page) -> None:
+        """Let a page that was not asked have its next turn, whoever claims it then."""
+        claim = self._claims.pop(page.no, None)
+        if claim is not None:
+            self._asked.discard(page.no)
+            self._courier.tell(released=[claim])
+
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over: its host may be asked for another."""
         claim = self._claims.get(page.no)
