@@ -357,8 +357,7 @@ class SharedRun(Run):
     def turn_is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
         """Whether a page must wait for its host's next turn; see ``Run.turn_is_spent``.
 
-        A claim stands for one request, and that was the one for robots.txt. The first claim of a
-        host was handed out before all workers knew the Crawl-delay, too.
+        A claim is for one request. The first of a host came before all knew the Crawl-delay, too.
         """
         first = self.shared.is_first(page)
         if first is None or not (first or asked):
@@ -368,7 +367,7 @@ class SharedRun(Run):
         return bool(delay or self.options.download_delay)
 
     def give_back(self, page: Page) -> None:
-        """Let a page have its host's next turn, behind what was told of its host."""
+        """Let a page have its host's next turn, after all know what was told of that."""
         self.shared.give_back(page)
 
 
