@@ -63,6 +63,13 @@ class RobotsDisallowedError(SmartcrawlError):
     """The rules of a host forbid an address: the page is excluded."""
 
 
+class TurnSpentError(SmartcrawlError):
+    """A page's turn at its host was spent on robots.txt: it waits for the next one.
+
+    Not a fault: no visit was made.
+    """
+
+
 class HostBlockedError(SmartcrawlError):
     """The operator blocked a host: its pages are excluded."""
 

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol
 
 from smartcrawl.items import Page
 
-
-class Offers(Protocol):
-    """What knows which addresses were offered in a run, and how deep they lie."""
-
-    lowered: set[int]  #: offered before, and now from a shallower page
-
-    def __len__(self) -> int:
-        """How many addresses still wait."""
-
-    def grow(self, number: int) -> None:
-        """Make room for numbers up to ``number``."""
-
-    def depth(self, number: int) -> int:
-        """Return the smallest depth at which ``number`` was offered."""
-
-    def mark(self, number: int, depth: int) -> None:
-        """Note the depth of a number without offering it."""
-
-    def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
-        """Offer numbers at a depth; return those that are news."""
-
-
-UNREACHED = 255  #: in ``Frontier.reached``
-DEEPEST = 254  #: in ``Frontier.reached``; deeper pages keep their exact depth aside
+UNREACHED = 255  #: in ``Depths.reached``
+DEEPEST = 254  #: in ``Depths.reached``; deeper pages keep their exact depth aside
 
 _REFILL = 100  #: numbers looked up with one statement
 _REFILL_RANKED = 8  #: the same, where what is found meanwhile may be more urgent
@@ -92,38 +70,20 @@ class RankedQueue:
         return array("I", [heappop(self._heap)[2] for _ in range(min(most, len(self._heap)))])
 
 
-class Frontier:
-    """Every address is offered as a number and leaves it once per run, as a Page.
+class Depths(ABC):
+    """Which numbers were offered in a run, and how deep they lie.
 
-    ``reached`` holds one byte a number: its depth, or UNREACHED. ``load`` turns numbers
-    into pages with one statement; ``single_host`` says that looking for other hosts behind
-    a full one is pointless. With ``rank`` (numbers to last visits) the oldest visit comes
-    first: what a limited run did not reach is the next one's beginning.
+    ``reached`` holds one byte a number: its depth, or UNREACHED.
     """
 
-    def __init__(
-        self,
-        load: Callable[[Sequence[int]], list[Page]],
-        *,
-        single_host: bool = False,
-        rank: Callable[[Sequence[int]], dict[int, int]] | None = None,
-    ) -> None:
+    def __init__(self) -> None:
         self.reached = bytearray()
         self.lowered: set[int] = set()  #: reached before, and now from a shallower page
         self._deep: dict[int, int] = {}
-        self._load = load
-        self._look_ahead = 1 if single_host else _LOOK_AHEAD
-        self._inbox = RankedQueue(rank) if rank is not None else Queue()
-        self._refill_size = _REFILL_RANKED if rank is not None else _REFILL
-        self._ready: dict[str, deque[Page]] = {}
-        self._waiting: dict[str, Queue] = {}
-        self._built = 0
-        self._pending = 0
-        self.resting = False  #: whether the last ``next`` gave up its turn: ask again soon
 
+    @abstractmethod
     def __len__(self) -> int:
         """How many addresses still wait."""
-        return self._pending
 
     def grow(self, number: int) -> None:
         """Make room for numbers up to ``number``."""
@@ -132,15 +92,6 @@ class Frontier:
             self.reached.extend(
                 bytes([UNREACHED]) * (missing + 1024 if missing < 1024 else missing)
             )
-
-    def mark_all(self, reached: Iterable[tuple[int, int]]) -> None:
-        """Mark many (number, depth) pairs at once (see ``mark``); there is room for them."""
-        depths = self.reached
-        for number, depth in reached:
-            if depth < DEEPEST:
-                depths[number] = depth
-            else:
-                self.mark(number, depth)
 
     def depth(self, number: int) -> int:
         """Return the smallest depth at which ``number`` was offered in this run."""
@@ -163,10 +114,10 @@ class Frontier:
         if depth >= DEEPEST:
             deep = self._deep
             news += [n for n in numbers if reached[n] == DEEPEST and deep.get(n, DEEPEST) > depth]
+        fresh: list[int] = []
         for number in news:
             if reached[number] == UNREACHED:
-                self._inbox.put(number)
-                self._pending += 1
+                fresh.append(number)
             else:
                 self.lowered.add(number)
             reached[number] = byte
@@ -174,7 +125,58 @@ class Frontier:
                 self._deep[number] = depth
             else:
                 self._deep.pop(number, None)
+        if fresh:
+            self._put(fresh)
         return news
+
+    @abstractmethod
+    def _put(self, fresh: Sequence[int]) -> None:
+        """Let numbers wait that were offered for the first time."""
+
+
+class Frontier(Depths):
+    """Every address is offered as a number and leaves it once per run, as a Page.
+
+    ``load`` turns numbers into pages with one statement; ``single_host`` says that looking
+    for other hosts behind a full one is pointless. With ``rank`` (numbers to last visits) the
+    oldest visit comes first: what a limited run did not reach is the next one's beginning.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[Sequence[int]], list[Page]],
+        *,
+        single_host: bool = False,
+        rank: Callable[[Sequence[int]], dict[int, int]] | None = None,
+    ) -> None:
+        super().__init__()
+        self._load = load
+        self._look_ahead = 1 if single_host else _LOOK_AHEAD
+        self._inbox = RankedQueue(rank) if rank is not None else Queue()
+        self._refill_size = _REFILL_RANKED if rank is not None else _REFILL
+        self._ready: dict[str, deque[Page]] = {}
+        self._waiting: dict[str, Queue] = {}
+        self._built = 0
+        self._pending = 0
+        self.resting = False  #: whether the last ``next`` gave up its turn: ask again soon
+
+    def __len__(self) -> int:
+        """How many addresses still wait."""
+        return self._pending
+
+    def mark_all(self, reached: Iterable[tuple[int, int]]) -> None:
+        """Mark many (number, depth) pairs at once (see ``mark``); there is room for them."""
+        depths = self.reached
+        for number, depth in reached:
+            if depth < DEEPEST:
+                depths[number] = depth
+            else:
+                self.mark(number, depth)
+
+    def _put(self, fresh: Sequence[int]) -> None:
+        for number in fresh:
+            self._inbox.put(number)
+        self._pending += len(fresh)
 
     def next(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""

@@ -20,6 +20,7 @@ from smartcrawl.exceptions import (
     HostDownError,
     RobotsDisallowedError,
     RobotsUnknownError,
+    TurnSpentError,
 )
 from smartcrawl.faults import PASSING_FAULTS, told
 from smartcrawl.gates import gate_of, host_of
@@ -94,21 +95,27 @@ class _UnknownError(RobotsUnknownError, IgnoreRequest):
     """Likewise."""
 
 
+class _TurnSpentError(TurnSpentError, IgnoreRequest):
+    """Likewise."""
+
+
 class RobotsMiddleware:
     """Ask robots.txt before any page of a host, and ask no page that it forbids.
 
-    Unknown rules make a page UNREACHABLE, never excluded and never allowed (INV-21).
+    Unknown rules make a page UNREACHABLE, never excluded and never allowed (INV-21). Where other
+    workers ask the host, too, a page whose turn was spent on robots.txt waits for the next one.
     """
 
-    def __init__(self, rules: RobotsRules) -> None:
+    def __init__(self, rules: RobotsRules, run: Run | None) -> None:
         self.rules = rules
+        self._run = run
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self | None:
         """Read the settings, once."""
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
-        return cls(RobotsRules.from_crawler(crawler))
+        return cls(RobotsRules.from_crawler(crawler), run_of(crawler))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
@@ -116,16 +123,26 @@ class RobotsMiddleware:
         Raises:
             RobotsDisallowedError: the rules forbid the address.
             RobotsUnknownError: the rules of its host could not be had.
+            TurnSpentError: it is asked later.
         """
         if request.meta.get("dont_obey_robotstxt"):
             return
+        began = time.monotonic()
         rules = await self.rules.of(request)
         if rules.unknown is not None:
             raise _UnknownError(
                 f"{rules.origin}/robots.txt could not be read: {rules.unknown}", rules.fault
             )
+        asked = rules.asked and rules.asked_at >= began
+        run, attempt, spent = self._run, request.meta.get("attempt"), None
+        if run is not None and isinstance(attempt, Attempt) and not attempt.requests:
+            page = attempt.page  # a hop, or another try, is of the same turn
+            spent = page if run.turn_is_spent(page, rules.crawl_delay, asked=asked) else None
         if not rules.allows(request.url):
             raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
+        if run is not None and spent is not None:
+            run.give_back(spent)
+            raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
 
 
 class ScopeMiddleware:

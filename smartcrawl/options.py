@@ -85,6 +85,7 @@ class Options:
     head_policy: str = "auto"
     head_min_bytes: int = 1_048_576
     revalidation_lane: bool = False  #: ask known pages beside the engine where that is the same
+    robots_obeyed: bool = True  #: and asked
     robots_ttl: int = 86_400  #: seconds
     robots_max_stale: int = 2_592_000  #: seconds
     retry_after_max_wait: int = 60  #: seconds
@@ -161,6 +162,7 @@ class Options:
             head_policy=_one_of(settings, "HEAD_POLICY", "never", "auto", "always"),
             head_min_bytes=_whole(settings, "HEAD_MIN_BYTES"),
             revalidation_lane=_one_of(settings, "REVALIDATION_LANE", "auto", "off") == "auto",
+            robots_obeyed=_switch(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
             robots_max_stale=_whole(settings, "ROBOTS_MAX_STALE_SECONDS"),
             retry_after_max_wait=_whole(settings, "RETRY_AFTER_MAX_WAIT"),

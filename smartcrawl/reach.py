@@ -9,7 +9,7 @@ from typing import Final
 
 from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.cuts import Cuts
-from smartcrawl.frontier import Offers
+from smartcrawl.frontier import Depths
 from smartcrawl.items import NAMES_SIGNED, Address, Link, Page, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
@@ -48,7 +48,7 @@ class Reach:
         registry: Registry,
         opened: OpenRun,
         reader: PageReader,
-        frontier: Offers,
+        frontier: Depths,
         book: AddressBook,
         ledger: Ledger,
         cuts: Cuts,

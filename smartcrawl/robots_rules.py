@@ -47,6 +47,7 @@ class Rules:
     asked_at: float  #: monotonic seconds
     parser: RobotParser | None = None  #: None: everything is allowed
     crawl_delay: float | None = None  #: seconds
+    asked: bool = False  #: the host was asked, and none of its pages before that
     unknown: str | None = None  #: why the rules could not be had
     fault: Fault = Fault.ROBOTS_UNKNOWN  #: of a page whose rules are unknown
 
@@ -148,6 +149,7 @@ class RobotsRules:
             self._kept[origin] = fresh
             if run is not None:
                 run.robots_read(origin, fresh, rules.crawl_delay)
+        rules = replace(rules, asked=origin not in self._rules)
         self._rules[origin] = rules
         return rules
 

@@ -14,7 +14,7 @@ from smartcrawl.addresses import AddressBook
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError
-from smartcrawl.frontier import Frontier, Offers, Queue
+from smartcrawl.frontier import Depths, Frontier, Queue
 from smartcrawl.held import Held
 from smartcrawl.indexes import indexing_of
 from smartcrawl.items import NAMES_SIGNED, Page, StoredRobots
@@ -89,7 +89,7 @@ class Run:
         self.held = Held(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
         self._left = orders.max_pages or source.max_pages or -1
-        self.frontier: Offers = self._new_frontier()
+        self.frontier: Depths = self._new_frontier()
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
         # What a daily full crawl would find counts, and no more.
@@ -134,10 +134,7 @@ class Run:
             RunHeldError: another process crawls this source.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = open_registry(options.registry, partial(indexing_of, options))
-        registry.choose(partition=options.partition, table=options.registry_table)
-        if options.snapshot_store is not None:
-            registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+        registry = registry_of(options)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
@@ -220,7 +217,7 @@ class Run:
 
     # Where others may be at work, too (sharing.run)
 
-    def _new_frontier(self) -> Offers:
+    def _new_frontier(self) -> Depths:
         scope = self.source.scope
         single = len(scope.hosts) == 1 and not scope.domains
         rank = self._reader.last_visits if self._left > 0 else None
@@ -263,6 +260,17 @@ class Run:
 
     def unanswered(self, page: Page) -> None:
         """Note a page that was asked and will have no visit."""
+
+    def turn_is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
+        """Whether a page must wait for its host's next turn, for robots.txt had this one.
+
+        Its rules want ``crawl_delay`` seconds between two requests; ``asked``: its host was asked
+        for them while it waited.
+        """
+        return False
+
+    def give_back(self, page: Page) -> None:
+        """Let a page that was not asked have its host's next turn."""
 
     @property
     def hurries(self) -> bool:
@@ -541,6 +549,19 @@ class Run:
         self.registry.give_back()
         self.registry.close()
         self._lease.release()
+
+
+def registry_of(options: Options) -> Registry:
+    """Open the registry that runs write to, with the choices that come before any of them.
+
+    Raises:
+        RegistryError: it cannot be opened or written, or cannot have the name that was chosen.
+    """
+    registry = open_registry(options.registry, partial(indexing_of, options))
+    registry.choose(partition=options.partition, table=options.registry_table)
+    if options.snapshot_store is not None:
+        registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+    return registry
 
 
 def run_of(crawler: Any) -> Run | None:

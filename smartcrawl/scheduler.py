@@ -105,10 +105,11 @@ class NumberScheduler(BaseScheduler):
         if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
             return request
         page = self.next_page()
-        while page is not None:
-            if self.lane is None or not self.lane.take(page):
-                return self.request_of(page)
-            page = self.next_page()
+        while page is not None and self.lane is not None and self.lane.take(page):
+            full = self._crawler.engine.downloader.needs_backout()
+            page = self.next_page() if not full else None
+        if page is not None:
+            return self.request_of(page)
         if self._run is not None and self._run.resting:
             call_later(0, self.look_again)
         elif self._gate is not None and self._gate.held:
@@ -130,7 +131,7 @@ class NumberScheduler(BaseScheduler):
     def next_page(self) -> Page | None:
         """Return the page of the frontier that is asked next, or None when there is none now."""
         run = self._run
-        if run is None or self._crawler.engine.downloader.needs_backout():
+        if run is None:
             return None
         try:
             return run.next_page(self._free)

@@ -8,16 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 from typing import Final, Self
 
 from smartcrawl.cuts import Cuts, merged
 from smartcrawl.exceptions import FrontierError, RunOverError, SettingError, SmartcrawlError
-from smartcrawl.frontier import Offers
+from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.connection import connect, place_of
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Claim, RedisFrontier
-from smartcrawl.indexes import indexing_of
 from smartcrawl.items import Page, StoredRobots
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders, closing_of
@@ -26,15 +25,14 @@ from smartcrawl.reach import MAX_HOPS
 from smartcrawl.registry.candidates import Closing
 from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.registry.registry import Registry, Written, open_registry
+from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.runs import OpenRun, RunResult, result
 from smartcrawl.registry.session import PostgresConnection
 from smartcrawl.registry.shared import SharedReader
 from smartcrawl.rules.seal import Evidence, reasons
-from smartcrawl.run import Run
+from smartcrawl.run import Run, registry_of
 from smartcrawl.sharing.frontier import OVER, SharedFrontier
 from smartcrawl.sharing.gate import SharedGate
-from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.urls import host_key
 
@@ -65,21 +63,16 @@ class SharedRun(Run):
     @classmethod
     def join(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
         """Join or open a run; see ``open_run``."""
-        registry = open_registry(options.registry, partial(indexing_of, options))
-        database = registry.database
-        connection = registry.connection
-        if not (
-            isinstance(database, PostgresDatabase) and isinstance(connection, PostgresConnection)
-        ):
-            registry.close()
+        if isinstance(options.registry, Path):
             raise SettingError(
-                f"REDIS_URL is set, but the registry is the file {database}, which other workers"
-                " do not see: set REGISTRY_URL=postgresql://…, or leave REDIS_URL empty to crawl"
-                " with one worker"
+                f"REDIS_URL is set, but the registry is the file {options.registry}, which other"
+                " workers do not see: set REGISTRY_URL=postgresql://…, or leave REDIS_URL empty to"
+                " crawl with one worker"
             )
-        registry.choose(partition=options.partition, table=options.registry_table)
-        if options.snapshot_store is not None:
-            registry.keep_snapshots(SnapshotStore(options.snapshot_store))
+        registry = registry_of(options)
+        database, connection = registry.database, registry.connection
+        assert isinstance(database, PostgresDatabase)
+        assert isinstance(connection, PostgresConnection)
         assert options.redis is not None
         client = connect(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
@@ -98,6 +91,7 @@ class SharedRun(Run):
                 per_host=options.per_host,
                 delay=options.download_delay,
                 most=orders.max_pages or source.max_pages,
+                robots=options.robots_obeyed,
                 place=place_of(options.redis),
             )
             run = cls(
@@ -119,7 +113,7 @@ class SharedRun(Run):
 
     # What the run is made of
 
-    def _new_frontier(self) -> Offers:
+    def _new_frontier(self) -> Depths:
         database, run = self.registry.database, self.opened.no
         readonly = SharedReader(database.connect(readonly=True), run)
         writing = SharedReader(database.connect(), run)
@@ -359,6 +353,22 @@ class SharedRun(Run):
                 self.robots.put(origin, robots)
         host = slot_of(host_key(origin))
         self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))
+
+    def turn_is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
+        """Whether a page must wait for its host's next turn; see ``Run.turn_is_spent``.
+
+        A claim is for one request. The first of a host came before all knew the Crawl-delay, too.
+        """
+        first = self.shared.is_first(page)
+        if first is None or not (first or asked):
+            return False
+        host, delay = slot_of(page.host), crawl_delay or 0.0
+        self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
+        return bool(delay or self.options.download_delay)
+
+    def give_back(self, page: Page) -> None:
+        """Let a page have its host's next turn, after all know what was told of that."""
+        self.shared.give_back(page)
 
 
 def _joined(

@@ -19,8 +19,13 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 
 from smartcrawl import settings as shipped
-from smartcrawl.exceptions import RobotsDisallowedError, RobotsUnknownError, SettingError
-from smartcrawl.items import StoredRobots
+from smartcrawl.exceptions import (
+    RobotsDisallowedError,
+    RobotsUnknownError,
+    SettingError,
+    TurnSpentError,
+)
+from smartcrawl.items import Attempt, Page, StoredRobots
 from smartcrawl.middlewares import RobotsMiddleware
 from smartcrawl.robots import (
     LIMIT,
@@ -32,6 +37,7 @@ from smartcrawl.robots import (
 )
 from smartcrawl.robots_rules import MAX_DOWNLOAD, RobotsRules
 from smartcrawl.rules.model import Fault
+from smartcrawl.spiders.base import VisitSpider
 
 DATA = Path(__file__).parent / "data" / "robots"
 GOOGLE = json.loads((DATA / "google-robots.json").read_text("utf-8"))
@@ -806,6 +812,58 @@ def test_the_middleware_lets_pass_what_the_rules_allow_and_says_why_not():
     free = Engine()
     passes(free, Request("http://site.example/a", meta={"dont_obey_robotstxt": True}))
     assert free.asked == []
+
+
+class Shared(Run):
+    """A run of several workers, of a host that is asked as the rules want."""
+
+    def __init__(self, *, spent: bool) -> None:
+        super().__init__()
+        self.spent = spent
+        self.turns: list[tuple[float | None, bool]] = []
+        self.given_back: list[int] = []
+
+    def turn_is_spent(self, page, crawl_delay, *, asked) -> bool:
+        self.turns.append((crawl_delay, asked))
+        return self.spent
+
+    def give_back(self, page) -> None:
+        self.given_back.append(page.no)
+
+
+def first_request(path: str = "b", requests: int = 0) -> Request:
+    page = Page(no=7, url=f"http://site.example/{path}", host="site.example", depth=0)
+    return Request(page.url, meta={"attempt": Attempt(page, requests=requests)})
+
+
+def test_a_page_waits_for_another_turn_when_robots_txt_had_this_one():
+    """Only its first request does, and only where it may be asked at all."""
+    run = Shared(spent=True)
+    rules = (200, {}, BODY + b"Crawl-delay: 2\n")
+    with pytest.raises(TurnSpentError) as told:
+        passes(Engine(rules, run=run), first_request())
+    assert (run.turns, run.given_back) == ([(2.0, True)], [7])
+    failure = SimpleNamespace(value=told.value, request=first_request())
+    assert list(VisitSpider("site").errback(failure)) == []
+
+    passes(Engine(rules, run=run), first_request(requests=1))
+    with pytest.raises(RobotsDisallowedError):
+        passes(Engine(rules, run=run), first_request("a"))
+    assert (len(run.turns), run.given_back) == (2, [7])
+    passes(Engine(rules, run=Shared(spent=False)), first_request())
+
+
+def test_pages_that_waited_for_robots_txt_lost_their_turns_and_later_ones_did_not():
+    run = Shared(spent=False)
+    middleware = RobotsMiddleware.from_crawler(Engine(OK, run=run))
+
+    async def all_of_them() -> None:
+        waiting = [middleware.process_request(first_request()) for _ in range(3)]
+        await asyncio.gather(*waiting)
+        await middleware.process_request(first_request())
+
+    asyncio.run(all_of_them())
+    assert run.turns == 3 * [(None, True)] + [(None, False)]
 
 
 def test_the_middleware_can_be_switched_off():

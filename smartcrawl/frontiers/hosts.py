@@ -48,17 +48,13 @@ class SharedHosts:
         """Leave so much time between two requests to a host, as its latency suggests."""
         self._tell(host, "pace", milliseconds=round(1000 * seconds))
 
-    def robots_read(self, host: str, crawl_delay: float) -> None:
-        """Note that robots.txt was read, and the seconds that it wants between two requests."""
-        self._tell(host, "robots", milliseconds=round(1000 * crawl_delay))
+    def robots_read(self, host: str, crawl_delay: float, *, asked: bool = True) -> None:
+        """Note that robots.txt is known, and the seconds that it wants between two requests.
 
-    def admit(self, host: str) -> float:
-        """Ask for one request that is no page, like that for robots.txt.
-
-        Returns 0.0 when it may go out, which counts as the host's last request, else the seconds
-        until it is worth asking again.
+        ``asked``: the host was asked for it just now, which counts as its last request. Where a
+        run reads those of several ports of a host, the longest delay counts.
         """
-        return float(self._tell(host, "admit")["wait"])
+        self._tell(host, "robots", milliseconds=round(1000 * crawl_delay), asked=asked)
 
     def _tell(self, host: str, act: str, **more: Any) -> dict[str, Any]:
         call = {**self._limits, "host": host, "act": act, **more}

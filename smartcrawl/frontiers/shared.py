@@ -53,6 +53,7 @@ class Claim:
     score: str  #: its place, should it be given back
     down: bool  #: nobody answers at its host: it ends without a request
     parked: bool  #: it probes a host where nobody answered: see ``SharedHosts``
+    first: bool = False  #: nobody else is to ask its host before ``SharedHosts.robots_read``
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,9 @@ class RedisFrontier:
 
     ``worker`` names this process and no other one, earlier ones included. ``per_host`` requests
     may be in flight at a host and ``delay`` seconds lie between two, over all workers and runs.
+    With ``robots`` the first number of a host is handed out alone: under its claim robots.txt is
+    read. Further ones follow when that is told, when the page's request is over, or when whoever
+    has it let go of it.
     After ``most`` numbers no more are handed out in this run; 0: no limit.
     Its ``renew`` is called every HEARTBEAT seconds, from a thread that nothing holds up. Nobody's
     clock counts but that of Redis.
@@ -119,6 +123,7 @@ class RedisFrontier:
         worker: str | None = None,
         lease: float = LEASE,
         most: int = 0,
+        robots: bool = False,
         place: str = "Redis",
     ) -> None:
         self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -126,7 +131,13 @@ class RedisFrontier:
         self._source, self._run = source, run
         self._prefix = prefix_of(source, run)
         self._scripts = Scripts(client, place)
-        self._limits = {"per_host": per_host, "delay": delay, "lease": lease, "most": most}
+        self._limits = {
+            "per_host": per_host,
+            "delay": delay,
+            "lease": lease,
+            "most": most,
+            "robots": robots,
+        }
         self.hosts = SharedHosts(self._scripts, self._prefix, self._limits)
         self._lock = Lock()
         self._incarnation = ""  #: drawn whenever the run's part of Redis is made

@@ -205,7 +205,9 @@ class RevalidationLane:
         if self._robots is None:
             return True
         rules = self._robots.at_hand(flight.origin.name, flight)
-        return rules is not None and rules.unknown is None and rules.allows(flight.url)
+        if rules is None or rules.unknown is not None or not rules.allows(flight.url):
+            return False
+        return not self._run.turn_is_spent(flight.page, rules.crawl_delay, asked=False)
 
     # How it goes on
 

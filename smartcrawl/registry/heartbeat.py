@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import socket
+from collections.abc import Mapping
 from threading import Event, Thread
 from typing import Any, Final, Self
 
@@ -28,9 +29,10 @@ SELECT pid, host, since FROM lease
  WHERE source = ? AND {ALIVE} AND (run IS NULL OR NOT ?) ORDER BY since LIMIT 1
 """
 _CLEAR = f"DELETE FROM lease WHERE source = ? AND NOT (closes AND ?) AND NOT {ALIVE}"
-_TAKE = """
+TAKE: Final = """
 INSERT INTO lease (source, token, pid, host, since, run, beat)
-VALUES (?, ?, ?, ?, ?, ?, clock_timestamp())
+VALUES (:source, :token, :pid, :host, :since, :run, clock_timestamp())
+ON CONFLICT (source, token) DO UPDATE SET run = excluded.run, beat = excluded.beat
 """
 _BEAT = "UPDATE lease SET beat = clock_timestamp() WHERE source = ? AND token = ?"
 _RELEASE = "DELETE FROM lease WHERE source = ? AND token = ?"
@@ -44,10 +46,11 @@ class HeartbeatLease:
     writes after that is refused, for its run is closed or was claimed with a higher number.
     """
 
-    def __init__(self, connection: PostgresConnection, row: tuple[Any, ...]) -> None:
+    def __init__(self, connection: PostgresConnection, place: Mapping[str, Any]) -> None:
+        """``place``: what the table of leases says of it."""
         self._connection = connection
-        self._row = row
-        self.source, self.token = str(row[0]), str(row[1])
+        self._place = place
+        self.source, self.token = str(place["source"]), str(place["token"])
         self._done = Event()
         self._thread = Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
@@ -61,16 +64,22 @@ class HeartbeatLease:
         Raises:
             RunHeldError: another process holds it; named by pid, host and since.
         """
-        who = (secrets.token_hex(16), os.getpid(), socket.gethostname(), since)
-        row = (source, *who, 0 if shared else None)
+        place = {
+            "source": source,
+            "token": secrets.token_hex(16),
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": since,
+            "run": 0 if shared else None,
+        }
         with transaction(connection):
             connection.execute(LOCK, (source,))
             holder: Any = connection.execute(_HOLDER, (source, shared)).fetchone()
             if holder is not None:
                 raise RunHeldError(source, pid=holder[0], host=holder[1], since=holder[2])
             connection.execute(_CLEAR, (source, shared))
-            connection.execute(_TAKE, row)
-        return cls(connection, row)
+            connection.execute(TAKE, place)
+        return cls(connection, place)
 
     @staticmethod
     def is_held(connection: PostgresConnection, source: str) -> bool:
@@ -80,7 +89,7 @@ class HeartbeatLease:
     def _beat(self) -> None:
         while not self._done.wait(BEAT):
             try:
-                self._connection.execute(_BEAT, self._row[:2])
+                self._connection.execute(_BEAT, (self.source, self.token))
                 if not self._connection.changes():
                     self._overdue(self._connection)
             except (psycopg.Error, ConnectionLostError) as error:
@@ -101,7 +110,7 @@ class HeartbeatLease:
         self._done.set()
         self._thread.join()
         try:
-            self._connection.execute(_RELEASE, self._row[:2])
+            self._connection.execute(_RELEASE, (self.source, self.token))
         except (psycopg.Error, ConnectionLostError) as error:
             logger.warning("the lease of %s was not given back: %s", self.source, error)
         self._connection.close()

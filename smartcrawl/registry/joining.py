@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Any, Final
 
 from smartcrawl.ports import Connection
-from smartcrawl.registry.heartbeat import ALIVE, LOCK, HeartbeatLease
+from smartcrawl.registry.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
 from smartcrawl.registry.runs import (
     OpenRun,
     interrupt,
@@ -18,7 +19,7 @@ from smartcrawl.registry.runs import (
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.session import PostgresConnection
 from smartcrawl.registry.transactions import transaction
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunState
 
 logger = logging.getLogger(__name__)
 
@@ -28,23 +29,14 @@ SELECT no, state, forced, started_at, cut, due, job FROM run
 """
 _OTHERS = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run = ? AND {ALIVE} LIMIT 1"
 _ANY = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run > 0 AND {ALIVE} LIMIT 1"
-_AT_WORK = f"SELECT count(*) FROM lease WHERE source = ? AND run = ? AND {ALIVE}"
 _ALONE = f"SELECT 1 FROM lease WHERE source = ? AND run IS NULL AND {ALIVE} LIMIT 1"
-_JOIN = """
-INSERT INTO lease (source, token, pid, host, since, run, beat)
-VALUES (:source, :token, :pid, :host, :since, :run, clock_timestamp())
-ON CONFLICT (source, token) DO UPDATE SET run = excluded.run, beat = excluded.beat
-"""
 _CLOSING = f"""
 SELECT {ALIVE} FROM lease WHERE source = ? AND run = ? AND token <> ? AND closes
 """
 _CLOSE = "UPDATE lease SET closes = TRUE WHERE source = ? AND token = ?"
 _LEAVE = f"DELETE FROM lease WHERE source = ? AND (token = ? OR (run < ? AND NOT {ALIVE}))"
-_STATE = "SELECT state FROM run WHERE no = ?"
 
-_BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
 _ENDING: Final = (RunState.SEALED, RunState.SETTLED)
-_RESUMABLE: Final = (*_BEFORE_SEAL, RunState.INTERRUPTED)
 
 
 class Turn(Enum):
@@ -70,9 +62,7 @@ class Membership(HeartbeatLease):
             logger.warning("this worker stood still, and is at work on %s again", self.source)
 
     def _take_place(self, connection: Connection) -> None:
-        names = ("source", "token", "pid", "host", "since")
-        row = dict(zip(names, self._row, strict=False))
-        connection.execute(_JOIN, {**row, "run": self.run})
+        connection.execute(TAKE, {**self._place, "run": self.run})
 
     def join(
         self,
@@ -105,14 +95,14 @@ class Membership(HeartbeatLease):
                 if connection.execute(_OTHERS, (self.source, self.token, no)).get is not None:
                     if state in _ENDING:
                         return None
-                    if state in _BEFORE_SEAL:
+                    if state in BEFORE_SEAL:
                         opened = _joined(connection, source, last)
-                resume = resume or (together and state in _RESUMABLE)
+                resume = resume or (together and state in RESUMABLE)
             if opened is None:
                 fresh = open_within(
                     connection, source=source, now=now, resume=resume, forced=forced, job=job
                 )
-                opened = _shared(fresh)
+                opened = replace(fresh, shared=True)
             self.run = opened.no
             self._take_place(connection)
             return opened
@@ -125,10 +115,6 @@ class Membership(HeartbeatLease):
         """Whether another worker that lives is at the same run."""
         row = (self.source, self.token, self.run)
         return connection.execute(_OTHERS, row).get is not None
-
-    def count(self, connection: Connection) -> int:
-        """Return how many workers are at the run, this one included."""
-        return int(connection.execute(_AT_WORK, (self.source, self.run)).get)
 
     def close(self, connection: Connection) -> Turn:
         """Ask to be the one that ends the run: only one that lives may be."""
@@ -151,16 +137,6 @@ class Membership(HeartbeatLease):
                 interrupt(connection, self.run, now, reasons)
             connection.execute(_LEAVE, (self.source, self.token, self.run))
             return last
-
-
-def state_of(connection: Connection, run: int) -> RunState:
-    """Return how far a run is."""
-    return RunState(connection.execute(_STATE, (run,)).get)
-
-
-def _shared(run: OpenRun) -> OpenRun:
-    told = (run.number, run.started_at, run.forced, run.resumed, run.interrupted)
-    return OpenRun(run.no, run.source, *told, run.last_complete, run.cut, due=run.due, shared=True)
 
 
 def _joined(connection: Connection, source: int, row: Any, *, over: bool = False) -> OpenRun:

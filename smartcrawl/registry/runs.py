@@ -20,7 +20,7 @@ from smartcrawl.registry.tombstones import forget_overdue
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
-from smartcrawl.rules.model import Fault, Rule, RunState, Word
+from smartcrawl.rules.model import RESUMABLE, Fault, Rule, RunState, Word
 
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
@@ -36,7 +36,6 @@ SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
  WHERE o.name = ? ORDER BY r.no DESC LIMIT 1
 """
 _IS_COMPLETE = "SELECT complete FROM run WHERE no = ?"
-_RESUMABLE = (RunState.OPEN, RunState.VERIFYING, RunState.INTERRUPTED)
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete"
 _INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
 _OPEN = """
@@ -243,7 +242,7 @@ def open_within(
 ) -> OpenRun:
     """See ``open_run``; ``source`` is its number, and the caller opens the transaction."""
     last: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
-    if resume and last is not None and last[1] in _RESUMABLE:
+    if resume and last is not None and last[1] in RESUMABLE:
         number = draw(connection, "number")
         again = bool(last[2]) or forced
         connection.execute(_REOPEN, (number, again, last[0]))
@@ -251,7 +250,7 @@ def open_within(
         complete = last_complete(connection, source)
         return OpenRun(last[0], source, number, last[3], again, True, None, complete, *last[4:])
     interrupted = None
-    if last is not None and last[1] in _RESUMABLE:
+    if last is not None and last[1] in RESUMABLE:
         interrupted = int(last[0])
         if last[1] != RunState.INTERRUPTED:
             interrupt(connection, interrupted, now, ["interrupted"])

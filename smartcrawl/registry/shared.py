@@ -15,7 +15,6 @@ SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
 _IN_LINE = f"{_REACHED} WHERE s.reached_run = :run ORDER BY s.depth, r.no"
 _THOSE = f"{_REACHED} WHERE r.no IN carray(:numbers)"
 _PENDING = "SELECT 1 FROM state WHERE reached_run = :run AND visited_run < :run LIMIT 1"
-_VISITED = "SELECT no FROM state WHERE no IN carray(:numbers) AND visited_run = :run"
 #: What was excluded when it was visited vouches for nothing.
 _LINKS = """
 SELECT s.depth, l.scope, l.targets,
@@ -28,7 +27,6 @@ SELECT s.depth, l.scope, l.targets,
 _STATE = "SELECT state FROM run WHERE no = ?"
 _CUT = "SELECT cut FROM run WHERE no = ?"
 _VISITS = "SELECT visits FROM run WHERE no = ?"
-_DEPTH = "SELECT depth FROM state WHERE no = ?"
 _HOPS = """
 WITH RECURSIVE chain (no, hops) AS (
     SELECT CAST(:no AS BIGINT), 0
@@ -70,19 +68,16 @@ class SharedReader:
 
     def reached(self, numbers: Iterable[int]) -> list[Reached]:
         """Return what is known of those ``numbers`` that are in the registry."""
-        names = {"numbers": Many(tuple(numbers)), "run": self._run}
+        given = tuple(numbers)
+        if not given:  # as of every batch of a refresh that finds nothing new
+            return []
+        names = {"numbers": Many(given), "run": self._run}
         rows: Any = self.connection.execute(_THOSE, names).fetchall()
         return [Reached(*row) for row in rows]
 
     def is_pending(self) -> bool:
         """Whether something was reached and is not visited; a scan where nothing is."""
         return self.connection.execute(_PENDING, {"run": self._run}).get is not None
-
-    def visited(self, numbers: Iterable[int]) -> set[int]:
-        """Return those of ``numbers`` that were visited already."""
-        names = {"numbers": Many(tuple(numbers)), "run": self._run}
-        rows: Any = self.connection.execute(_VISITED, names).fetchall()
-        return {no for (no,) in rows}
 
     def hops(self, no: int, most: int) -> int:
         """Return by how many redirects in a row, up to ``most``, an address was found."""
@@ -99,10 +94,6 @@ class SharedReader:
         names = {"run": self._run, "all": numbers is None, "numbers": Many(tuple(numbers or ()))}
         rows: Any = self.connection.execute(_LINKS, names).fetchall()
         return [(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
-
-    def depth(self, no: int) -> int:
-        """Return the smallest depth of an address so far."""
-        return int(self.connection.execute(_DEPTH, (no,)).get)
 
     def cut(self) -> str:
         """Return what kept the run from seeing everything so far (cuts.Cuts)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum, auto
+from typing import Final
 
 
 class Outcome(StrEnum):
@@ -107,6 +108,12 @@ class RunState(IntEnum):
     def word(self) -> str:
         """The word as reports print it, such as ``open``."""
         return self.name.lower()
+
+
+#: Whether it saw everything is open: addresses may be added to it and visited.
+BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
+#: Somebody may go on with it.
+RESUMABLE: Final = (*BEFORE_SEAL, RunState.INTERRUPTED)
 
 
 class Mode(IntEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Condition, Thread
@@ -51,16 +52,16 @@ class _Post:
     landed: list[Claim] = field(default_factory=list)
     done: list[Claim] = field(default_factory=list)
     released: list[Claim] = field(default_factory=list)
-    acts: list[HostAct] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.found or self.landed or self.done or self.released or self.acts)
+        return bool(self.found or self.landed or self.done or self.released)
 
 
 class Courier:
     """Exchanges what one worker found and did for what it may ask next, in a thread of its own.
 
-    ``room`` says how many more numbers the worker takes.
+    ``room`` says how many more numbers the worker takes. What is told of hosts counts before
+    anything that is told after it, and is told again where Redis did not answer.
     """
 
     def __init__(self, frontier: RedisFrontier, desk: Desk, room: Callable[[], int]) -> None:
@@ -68,6 +69,7 @@ class Courier:
         self._desk = desk
         self._room = room
         self._post = _Post()
+        self._acts: deque[HostAct] = deque()  #: each may be done twice
         self._woken = Condition()
         self._called = False  #: whether there is a reason to look before the time is over
         self._ended = False
@@ -94,14 +96,14 @@ class Courier:
             post.landed.extend(landed)
             post.done.extend(done)
             post.released.extend(released)
-            post.acts.extend(acts)
+            self._acts.extend(acts)
             self._called = True
             self._woken.notify()
 
     @property
     def carries(self) -> bool:
         """Whether something was not told yet."""
-        return bool(self._post)
+        return bool(self._post or self._acts)
 
     def stop(self) -> None:
         """End, after what was to be told is told, if Redis listens."""
@@ -117,8 +119,10 @@ class Courier:
         pause = 0.0
         looked = 0.0
         while True:
-            post, ended = self._next(pause)
+            ended = self._next(pause)
+            post = _Post()
             try:
+                post = self._taken()
                 result = self._exchange(post, 0 if ended else max(0, self._room()))
                 if ended:
                     return
@@ -145,14 +149,23 @@ class Courier:
                 self._desk.failed(FrontierError(told))
                 return
 
-    def _next(self, pause: float) -> tuple[_Post, bool]:
-        """Wait until there is something to tell or to ask, and take what is to be told."""
+    def _next(self, pause: float) -> bool:
+        """Wait until there is something to tell or to ask; return whether that is the end."""
         with self._woken:
             if not (self._called or self._ended):
                 self._woken.wait(pause)
             self._called = False
-            post, self._post = self._post, _Post()
-            return post, self._ended
+            return self._ended
+
+    def _taken(self) -> _Post:
+        """Tell what is to be told of hosts, and take the rest."""
+        while True:
+            with self._woken:
+                if not self._acts:
+                    post, self._post = self._post, _Post()
+                    return post
+            self._acts[0](self._frontier.hosts)
+            self._acts.popleft()
 
     def _exchange(self, post: _Post, want: int) -> Exchange:
         result = self._frontier.exchange(
@@ -161,8 +174,6 @@ class Courier:
         if self._away_since is not None:
             logger.warning("Redis is there again")
             self._away_since = None
-        for act in post.acts:
-            act(self._frontier.hosts)
         self._desk.arrived(result)
         return result
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
-from smartcrawl.frontier import DEEPEST, UNREACHED
+from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
 from smartcrawl.items import Page
@@ -17,16 +17,15 @@ from smartcrawl.politeness import slot_of
 from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.registry import Written
 from smartcrawl.registry.shared import Reached, SharedReader
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.model import BEFORE_SEAL, RunState
 from smartcrawl.sharing.courier import Courier, HostAct
 
 logger = logging.getLogger(__name__)
 
 OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
-_BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
 
 
-class SharedFrontier:
+class SharedFrontier(Depths):
     """Offers what this worker finds to all, and hands out what it claimed.
 
     It knows of every number what this worker did with it; what others did is known by Redis and
@@ -50,8 +49,8 @@ class SharedFrontier:
 
         ``retried`` does a transaction, again where a restart undid it.
         """
+        super().__init__()
         self.redis = redis
-        self.lowered: set[int] = set()  #: offered again at a smaller depth before it was written
         self.resting = False
         self.turn: Turn | None = None  #: whether this worker ends the run
         self.sealed = False  #: whether nothing more may be written to the run
@@ -64,8 +63,6 @@ class SharedFrontier:
         self._retried = retried
         self._limited = limited
         self._capacity = capacity
-        self._depths = bytearray()
-        self._deep: dict[int, int] = {}
         self._load: Callable[[Sequence[int]], list[Page]] = lambda numbers: []
         self._claimed: Callable[[Claim], None] = lambda claim: None
         self._failed: Callable[[SmartcrawlError], None] = lambda error: None
@@ -119,42 +116,14 @@ class SharedFrontier:
         """Whether all that this worker could ask is asked."""
         return not self._ready and not self._asked
 
-    def grow(self, number: int) -> None:
-        """Make room for numbers up to ``number``."""
-        missing = number + 1 - len(self._depths)
-        if missing > 0:
-            self._depths.extend(bytes([UNREACHED]) * max(missing, 1024))
-
-    def depth(self, number: int) -> int:
-        """Return the smallest depth that this worker knows of."""
-        depth = self._depths[number]
-        return self._deep.get(number, depth) if depth == DEEPEST else depth
-
-    def mark(self, number: int, depth: int) -> None:
-        """Note the depth of a number without offering it."""
-        self.grow(number)
-        self._depths[number] = min(depth, DEEPEST)
-        if depth >= DEEPEST:
-            self._deep[number] = depth
-
     def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
         """Return those numbers that are news to this worker: unreached, or now shallower."""
-        if not numbers:
-            return []
-        self.grow(max(numbers))
-        depths, news = self._depths, []
-        for number in numbers:
-            known = depths[number]
-            if known == UNREACHED:
-                self._found += 1
-            elif depth < (self._deep.get(number, known) if known == DEEPEST else known):
-                self.lowered.add(number)
-            else:
-                continue
-            self.mark(number, depth)
-            news.append(number)
+        news = super().offer(numbers, depth)
         self._moves += bool(news)
         return news
+
+    def _put(self, fresh: Sequence[int]) -> None:
+        self._found += len(fresh)
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Learn that others met addresses first, under other numbers."""
@@ -172,9 +141,17 @@ class SharedFrontier:
                 return page
         return None
 
-    def claim_of(self, page: Page) -> Claim | None:
-        """Return under which claim a page is asked; None for one that is only looked at."""
-        return self._claims.get(page.no)
+    def is_first(self, page: Page) -> bool | None:
+        """Whether a page is the first of its host, as claims say; None: it is under no claim."""
+        claim = self._claims.get(page.no)
+        return None if claim is None else claim.first
+
+    def give_back(self, page: Page) -> None:
+        """Let a page that was not asked have its next turn, whoever claims it then."""
+        claim = self._claims.pop(page.no, None)
+        if claim is not None:
+            self._asked.discard(page.no)
+            self._courier.tell(released=[claim])
 
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over: its host may be asked for another."""
@@ -292,7 +269,7 @@ class SharedFrontier:
     def refill(self, lost: FrontierLostError | None) -> bool:
         """Tell Redis what the registry knows of the run; False where it is being ended."""
         reader = self._courier_reader
-        if reader.state() not in _BEFORE_SEAL:
+        if reader.state() not in BEFORE_SEAL:
             self._look(self._moves)
             return False
         if lost is not None:
@@ -320,7 +297,7 @@ class SharedFrontier:
         What is pending still when all of it was handed out again gets no visit in this run.
         """
         reader = self._courier_reader
-        if reader.state() not in _BEFORE_SEAL or not reader.is_pending():
+        if reader.state() not in BEFORE_SEAL or not reader.is_pending():
             return False
         before, self._visits = self._visits, reader.visits()
         return self._visits != before
@@ -335,7 +312,7 @@ class SharedFrontier:
         if turn is Turn.NOT_OURS:
             return False
         self.again = self.again or turn is Turn.TAKEN_OVER
-        sealed = reader.state() not in _BEFORE_SEAL  # nobody else goes on with it any more
+        sealed = reader.state() not in BEFORE_SEAL  # nobody else goes on with it any more
         self._call(lambda: self._be_quiet(moves, turn, sealed=sealed))
         return True
 

@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from smartcrawl.exceptions import HostBlockedError, RobotsDisallowedError
+from smartcrawl.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
 from smartcrawl.faults import told
 from smartcrawl.items import Attempt, Visit
 from smartcrawl.rules.model import Outcome
@@ -29,7 +29,9 @@ class VisitSpider(Spider):
             yield seed
 
     def errback(self, failure: Failure) -> Iterator[Visit | Request]:
-        """Turn "nobody answered" into the page's one Visit."""
+        """Turn "nobody answered" into the page's one Visit; what was not asked has none yet."""
+        if isinstance(failure.value, TurnSpentError):
+            return
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         attempt: Attempt = request.meta["attempt"]
         if request.method == "HEAD" and not isinstance(failure.value, IgnoreRequest):

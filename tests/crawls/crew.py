@@ -65,13 +65,16 @@ class Crew:
         self.haste = HASTE
 
     def begin(
-        self, url: str, count: int = 3, *, job: str | None = None, **environment: str
+        self, url: str | None, count: int = 3, *, job: str | None = None, **environment: str
     ) -> list[Worker]:
-        """Start workers; without the name of a `job` it is a new one."""
+        """Start workers; without the name of a `job` it is a new one.
+
+        Without `url` they crawl the one source that is declared.
+        """
         self.job = job or uuid4().hex
         return [self.join(url, **environment) for _ in range(count)]
 
-    def join(self, url: str, *, max_pages: int | None = None, **environment: str) -> Worker:
+    def join(self, url: str | None, *, max_pages: int | None = None, **environment: str) -> Worker:
         """Start one more worker of the same job."""
         folder = self._folder / str(len(self._begun))
         folder.mkdir(parents=True)

@@ -5,6 +5,7 @@ Source: design.md 9; R2-43, R2-45, R2-46; reliability.md 2.
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -19,6 +20,7 @@ from tests.site_server import Page, Site, html
 
 _SLOW = 0.5  #: seconds until a page of the timed site answers
 _DELAY = 0.2
+_WANTED = 0.4  #: by robots.txt
 _MOST = 2
 
 
@@ -89,6 +91,60 @@ def test_workers_all_heed_what_a_host_asked_one_of_them(timed: TimedSite, crew: 
     assert set(crew.crawl.outcomes().values()) == {"new"}
 
 
+@pytest.fixture
+def seeds(timed: TimedSite, crew: Crew) -> list[str]:
+    """Pages of a host that wants a delay; a run begins with all of them."""
+    names = fan(timed, 8)
+    rules = f"User-agent: *\nCrawl-delay: {_WANTED}\n"
+    timed.pages["/robots.txt"] = Page(rules, content_type="text/plain")
+    # Each of them would take some at once.
+    crew.crawl.environment |= {"CONCURRENT_REQUESTS_PER_DOMAIN": "8", "CONCURRENT_REQUESTS": "2"}
+    crew.crawl.declare(f"[sources.s]\nseeds = {[timed.url(name) for name in names]}\n")
+    return names
+
+
+def kept_their_distance(site: TimedSite) -> bool:
+    """Whether a host was asked no faster than it wants, whoever asked."""
+    times = sorted(at for at, _ in site.arrived)
+    assert times[1] - times[0] > 0.9 * _WANTED, "the first page waits, too"
+    for steps in (4, 8):  # one may be late, and the next in time, as the machine is busy
+        spans = [b - a for a, b in zip(times, times[steps:], strict=False)]
+        assert min(spans) > _WANTED * (steps - 0.5)
+    return True
+
+
+@pytest.mark.covers("R2-45", "R2-73")
+@pytest.mark.parametrize("slow", [0, 1.0])
+def test_workers_that_start_together_keep_a_crawl_delay_from_the_first_request_on(
+    timed: TimedSite, crew: Crew, seeds: list[str], slow: float
+):
+    timed.pages["/robots.txt"] = replace(timed.pages["/robots.txt"], delay=slow)
+    crew.end(*crew.begin(None))
+
+    assert sorted(path for _, path in timed.arrived) == sorted(["/robots.txt", *seeds])
+    assert kept_their_distance(timed)
+
+
+def test_workers_take_over_from_one_that_died_while_it_read_robots_txt(
+    timed: TimedSite, crew: Crew, seeds: list[str], redis_url: str
+):
+    robots = timed.pages["/robots.txt"]
+    timed.pages["/robots.txt"] = Page(fault="hang")
+    workers = crew.begin(None)
+    wait_until(lambda: timed.arrived, "robots.txt is asked")
+    with RedisClient.from_url(redis_url, decode_responses=True) as client:
+        [claim] = client.hvals(next(client.scan_iter("*:claims")))
+    [dead] = [worker for worker in workers if f":{worker.pid}:" in claim]
+    timed.pages["/robots.txt"] = robots
+    timed.arrived.clear()
+    crew.kill(dead)
+    crew.end(*(worker for worker in workers if worker is not dead))
+
+    assert sorted(path for _, path in timed.arrived) == sorted(["/robots.txt", *seeds])
+    assert kept_their_distance(timed)
+    assert {*crew.crawl.outcomes().values()} == {"new"}
+
+
 def test_workers_together_ask_for_as_many_pages_as_the_run_may(site: Site, crew: Crew):
     fan(site, 60, 0.02)
     workers = [crew.join(site.url("/"), max_pages=20) for _ in range(3)]
@@ -126,6 +182,7 @@ def test_worker_with_a_registry_that_others_do_not_see_is_refused(site: Site, al
 
     assert "which other workers do not see: set REGISTRY_URL=postgresql://" in result.err
     assert site.log == []
+    assert not alone.registry.exists(), "the next one would take it for a registry of runs"
 
 
 def test_worker_with_a_redis_that_evicts_is_refused(site: Site, crew: Crew, redis_url: str):

@@ -120,6 +120,24 @@ def under_way(stage: Stage, crew: Crew, **environment: str) -> list[Worker]:
     return workers
 
 
+def halted(
+    stage: Stage, crew: Crew, place: str, mark: Path, job: str | None = None
+) -> list[Worker]:
+    """Start three workers; return when one of them stands still at a place.
+
+    ``mark``: where its process id is written.
+    """
+    workers = crew.begin(stage.site.url("/"), job=job, HALTS_AT=f"{place} {mark}")
+    wait_until(mark.exists, f"one of them comes to {place}")
+    return workers
+
+
+def go_on(*workers: Worker) -> None:
+    """Let workers go on that stand still."""
+    for worker in workers:
+        worker.signal(signal.SIGCONT)
+
+
 def same(crew: Crew, expected: dict[str, Any]) -> bool:
     """Whether everything is as one worker left it."""
     found = facts(crew.crawl)
@@ -163,16 +181,21 @@ def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, re
     assert same(crew, stage.first)
 
 
-def test_workers_lose_nothing_when_redis_is_killed_and_comes_back_empty(
-    stage: Stage, crew: Crew, redis: servers.Redis
+@pytest.mark.parametrize(
+    ("name", "says"), [("redis", "Redis is there again"), ("postgres", "PostgreSQL is away")]
+)
+def test_workers_lose_nothing_when_a_server_is_killed_and_comes_back(
+    request: pytest.FixtureRequest, stage: Stage, crew: Crew, name: str, says: str
 ):
+    """Redis is empty then."""
+    server: servers.Redis | servers.Postgres = request.getfixturevalue(name)
     workers = under_way(stage, crew)
-    redis.kill()
+    server.kill()
     time.sleep(1)
-    redis.start()
+    server.start()
     crew.end(*workers)
 
-    assert "Redis is there again" in "".join(worker.said for worker in workers)
+    assert says in "".join(worker.said for worker in workers)
     assert same(crew, stage.first)
 
 
@@ -180,13 +203,10 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
     stage: Stage, crew: Crew, redis_url: str, tmp_path: Path
 ):
     crew.kill(*under_way(stage, crew))
-    mark = tmp_path / "mark"
-    workers = crew.begin(stage.site.url("/"), job=crew.job, HALTS_AT=f"SharedFrontier._fill {mark}")
-    wait_until(mark.exists, "one of them fills Redis anew")
+    workers = halted(stage, crew, "SharedFrontier._fill", tmp_path / "mark", crew.job)
     with RedisClient.from_url(redis_url) as client:
         client.flushall()
-    for worker in workers:
-        worker.signal(signal.SIGCONT)
+    go_on(*workers)
     crew.end(*workers)
 
     assert same(crew, stage.first)
@@ -197,12 +217,9 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
 def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     stage: Stage, second: Crew, redis: servers.Redis, tmp_path: Path, place: str
 ):
-    mark = tmp_path / "mark"
-    workers = second.begin(stage.site.url("/"), HALTS_AT=f"{place} {mark}")
-    wait_until(mark.exists, "one of them ends the run")
+    workers = halted(stage, second, place, tmp_path / "mark")
     redis.kill()
-    for worker in workers:
-        worker.signal(signal.SIGCONT)
+    go_on(*workers)
     time.sleep(1)
     redis.start()
     second.end(*workers)
@@ -210,28 +227,12 @@ def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     assert same(second, stage.refreshed)
 
 
-def test_workers_lose_nothing_when_postgres_is_killed(
-    stage: Stage, crew: Crew, postgres: servers.Postgres
-):
-    workers = under_way(stage, crew)
-    postgres.kill()
-    time.sleep(0.5)
-    postgres.start()
-    crew.end(*workers)
-
-    assert "PostgreSQL is away" in "".join(worker.said for worker in workers)
-    assert same(crew, stage.first)
-
-
 def test_workers_lose_nothing_when_postgres_is_killed_while_the_run_ends(
     stage: Stage, second: Crew, postgres: servers.Postgres, tmp_path: Path
 ):
-    mark = tmp_path / "mark"
-    workers = second.begin(stage.site.url("/"), HALTS_AT=f"settle_sealed {mark}")
-    wait_until(mark.exists, "one of them ends the run")
+    workers = halted(stage, second, "settle_sealed", tmp_path / "mark")
     postgres.kill()
-    for worker in workers:
-        worker.signal(signal.SIGCONT)
+    go_on(*workers)
     postgres.start()
     second.end(*workers)
 
@@ -315,8 +316,7 @@ def test_workers_fence_off_one_that_stood_still_for_too_long(
     """It even holds the row of the run, which all others write to."""
     mark = tmp_path / "mark"
     crew.crawl.environment |= AT_ONCE
-    workers = crew.begin(stage.site.url("/"), HALTS_AT=f"Commit.write {mark}")
-    wait_until(mark.exists, "one stands still in a transaction")
+    workers = halted(stage, crew, "Commit.write", mark)
     [still] = [worker for worker in workers if str(worker.pid) == mark.read_text()]
     crew.bury(still)
     crew.end(*(worker for worker in workers if worker is not still))
@@ -324,7 +324,7 @@ def test_workers_fence_off_one_that_stood_still_for_too_long(
     before = tables(crew)
     asked = len(stage.site.log)
 
-    still.signal(signal.SIGCONT)
+    go_on(still)
     crew.end(still, statuses=(0, 3))
 
     assert same(crew, stage.first)

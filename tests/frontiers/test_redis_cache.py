@@ -149,7 +149,7 @@ def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     text = (Path(__file__).parents[2] / "docs/redis.md").read_text("utf-8")
     told = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))
     names = {"source": "docs", "run": "7", "host": "a.example", "origin": ORIGIN, "chunk": "0"}
-    frontier = RedisFrontier(client, "docs", 7, per_host=2)
+    frontier = RedisFrontier(client, "docs", 7, per_host=2, robots=True)
     frontier.begin()
     frontier.offer([Waiting(no, "a.example", 300) for no in (1, 2, 3, 4)])
     frontier.offer([Waiting(5, "b.example", 0), Waiting(4, "a.example", 299)])

@@ -291,15 +291,98 @@ def test_redis_hands_out_what_waits_for_a_host_that_is_down_without_limits(clien
     assert client.hget("domain:last_crawl", A) == asked
 
 
-def test_redis_admits_a_request_that_is_no_page(worker):
-    one, two = worker(delay=0.2), worker("blog", delay=0.2)
-    two.offer(some([1]))
+# robots.txt: under whose claim it is read, and what may be asked before
 
-    assert one.hosts.admit(A) == 0
-    assert 0 < two.hosts.admit(A) <= 0.2
-    assert two.claim(1) == []
-    time.sleep(0.25)
-    assert numbers(two.claim(1)) == [1]
+
+@pytest.fixture
+def readers(worker):
+    """Two workers of a run that reads robots.txt, with eight numbers of two hosts."""
+    one, two = worker(robots=True), worker(robots=True)
+    one.offer([*some(range(1, 6)), *some(range(11, 14), B)])
+    return one, two
+
+
+def told(claims):
+    return [(claim.no, claim.first) for claim in claims]
+
+
+@pytest.mark.covers("R2-43", "R2-45")
+def test_redis_hands_out_one_number_of_a_host_until_its_robots_txt_is_read(readers):
+    one, two = readers
+    assert sorted(told(one.claim(9))) == [(1, True), (11, True)]
+    assert two.claim(9) == []
+
+    one.hosts.robots_read(A, 0)
+    assert told(two.claim(9)) == [(2, False), (3, False), (4, False), (5, False)]
+
+
+def test_redis_asks_a_host_for_pages_when_the_delay_after_robots_txt_is_over(readers):
+    one, two = readers
+    first = next(claim for claim in one.claim(9) if claim.host == A)
+    one.hosts.robots_read(B, 60)
+    time.sleep(0.2)
+    one.hosts.robots_read(A, 0.4)
+    one.release([first])
+
+    assert two.claim(9) == []
+    assert 0.2 < two.exchange(9).wait <= 0.4, "robots.txt was a request"
+    time.sleep(0.4)
+    assert told(two.claim(9)) == [(1, False)]
+
+
+def test_redis_is_told_a_delay_by_who_knew_it_without_a_request(client, readers):
+    one, two = readers
+    one.claim(9)
+    asked = client.hget("domain:last_crawl", A)
+    one.hosts.robots_read(A, 0, asked=False)
+
+    assert client.hget("domain:last_crawl", A) == asked
+    assert len(two.claim(2)) == 2
+
+
+@pytest.mark.parametrize("how", ["landed", "done", "released", "expired"])
+def test_redis_waits_for_nobody_who_will_not_read_robots_txt(client, readers, how):
+    """Only where a page was asked without it, further ones need not wait for another first one."""
+    one, two = readers
+    first = [claim for claim in one.claim(9) if claim.host == A]
+    if how == "expired":
+        expire(client, *first)
+        two.reap()
+    else:
+        one.exchange(**{how: first})
+
+    firsts = {"landed": [(2, False), (3, False)], "done": [(2, True)]}
+    assert told(two.claim(2)) == firsts.get(how, [(1, True)])
+
+
+def test_redis_lets_each_run_read_robots_txt_for_itself(worker, readers):
+    one, _ = readers
+    one.claim(9)
+    other = worker("blog", robots=True)
+    other.offer(some([1, 2]))
+
+    assert told(other.claim(9)) == [(1, True)]
+
+
+def test_redis_keeps_the_longest_delay_of_several_ports_in_one_run(client, worker):
+    one, later = worker(robots=True), worker(run=8, robots=True)
+    for delay in (2, 0.5):
+        one.hosts.robots_read(A, delay)
+    assert client.hget("domain:meta:a.example", "crawl_delay") == "2000"
+
+    later.hosts.robots_read(A, 0.5)
+    assert client.hget("domain:meta:a.example", "crawl_delay") == "500"
+
+
+def test_redis_that_lost_who_read_robots_txt_is_told_again(client, readers):
+    one, two = readers
+    one.claim(9)
+    one.hosts.robots_read(A, 0)
+    client.flushdb()
+    assert one.recover(settle=0.0)
+    one.refill(some([2, 3]))
+
+    assert told(two.claim(9) if two.recover() is False else []) == [(2, True)]
 
 
 def test_redis_whose_clock_was_set_back_does_not_stop_a_host(client, worker):

@@ -78,6 +78,19 @@ def reports(path: Path, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
     return SqliteDatabase(path).reports(trackers)
 
 
+class Elsewhere:
+    """What every index that a test keeps elsewhere says of versions, and of its end."""
+
+    def version(self, epoch: int, number: int) -> int:
+        return number
+
+    def sealed(self, number: int) -> int:
+        return number
+
+    def close(self) -> None:
+        pass
+
+
 class Desk:
     """One source in a registry, crawled by hand: `open()`, `write(visit(url, …))`, `seal()`."""
 

@@ -13,12 +13,12 @@ from smartcrawl.registry import purge, runs
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.visited import Judgement
-from tests.registry.build import NOW, Desk
+from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"
 
 
-class Shelf:
+class Shelf(Elsewhere):
     """An index that keeps documents by number, and may refuse some or be away."""
 
     def __init__(self) -> None:
@@ -42,15 +42,6 @@ class Shelf:
                 self.held[page.no] = text
             found.append(None)
         return found
-
-    def version(self, epoch: int, number: int) -> int:
-        return number
-
-    def sealed(self, number: int) -> int:
-        return number
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

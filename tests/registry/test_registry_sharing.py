@@ -12,6 +12,7 @@ from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers
 from smartcrawl.registry.renaming import rename
 from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.shared import SharedReader
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Outcome
@@ -235,3 +236,15 @@ def test_a_sweep_is_done_once_however_many_do_it(desk: Desk):
 
     desk.end(ending)
     assert desk.rows("SELECT state, counts, removed FROM run ORDER BY no DESC LIMIT 1") == counts
+
+
+@pytest.mark.sqlite  # PostgreSQL would be connected to again
+def test_what_a_batch_without_news_reached_is_told_without_asking(desk: Desk):
+    (page,) = desk.add(A)
+    run = desk.run
+    assert run is not None
+    reader = SharedReader(desk.connection, run.no)
+    assert [reached.no for reached in reader.reached([page])] == [page]
+
+    desk.close()
+    assert reader.reached([]) == []

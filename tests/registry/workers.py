@@ -20,6 +20,7 @@ from smartcrawl.items import Batch, IndexedPage
 from smartcrawl.ports import Connection
 from smartcrawl.registry import indexing
 from smartcrawl.registry.transactions import WRITING
+from tests.registry.build import Elsewhere
 
 #: How often a worker has tried, and how much it has mended, changes nothing that it does next.
 _COUNTERS = {"_", "count"}
@@ -208,22 +209,13 @@ class Gate:
 
 
 @dataclass
-class Remote:
+class Remote(Elsewhere):
     """The index as one worker reaches it."""
 
     send: Callable[[Sent], list[str | None]]
 
     def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
         return self.send(Sent(tuple(pages), number))
-
-    def version(self, epoch: int, number: int) -> int:
-        return number
-
-    def sealed(self, number: int) -> int:
-        return number
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)

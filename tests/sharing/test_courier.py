@@ -123,6 +123,35 @@ def test_redis_courier_tells_again_what_redis_lost(
     assert [claim.no for claim in desk.claims] == [5]
 
 
+def test_redis_courier_tells_hosts_before_what_was_told_later(frontier: RedisFrontier, desk: Desk):
+    frontier.offer(waiting(1))
+    [claim] = frontier.claim(1)
+    courier = Courier(frontier, desk, lambda: 1)
+    courier.tell(acts=[lambda hosts: hosts.pause("a.example", 60)])
+    courier.tell(released=[claim])
+    assert courier.carries
+    courier.start()
+    until(lambda: not courier.carries)
+    courier.stop()
+
+    assert desk.claims == []
+    assert frontier.census()[:2] == (1, 0)
+
+
+def test_redis_courier_tells_hosts_again_when_redis_is_back(
+    courier: Courier, desk: Desk, redis: servers.Redis, client: Redis
+):
+    until(lambda: desk.looks)
+    redis.kill()
+    courier.tell(acts=[lambda hosts: hosts.robots_read("a.example", 2)], found=waiting(1))
+    time.sleep(0.3)
+    assert courier.carries
+    redis.start()
+    until(lambda: not courier.carries)
+
+    assert client.hget("domain:meta:a.example", "crawl_delay") == "2000"
+
+
 @pytest.mark.covers("M-33")
 def test_redis_courier_waits_for_a_redis_that_is_away(
     courier: Courier, desk: Desk, redis: servers.Redis, frontier: RedisFrontier

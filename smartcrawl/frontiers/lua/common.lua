@@ -14,6 +14,8 @@ local REPLIES = prefix .. 'replies' -- hash: worker -> JSON of its last call and
 local WORKERS = prefix .. 'workers' -- sorted set: workers, by when they were heard of
 local DEEP = prefix .. 'deep' -- hash: number -> depth, from 254 on
 local LOWERED = prefix .. 'lowered' -- set: numbers that were offered again at a smaller depth
+-- hash: host -> the number under whose claim its robots.txt is read in this run; empty: it was
+local READERS = prefix .. 'readers'
 local LAST_CRAWL = 'domain:last_crawl' -- hash: host -> time of its last request, of any run
 
 local CHUNK = 4096 -- numbers in one string of depths
@@ -69,10 +71,19 @@ end
 
 -- Hosts: in READY, in DELAYED, or in neither when nothing of theirs waits.
 
+-- Whether nobody has read the robots.txt of a host in this run, as far as Redis knows.
+local function is_unread(host)
+  return call.robots and redis.call('HGET', READERS, host) ~= ''
+end
+
 -- When a host may be asked: 0 for now, else when to look again.
 local function turn_of(host)
   if redis.call('SISMEMBER', DOWN, host) == 1 then
     return 0 -- its requests end without being sent
+  end
+  local reader = call.robots and redis.call('HGET', READERS, host)
+  if reader and reader ~= '' and redis.call('HEXISTS', CLAIMS, reader) == 1 then
+    return now + RECHECK -- what it may be asked is not known yet
   end
   local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'pace', 'paused_until',
     'parked_until')

@@ -33,6 +33,9 @@ for _, each in ipairs(call.landed) do
   local claim = own(each[1], each[2])
   if claim then
     land(each[1], claim.host)
+    if redis.call('HGET', READERS, claim.host) == each[1] then
+      redis.call('HSET', READERS, claim.host, '') -- nobody needed to read it, or it cannot be had
+    end
   end
 end
 for _, each in ipairs(call.done) do
@@ -92,7 +95,11 @@ while now >= opens and #answer.claims < call.want and not is_spent() do
     end
     local parked = redis.call('HEXISTS', meta_of(host), 'parked_until') == 1
     local depth = depth_of(number) or 0
-    table.insert(answer.claims, { number, host, depth, token, score, down, parked })
+    local first = not down and is_unread(host) or false
+    if first then
+      redis.call('HSET', READERS, host, number)
+    end
+    table.insert(answer.claims, { number, host, depth, token, score, down, parked, first })
   end
   sort_host(host)
 end

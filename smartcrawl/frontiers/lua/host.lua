@@ -22,11 +22,14 @@ elseif call.act == 'down' then
 elseif call.act == 'pace' then
   redis.call('HSET', meta, 'pace', call.milliseconds)
 elseif call.act == 'robots' then
-  redis.call('HSET', meta, 'crawl_delay', call.milliseconds, 'last_robots_fetch', math.floor(now))
-elseif call.act == 'admit' then
-  local at = turn_of(host)
-  answer.wait = at == 0 and 0 or at - now
-  if at == 0 then
+  local delay = call.milliseconds
+  if redis.call('HGET', READERS, host) == '' then -- another port of it may want a longer one
+    delay = math.max(delay, tonumber(redis.call('HGET', meta, 'crawl_delay') or 0))
+  end
+  redis.call('HSET', meta, 'crawl_delay', delay)
+  redis.call('HSET', READERS, host, '')
+  if call.asked then
+    redis.call('HSET', meta, 'last_robots_fetch', math.floor(now))
     redis.call('HSET', LAST_CRAWL, host, text(now))
   end
 end
