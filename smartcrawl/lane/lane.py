@@ -44,7 +44,9 @@ logger = logging.getLogger(__name__)
 IN_HAND: Final = "in_hand"  #: in Request.meta: the Response that was received already
 _SHORT: Final = 0.001  #: seconds
 _MOST_FAILURES: Final = 3  #: of a host, after which the engine asks its pages
-_ETAG, _DATE, _TAG = b"etag", b"last-modified", b"x-robots-tag"  #: headers of a 304
+#: Headers of a 304.
+_ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
+_LENGTH_LINE: Final = len("Content-Length: 0\r\n")
 _STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
 
 
@@ -304,8 +306,7 @@ class RevalidationLane:
     async def _unchanged(self, flight: _Flight, answer: Answer) -> None:
         """Turn a 304 into the page's Visit."""
         self._answered(flight)
-        self._count_answer(answer)
-        told: dict[bytes, str | None] = {_ETAG: None, _DATE: None}
+        told: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
         tags = []
         for name, value in answer.headers:
             lower = name.lower()
@@ -313,6 +314,10 @@ class RevalidationLane:
                 tags.append(value.decode("latin-1"))
             elif lower in told:
                 told[lower] = value.decode("latin-1")
+        self._answers += 1
+        self._answer_bytes += _STATUS_LINE + answer.size
+        if told[_LENGTH] is None:
+            self._answer_bytes += _LENGTH_LINE  # Scrapy counts it, there or not
         visit = flight.attempt.visit(flight.url)
         visit.robots_tags = tuple(tags)
         item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
@@ -349,6 +354,8 @@ class RevalidationLane:
         """Let the engine ask what the lane could not."""
         flight.origin.failures += 1
         self._fallbacks += 1
+        if not error.sent:
+            flight.meta["attempt"] = Attempt(flight.page)
         logger.debug("the engine asks %s: %s", flight.url, error)
         self._scheduler.pass_on(self._request(flight))
 
@@ -375,10 +382,6 @@ class RevalidationLane:
             size += len(name) + len(value) + 4
         self._requests += 1
         self._request_bytes += size
-
-    def _count_answer(self, answer: Answer) -> None:
-        self._answers += 1
-        self._answer_bytes += _STATUS_LINE + answer.size
 
     async def closed(self) -> None:
         """Hand the counts to the stats, and close the connections."""

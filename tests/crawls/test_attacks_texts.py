@@ -42,10 +42,12 @@ def test_no_value_that_comes_back_begins_another_header(crawl: Crawl):
             assert words == dict.fromkeys(_ETAGS, word)
 
         for name in _ETAGS:
-            _, second = [request for request in server.log if request.path == f"/etag/{name}"]
-            assert "x-split" not in second.headers
-            assert second.headers["if-none-match"].startswith('"a')
-            assert not set("\r\n") & set(second.headers["if-none-match"])
+            asked = [request for request in server.log if request.path == f"/etag/{name}"]
+            assert len(asked) in (2, 3)  # the lane does not read such an answer: the engine asks
+            for request in asked[1:]:
+                assert "x-split" not in request.headers
+                assert request.headers["if-none-match"].startswith('"a')
+                assert not set("\r\n") & set(request.headers["if-none-match"])
 
 
 @pytest.mark.parametrize("char", ["\0", "\x1b", "\x7f"])
