@@ -3,17 +3,24 @@
 Source: design.md 10; docs/adr/0031-the-lane-stands-in-or-stands-aside.md.
 """
 
+import os
 import re
+import signal
+import ssl
 import time
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.crawls import edited_site
-from tests.crawls.commands import Crawl, Scrapy, differences
+from tests.crawls.commands import Crawl, Scrapy, differences, wait_until
 from tests.crawls.crew import facts
 from tests.crawls.test_crawl_politeness import Counting, fill
 from tests.site_server import Page, Request, Site, html
@@ -70,8 +77,16 @@ def test_the_lane_off_leaves_every_page_to_the_engine(site: Site, crawl: Crawl):
     assert crawl.runs()[0]["notModified"] == 6
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"TRUST_SAMPLE_RATIO": "0"}, id="three-at-a-time"),
+        # Which pages are sampled depends on their numbers: on the order in which they were met.
+        pytest.param({"TRUST_SAMPLE_RATIO": "0.3", "CONCURRENT_REQUESTS": "1"}, id="samples"),
+    ],
+)
 def test_the_lane_leaves_the_same_registry_index_and_requests(
-    site: Site, twins: tuple[Crawl, Crawl]
+    settings: dict[str, object], site: Site, twins: tuple[Crawl, Crawl]
 ):
     """Over pages that changed, went, moved, came, hid, failed, and over sampled ones."""
     known = []
@@ -81,7 +96,7 @@ def test_the_lane_leaves_the_same_registry_index_and_requests(
         for step in (lambda: None, lambda: edited_site.edit(site), lambda: None, lambda: None):
             step()
             site.clear()
-            crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.02"})
+            crawl(site.url("/"), settings=settings)
             found.append({"wire": wire(site.log), **facts(crawl)})
         known.append(found)
 
@@ -370,3 +385,58 @@ def test_compressed_bodies_that_changed_are_read_as_by_the_engine(site: Site, cr
     assert told["lane/handed_over"] == 1
     assert crawl.outcomes()["/2"] == "modified"
     assert [hit["url"] for hit in crawl.search("second version")] == [site.url("/2")]
+
+
+def test_a_signal_ends_the_waits_of_the_lane(site: Site, crawl: Crawl):
+    """What was not asked stays pending, and the run can be resumed."""
+    fill(site, 10)
+    crawl(site.url("/"))
+    site.clear()
+    quick = {**TELLING, "AUTOTHROTTLE_ENABLED": "0", "DOWNLOAD_DELAY_JITTER": "0"}
+    with crawl.start(site.url("/"), settings={**quick, "DOWNLOAD_DELAY": 8}) as running:
+        wait_until(lambda: site.count("/"), "the first page is asked")
+        time.sleep(1)
+        began = time.monotonic()
+        os.kill(running.pid, signal.SIGTERM)
+        assert running.end().status == 3
+    assert time.monotonic() - began < 8
+    assert len(site.log) < 4  # robots.txt, and the first page
+
+    crawl(site.url("/"), resume=1, settings=quick)
+
+    assert crawl.runs()[0]["complete"]
+    assert Counter(crawl.outcomes().values()) == {"unchanged": 11}
+
+
+def test_the_lane_speaks_tls(site: Site, crawl: Crawl, tmp_path: Path):
+    """With certificates as the engine takes them."""
+    fill(site, 5)
+    assert site._server is not None
+    site._server.socket = certified(tmp_path).wrap_socket(site._server.socket, server_side=True)
+    url = site.url("/").replace("http:", "https:")
+
+    for _ in range(2):
+        result = crawl(url, settings=TELLING)
+
+    assert "'lane/not_modified': 5" in result.err
+    assert "lane/fallbacks" not in result.err
+
+
+def certified(folder: Path) -> ssl.SSLContext:
+    """A server's side of TLS, with a certificate that it signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(now - timedelta(minutes=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file = folder / "certificate.pem"
+    file.write_bytes(secret + certificate.public_bytes(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
