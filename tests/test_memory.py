@@ -26,6 +26,8 @@ print(before - taken())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is about glibc")
 def test_large_blocks_go_back_when_they_are_free():
     """ATT-34: copies of one long page, made one after the other, do not add up."""
-    told = subprocess.run([sys.executable, "-c", _FREED], capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", _FREED], capture_output=True, text=True, check=True
+    )
 
     assert 38 <= int(told.stdout) <= 42
