@@ -12,6 +12,7 @@ from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers
 from smartcrawl.registry.renaming import rename
 from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.shared import SharedReader
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Outcome
@@ -59,6 +60,21 @@ def workers(desk: Desk) -> tuple[Worker, Worker]:
 def urls(desk: Desk, numbers: Iterable[int]) -> list[str]:
     known = dict(desk.rows("SELECT no, url FROM record"))
     return [str(known[number]) for number in numbers]
+
+
+# What waits
+
+
+def test_what_a_batch_reached_is_offered_breadth_first(desk: Desk, workers: tuple[Worker, Worker]):
+    """Redis hands out what it is offered in that order (design.md 5)."""
+    one, _ = workers
+    deep, flat, beside = desk.address(A, 4), desk.address(B, 2), desk.address(C, 2)
+    one.write(addresses=[deep, flat, beside])
+    assert desk.run is not None
+
+    told = SharedReader(desk.connection, desk.run.no).reached([beside.no, deep.no, flat.no])
+
+    assert [(each.no, each.depth) for each in told] == [(flat.no, 2), (beside.no, 2), (deep.no, 4)]
 
 
 # Addresses that two meet at once
