@@ -12,7 +12,7 @@ from smartcrawl.rules.model import Mode
 from smartcrawl.sources import Source
 from smartcrawl.urls import compiled
 
-EXTRACTION_VERSION: Final = 3  #: raised when the same body gives another document or other links
+EXTRACTION_VERSION: Final = 4  #: raised when the same body gives another document or other links
 CHUNKING_VERSION: Final = 1  #: raised when the same document gives other chunks
 
 

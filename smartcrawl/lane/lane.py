@@ -84,7 +84,7 @@ class RevalidationLane:
         """Wait for the spider of a run, unless REVALIDATION_LANE is off."""
         run = run_of(crawler)
         if run is None or not run.options.revalidation_lane:
-            raise NotConfigured("there is nothing for the lane to do")
+            raise NotConfigured
         lane = cls(crawler, run)
         crawler.signals.connect(lane.opened, signal=signals.spider_opened)
         crawler.signals.connect(lane.closed, signal=signals.spider_closed)

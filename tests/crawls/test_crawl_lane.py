@@ -440,3 +440,11 @@ def certified(folder: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     return context
+
+
+def test_a_lane_that_is_off_says_nothing(site: Site, crawl: Crawl):
+    fill(site, 1)
+
+    result = crawl(site.url("/"), settings={"REVALIDATION_LANE": "off"})
+
+    assert "lane" not in result.err.lower()
