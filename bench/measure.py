@@ -81,11 +81,10 @@ def turns(rounds: int, contenders: Mapping[str, Callable[[], Figures]]) -> list[
         order = list(contenders)[:: -1 if number % 2 else 1]
         found = {name: contenders[name]() for name in order}
         done.append({name: found[name] for name in contenders})
-        told = (
-            f"{name} {figures['ms']:.3f} ms, {figures['wall']:.1f} s, {figures['rss']:.0f} MiB"
-            for name, figures in done[-1].items()
-        )
-        print(f"  round {number + 1}: {'; '.join(told)}", flush=True)
+        print(f"  round {number + 1}")
+        for name, figures in done[-1].items():
+            told = f"{figures['ms']:8.3f} ms CPU a page, {figures['wall']:5.1f} s"
+            print(f"    {name:20} {told}, {figures['rss']:4.0f} MiB", flush=True)
     return done
 
 
