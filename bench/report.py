@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import psycopg
+import redis
 
 from bench.measure import BENCH, Round, UnavailableError, median
 from tests.servers import nginx_lookup
@@ -130,6 +132,18 @@ def told_version(command: Sequence[str | Path]) -> str:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     found = re.search(r"\d+(\.\d+)+", done.stdout + done.stderr)
     return found[0] if found else ""
+
+
+def postgres_version(url: str) -> str:
+    """Return the version of a PostgreSQL."""
+    with psycopg.connect(url) as connection:
+        return connection.execute("SHOW server_version").fetchone()[0].split()[0]
+
+
+def redis_version(url: str) -> str:
+    """Return the version of a Redis."""
+    with redis.Redis.from_url(url) as client:
+        return client.info("server")["redis_version"]
 
 
 def _nginx_version() -> str:
