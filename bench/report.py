@@ -41,7 +41,7 @@ class Report:
     def contenders(self, what: str, rounds: Sequence[Round]) -> None:
         """Add a table of the medians of each contender, which have no target."""
         told = [
-            f"| {what}, medians of {len(rounds)} | ms CPU a page | pages/s | peak MiB |",
+            f"| {what}, {_rounds(len(rounds))} | ms CPU a page | pages/s | peak MiB |",
             "| --- | --- | --- | --- |",
         ]
         for name in rounds[0]:
@@ -103,6 +103,10 @@ def verdict(row: dict[str, Any]) -> str:
     if value <= target if row["better"] == "less" else value >= target:
         return "met"
     return f"missed by {abs(value - target) / target:.0%}"
+
+
+def _rounds(count: int) -> str:
+    return "one round" if count == 1 else f"medians of {count} rounds"
 
 
 def _sign(row: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ import argparse
 import json
 import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,14 +44,14 @@ def test_a_ratio_is_the_median_of_those_of_the_rounds():
 
 
 def test_a_program_that_does_not_measure_itself_is_measured(tmp_path: Path):
-    busy = ["python3", "-c", "sum(i * i for i in range(2_000_000))"]
+    busy = [sys.executable, "-c", "sum(i * i for i in range(2_000_000))"]
 
     found = measure.watched(busy, lambda: 50)
 
     assert 0 < found["cpu"] <= found["wall"] * 1.5
     assert found["ms"] == 1000 * found["cpu"] / 50
     with pytest.raises(SystemExit):
-        measure.watched(["python3", "-c", "raise SystemExit(3)"], lambda: 50)
+        measure.watched([sys.executable, "-c", "raise SystemExit(3)"], lambda: 50)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,23 @@ def test_a_report_ends_with_its_figures_and_names_what_it_lacks(
     assert "`cpu_vs_other` was not measured: Go is not installed" in text
     assert "in the quick form: " in text
     assert "Scrapy 2." in text
+
+
+def test_a_peer_that_cannot_be_had_or_built_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(measure, "CACHE", tmp_path / "cache")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(measure.UnavailableError, match="Go is not installed"):
+        measure.built_colly()
+    with pytest.raises(measure.UnavailableError, match="apt-get install wget"):
+        measure.found_wget()
+
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho 'no such module' >&2\nexit 1\n")
+    go.chmod(0o755)
+    with pytest.raises(measure.UnavailableError, match="no such module"):
+        measure.built_colly()
 
 
 def test_an_edited_site_differs_in_its_share_of_pages_and_in_nothing_else(tmp_path: Path):
