@@ -40,22 +40,24 @@ SETTINGS = {
 
 
 class Profiles:
-    """What each thread of the process does from ``begin`` on, threads that start then included."""
+    """What this thread does from ``begin`` on, and each thread that starts after ``watch``."""
 
     def __init__(self) -> None:
         self._profiles: list[cProfile.Profile] = []
 
+    def watch(self) -> None:
+        """Look at threads as they start."""
+        threading.setprofile(self.begin)
+
     def begin(self, *_: object) -> None:
-        """Begin with this thread, and with others as they start."""
-        if not self._profiles:
-            threading.setprofile(self.begin)
+        """Look at the thread that calls this."""
         self._profiles.append(cProfile.Profile())
         self._profiles[-1].enable()
 
     def write(self, path: Path) -> None:
         """End, and write all of it as one."""
+        sys.setprofile(None)
         threading.setprofile(None)
-        self._profiles[0].disable()
         stats = pstats.Stats(self._profiles[0])
         for other in self._profiles[1:]:
             other.create_stats()
@@ -84,6 +86,8 @@ def main() -> None:
     crawler = process.create_crawler(SiteSpider)
     clock: dict[str, float] = {}
     profiles = Profiles()
+    if args.profile:
+        profiles.watch()
 
     def opened() -> None:
         clock.update(cpu=time.process_time(), wall=time.perf_counter())

@@ -116,3 +116,7 @@ class SnapshotStoreError(SnapshotError):
 
 class LaneError(SmartcrawlError):
     """The revalidation lane got no whole answer within the limits; the engine asks instead."""
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent  #: whether a request may have reached the server

@@ -25,6 +25,7 @@ from smartcrawl.exceptions import (
 from smartcrawl.faults import PASSING_FAULTS, told
 from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import Attempt, Page
+from smartcrawl.needed import is_own
 from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.rules.absence import PASSING
@@ -154,7 +155,12 @@ class ScopeMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Take the run of the crawler's spider."""
+        """Take the run of the crawler's spider, if that yields requests of its own.
+
+        Pages of the frontier are in scope already.
+        """
+        if not is_own(crawler):
+            raise NotConfigured
         return cls(run_of(crawler), crawler)
 
     async def process_spider_output(

@@ -173,12 +173,19 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
     "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+    # There only where something has a use for them: allowed_domains, a user to log in.
+    "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
+    "smartcrawl.needed.Offsite": 50,
+    "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
+    "smartcrawl.needed.HttpAuth": 300,
 }
 SPIDER_MIDDLEWARES = {
     "smartcrawl.middlewares.ScopeMiddleware": 500,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # depth is the frontier's
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # smartcrawl.urls
+    "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,  # HTTPERROR_ALLOW_ALL
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,  # helps to write spiders
 }
 ITEM_PIPELINES = {
     "smartcrawl.pipelines.ExtractPipeline": 300,
@@ -202,7 +209,7 @@ REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour
 COOKIES_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # it parses the spider's source for every few responses
 ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None  # 15 % less CPU where it is
-CONCURRENT_ITEMS = 8  # Scrapy starts one task per slot and response, and a page is one item
+CONCURRENT_ITEMS = 1  # Scrapy starts one task per slot and response, and a page is one item
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 5_000_000  # bytes
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False  # it would run any Python sent to it

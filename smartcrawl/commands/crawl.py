@@ -20,6 +20,7 @@ from twisted.internet.error import ReactorNotRunning
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.logs import Logs, shown_lines
+from smartcrawl.memory import give_back_large
 from smartcrawl.options import Options
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.runs import declared_sources
@@ -112,6 +113,7 @@ class Command(ScrapyCrawl):
             tell(error, self.settings)
             self.exitcode = FAILED
             return
+        give_back_large()
         asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
         process.start(stop_after_crawl=False)
 

@@ -79,6 +79,8 @@ class LaneClient:
                     raise LaneError("the headers are too large")
                 body = b"" if response.status == 304 else await self._body(response)
                 version = response.version
+        except aiohttp.ClientConnectorError as error:
+            raise LaneError(f"{type(error).__name__}: {error}", sent=False) from error
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise LaneError(f"{type(error).__name__}: {error}") from error
         protocol = f"HTTP/{version.major}.{version.minor}" if version else "HTTP/1.1"

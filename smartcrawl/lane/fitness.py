@@ -9,6 +9,7 @@ from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import signals
 from scrapy.crawler import Crawler
 
+from smartcrawl.needed import HttpAuth
 from smartcrawl.network import installed_resolver
 from smartcrawl.pipelines import CommitPipeline, DecidePipeline, ExtractPipeline
 from smartcrawl.scheduler import NumberScheduler
@@ -26,6 +27,7 @@ KNOWN: Final = frozenset(
         "smartcrawl.middlewares.RevalidationMiddleware",
         "smartcrawl.middlewares.ScopeMiddleware",
         "smartcrawl.decoding.DecodingMiddleware",
+        "smartcrawl.needed.Offsite",  # pages of the frontier pass it
         f"{_SCRAPY}.downloadtimeout.DownloadTimeoutMiddleware",
         f"{_SCRAPY}.defaultheaders.DefaultHeadersMiddleware",
         f"{_SCRAPY}.useragent.UserAgentMiddleware",
@@ -35,11 +37,6 @@ KNOWN: Final = frozenset(
         "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware",
     }
 )
-#: What does something only where the spider has an attribute.
-SLEEPING: Final = {
-    f"{_SCRAPY}.offsite.OffsiteMiddleware": "allowed_domains",
-    f"{_SCRAPY}.httpauth.HttpAuthMiddleware": "http_user",
-}
 PIPELINES: Final = (ExtractPipeline, DecidePipeline, CommitPipeline)
 #: Signals of an answer, of which a 304 of the lane has one and that with less in it, and those who
 #: may listen all the same.
@@ -78,10 +75,10 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
     if type(engine.scheduler) is not NumberScheduler:
         yield f"the scheduler is {_name(engine.scheduler)}"
     components = (*engine.downloader.middleware.middlewares, *engine.scraper.spidermw.middlewares)
-    for name in map(_name, components):
-        asleep = name in SLEEPING and not getattr(spider, SLEEPING[name], None)
-        if not asleep and name not in KNOWN:
-            yield f"{name} is in use"
+    for component in components:
+        asleep = isinstance(component, HttpAuth) and component.is_asleep(crawler)
+        if not asleep and _name(component) not in KNOWN:
+            yield f"{_name(component)} is in use"
     if tuple(type(step) for step in engine.scraper.itemproc.middlewares) != PIPELINES:
         yield "there are pipelines of your own"
     if getattr(type(spider), "parse", None) is not SiteSpider.parse:

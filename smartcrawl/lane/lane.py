@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request, signals
-from scrapy.core.downloader import Downloader, Slot
+from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
 from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
@@ -27,6 +25,7 @@ from smartcrawl.extensions import DelayControl
 from smartcrawl.gates import gate_of
 from smartcrawl.items import Attempt, Page
 from smartcrawl.lane.fitness import unfit
+from smartcrawl.lane.flights import Counts, Flight, NotModified, Origin
 from smartcrawl.middlewares import RobotsMiddleware, conditions
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import slot_of
@@ -43,9 +42,10 @@ logger = logging.getLogger(__name__)
 
 IN_HAND: Final = "in_hand"  #: in Request.meta: the Response that was received already
 _SHORT: Final = 0.001  #: seconds
+_LONG: Final = 0.5  #: seconds within which a wait is given up when the crawl is to end
 _MOST_FAILURES: Final = 3  #: of a host, after which the engine asks its pages
-_ETAG, _DATE, _TAG = b"etag", b"last-modified", b"x-robots-tag"  #: headers of a 304
-_STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
+#: Headers of a 304.
+_ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
 
 
 class InHandMiddleware:
@@ -55,36 +55,6 @@ class InHandMiddleware:
         """Return the answer in hand; what is asked again after it is asked anew."""
         response: Response | None = request.meta.pop(IN_HAND, None)
         return response
-
-
-@dataclass(slots=True)
-class _Origin:
-    """What the lane knows of a scheme, host and port."""
-
-    name: str
-    refused: bool  #: by the address guard
-    size: int  #: bytes of a request without its path and its conditions
-    failures: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """A request that is under way; it stands among Scrapy's own where those are counted."""
-
-    page: Page
-    url: str
-    attempt: Attempt
-    headers: Mapping[str, str]
-    origin: _Origin
-    slot: Slot
-    meta: dict[str, Any]
-
-
-class _NotModified(NamedTuple):
-    """What those who wait for answers look at, of a 304."""
-
-    request: _Flight
-    status: int = 304
 
 
 class RevalidationLane:
@@ -101,15 +71,13 @@ class RevalidationLane:
         self._crawler = crawler
         self._run = run
         self._client: LaneClient | None = None
-        self._origins: dict[str, _Origin] = {}
+        self._origins: dict[str, Origin] = {}
         self._paces: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._robots: RobotsRules | None = None
         self._control: DelayControl | None = None
         self._headers: dict[str, str] = {}
-        self._requests = self._request_bytes = 0
-        self._answers = self._answer_bytes = 0  #: 304
-        self._handed_over = self._fallbacks = 0
+        self._counts = Counts()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -151,13 +119,20 @@ class RevalidationLane:
 
     def take(self, page: Page) -> bool:
         """Ask for a page, if it may be asked here; it is under way then."""
-        flight = self._flight(page)
+        flight = self._flight_or_none(page)
         if flight is None:
             return False
         self._start(flight)
         return True
 
-    def _flight(self, page: Page) -> _Flight | None:
+    def _flight_or_none(self, page: Page) -> Flight | None:
+        try:
+            return self._flight(page)
+        except Exception:  # no page is lost for that
+            logger.exception("the engine asks %s", page.url)
+            return None
+
+    def _flight(self, page: Page) -> Flight | None:
         """Return the request for a page, noted as in flight; None: it is the engine's."""
         if page.verify or page.kind or page.signed is not None or self._run.trust.asks_head(page):
             return None
@@ -171,7 +146,7 @@ class RevalidationLane:
             return None
         attempt = Attempt(page)
         meta = {"attempt": attempt, Downloader.DOWNLOAD_SLOT: name}
-        flight: Any = _Flight(page, page.url, attempt, headers, origin, slot, meta)
+        flight: Any = Flight(page, page.url, attempt, headers, origin, slot, meta)
         if not self._allows(flight, name):
             return None
         assert self._engine._slot is not None
@@ -179,10 +154,10 @@ class RevalidationLane:
         self._downloader.active.add(flight)
         slot.active.add(flight)
         slot.transferring.add(flight)
-        taken: _Flight = flight
+        taken: Flight = flight
         return taken
 
-    def _origin(self, url: str) -> _Origin | None:
+    def _origin(self, url: str) -> Origin | None:
         """Return what is known of an origin; None where the lane may not ask."""
         end = url.find("/", 8)
         name = url[:end] if end > 0 else url
@@ -192,7 +167,7 @@ class RevalidationLane:
             refusal = resolver.refusal(*endpoint(url)) if resolver is not None else "no guard"
             size = len(request_httprepr(Request(f"{name}/", headers=self._headers)))
             size -= len(name) + 1  # what is counted is the path
-            origin = self._origins[name] = _Origin(name, refusal is not None, size)
+            origin = self._origins[name] = Origin(name, refusal is not None, size)
         return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
 
     def _allows(self, flight: Any, slot: str) -> bool:
@@ -211,9 +186,9 @@ class RevalidationLane:
 
     # How it goes on
 
-    async def _work(self, flight: _Flight) -> None:
+    async def _work(self, flight: Flight) -> None:
         """Ask for a page, and for others after it, as long as there are any."""
-        after: _Flight | None = flight
+        after: Flight | None = flight
         while after is not None:
             await self._visit(after)
             after = self._next()
@@ -226,25 +201,25 @@ class RevalidationLane:
         while (flight := self._next()) is not None:
             self._start(flight)
 
-    def _start(self, flight: _Flight) -> None:
+    def _start(self, flight: Flight) -> None:
         task = asyncio.ensure_future(self._work(flight))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _next(self) -> _Flight | None:
+    def _next(self) -> Flight | None:
         """Return the next page's request; None where there is none now, or the engine's is next."""
         scheduler = self._scheduler
         while not (scheduler.has_requests or self._engine.needs_backout()):
             page = scheduler.next_page()
             if page is None:
                 return None
-            flight = self._flight(page)
+            flight = self._flight_or_none(page)
             if flight is not None:
                 return flight
             scheduler.pass_on(scheduler.request_of(page))
         return None
 
-    async def _visit(self, flight: _Flight) -> None:
+    async def _visit(self, flight: Flight) -> None:
         request: Any = flight
         slot = flight.slot
         try:
@@ -261,13 +236,16 @@ class RevalidationLane:
             assert self._engine._slot is not None
             self._engine._slot.remove_request(request)
 
-    async def _ask(self, flight: _Flight) -> None:
+    async def _ask(self, flight: Flight) -> None:
         slot = flight.slot
         if slot.delay:
             await self._turn(flight)
+        if self._is_closing:
+            self._run.unanswered(flight.page)  # it stays pending
+            return
         slot.lastseen = time.monotonic()
         flight.attempt.asks(flight.url, conditional=True)
-        self._count_request(flight)
+        self._counts.asked(flight)
         try:
             answer = await self._open().ask(flight.url, {**self._headers, **flight.headers})
         except LaneError as error:
@@ -279,7 +257,7 @@ class RevalidationLane:
         else:
             self._hand_over(flight, answer)
 
-    async def _turn(self, flight: _Flight) -> None:
+    async def _turn(self, flight: Flight) -> None:
         """Wait until the slot's delay is over, and what the engine queued before has gone out."""
         slot, name = flight.slot, flight.meta[Downloader.DOWNLOAD_SLOT]
         async with self._paces.setdefault(name, asyncio.Lock()):
@@ -287,10 +265,16 @@ class RevalidationLane:
             delay = slot.download_delay()
             while True:
                 wait = slot.lastseen + delay - time.monotonic()
-                if wait <= 0 and ahead.isdisjoint(queued for queued, _ in slot.queue):
+                gone = ahead.isdisjoint(queued for queued, _ in slot.queue)
+                if (wait <= 0 and gone) or self._is_closing:
                     break
-                await asyncio.sleep(max(wait, _SHORT))
+                await asyncio.sleep(min(max(wait, _SHORT), _LONG))
             slot.lastseen = time.monotonic()
+
+    @property
+    def _is_closing(self) -> bool:
+        slot = self._engine._slot
+        return slot is None or slot.closing is not None
 
     def _open(self) -> LaneClient:
         if self._client is None:
@@ -301,11 +285,10 @@ class RevalidationLane:
 
     # What comes of it
 
-    async def _unchanged(self, flight: _Flight, answer: Answer) -> None:
+    async def _unchanged(self, flight: Flight, answer: Answer) -> None:
         """Turn a 304 into the page's Visit."""
         self._answered(flight)
-        self._count_answer(answer)
-        told: dict[bytes, str | None] = {_ETAG: None, _DATE: None}
+        told: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
         tags = []
         for name, value in answer.headers:
             lower = name.lower()
@@ -313,6 +296,7 @@ class RevalidationLane:
                 tags.append(value.decode("latin-1"))
             elif lower in told:
                 told[lower] = value.decode("latin-1")
+        self._counts.confirmed(answer.size, has_length=told[_LENGTH] is not None)
         visit = flight.attempt.visit(flight.url)
         visit.robots_tags = tuple(tags)
         item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
@@ -320,7 +304,7 @@ class RevalidationLane:
             done = step(item)
             item = await done if isawaitable(done) else done
 
-    def _hand_over(self, flight: _Flight, answer: Answer) -> None:
+    def _hand_over(self, flight: Flight, answer: Answer) -> None:
         """Let the engine go on with an answer that is no 304."""
         request = self._request(flight)
         headers = Headers()
@@ -335,7 +319,7 @@ class RevalidationLane:
             request=request,
             protocol=answer.protocol,
         )
-        self._handed_over += 1
+        self._counts.handed_over += 1
         self._crawler.signals.send_catch_log(
             signals.response_downloaded,
             response=response,
@@ -345,14 +329,16 @@ class RevalidationLane:
         request.meta[IN_HAND] = response
         self._scheduler.pass_on(request)
 
-    def _fall_back(self, flight: _Flight, error: LaneError) -> None:
+    def _fall_back(self, flight: Flight, error: LaneError) -> None:
         """Let the engine ask what the lane could not."""
         flight.origin.failures += 1
-        self._fallbacks += 1
+        self._counts.fallbacks += 1
+        if not error.sent:
+            flight.meta["attempt"] = Attempt(flight.page)
         logger.debug("the engine asks %s: %s", flight.url, error)
         self._scheduler.pass_on(self._request(flight))
 
-    def _request(self, flight: _Flight) -> Request:
+    def _request(self, flight: Flight) -> Request:
         """Return the engine's request for a page, with what it has cost so far."""
         request = self._scheduler.request_of(flight.page)
         request.meta.update(flight.meta)
@@ -363,41 +349,13 @@ class RevalidationLane:
         if self._gate is not None:
             self._gate.answered(flight.meta[Downloader.DOWNLOAD_SLOT], time.monotonic())
         if self._control is not None:
-            self._control.answered(flight, _NotModified(flight))
+            self._control.answered(flight, NotModified(flight))
         if self._robots is not None:
             self._robots.delays.answered(flight)
 
-    # Counts, as the engine's own
-
-    def _count_request(self, flight: _Flight) -> None:
-        size = flight.origin.size + len(flight.url)
-        for name, value in flight.headers.items():
-            size += len(name) + len(value) + 4
-        self._requests += 1
-        self._request_bytes += size
-
-    def _count_answer(self, answer: Answer) -> None:
-        self._answers += 1
-        self._answer_bytes += _STATUS_LINE + answer.size
-
     async def closed(self) -> None:
         """Hand the counts to the stats, and close the connections."""
-        counts = {
-            "downloader/request_count": self._requests,
-            "downloader/request_method_count/GET": self._requests,
-            "downloader/request_bytes": self._request_bytes,
-            "downloader/response_count": self._answers,
-            "downloader/response_status_count/304": self._answers,
-            "downloader/response_bytes": self._answer_bytes,
-            "response_received_count": self._answers,
-            "item_scraped_count": self._answers,
-            "lane/not_modified": self._answers,
-            "lane/handed_over": self._handed_over,
-            "lane/fallbacks": self._fallbacks,
-        }
-        for name, count in counts.items():
-            if count:
-                self._crawler.stats.inc_value(name, count)
+        self._counts.tell(self._crawler.stats)
         if self._client is not None:
             await self._client.close()
 

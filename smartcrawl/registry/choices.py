@@ -13,6 +13,11 @@ _CHOOSE = """
 INSERT INTO choice (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
+#: Of several processes that start at once, one chooses, and the others see what it chose.
+_CHOSEN_NAME = """
+INSERT INTO choice (name, value) VALUES ('table', ?)
+ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
+"""
 _TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
 
 
@@ -29,7 +34,8 @@ def store(connection: Connection, name: str, value: str) -> None:
 def choose(connection: Connection, *, partition: str, table: str) -> None:
     """Keep the kind of PartitionKey and the name of the registry's view; nothing where it is so.
 
-    The view "IngestItems" is always there, ``table`` is another name of it.
+    The view "IngestItems" is always there, ``table`` is another name of it. The caller opens the
+    transaction.
 
     Raises:
         RegistryError: something else has that name.
@@ -37,7 +43,9 @@ def choose(connection: Connection, *, partition: str, table: str) -> None:
     chosen = stored(connection)
     if chosen.get("partition", "host") != partition:
         store(connection, "partition", partition)
-    before = chosen.get("table", ITEMS)
+    if chosen.get("table", ITEMS) == table:
+        return
+    before = connection.execute(_CHOSEN_NAME, (ITEMS,)).get
     if before == table:
         return
     if table != ITEMS and connection.execute(_TAKEN, (table,)).get:

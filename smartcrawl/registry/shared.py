@@ -13,7 +13,7 @@ SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
   FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
 """
 _IN_LINE = f"{_REACHED} WHERE s.reached_run = :run ORDER BY s.depth, r.no"
-_THOSE = f"{_REACHED} WHERE r.no IN carray(:numbers)"
+_THOSE = f"{_REACHED} WHERE r.no IN carray(:numbers) ORDER BY s.depth, r.no"
 _PENDING = "SELECT 1 FROM state WHERE reached_run = :run AND visited_run < :run LIMIT 1"
 #: What was excluded when it was visited vouches for nothing.
 _LINKS = """
@@ -67,7 +67,7 @@ class SharedReader:
         return (Reached(*row) for row in rows)
 
     def reached(self, numbers: Iterable[int]) -> list[Reached]:
-        """Return what is known of those ``numbers`` that are in the registry."""
+        """Return what is known of those ``numbers`` that are in the registry, breadth first."""
         given = tuple(numbers)
         if not given:  # as of every batch of a refresh that finds nothing new
             return []

@@ -23,6 +23,7 @@ from redis import Redis
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.postgres import shown
 from smartcrawl.registry.session import PostgresConnection
+from tests.crawls import indexes
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 90  # a command that takes longer hangs
@@ -33,6 +34,7 @@ WORDS = (
     "excluded", "orphaned", "deleted",
 )  # fmt: skip
 
+_STORED = ("content", "chunk", "links")
 #: Keys of Redis: what is claimed, by until when (smartcrawl/frontiers/lua/common.lua).
 _CLAIMS = ("*:leases", "domain:flying:*")
 
@@ -344,10 +346,18 @@ class Crawl:
 
     def stored(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of content, index and links: what a refresh without changes leaves alone."""
-        return {
-            table: self.rows(f"SELECT * FROM {table} ORDER BY no")
-            for table in ("content", "chunk", "links")
-        }
+        tables = {name: self.rows(f"SELECT * FROM {name} ORDER BY no") for name in _STORED}
+        if "ELASTICSEARCH_URL" in self.environment:
+            found = indexes.hits(self.environment)
+            tables["chunk"] = [(hit["_id"], hit["_version"], hit["_source"]) for hit in found]
+        return tables
+
+    def texts(self) -> list[str]:
+        """The texts of all chunks in the index."""
+        if "ELASTICSEARCH_URL" in self.environment:
+            found = indexes.hits(self.environment)
+            return [text for hit in found for text in indexes.texts(hit["_source"])]
+        return [text for (text,) in self.rows("SELECT text FROM chunk")]
 
     def counts_add_up(self) -> bool:
         """Whether the newest run's words, summed up, are the records of its source."""

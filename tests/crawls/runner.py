@@ -128,16 +128,16 @@ def _sweeps_in_parts() -> None:
 
 def locks() -> None:
     held: list[float] = []
+    real = transactions.transaction
 
     @contextmanager
-    def transaction(connection: apsw.Connection) -> Iterator[None]:
-        connection.execute("BEGIN IMMEDIATE")
-        began = time.monotonic()
-        yield
-        connection.execute("COMMIT")
+    def transaction(connection: Connection) -> Iterator[None]:
+        with real(connection):
+            began = time.monotonic()
+            yield
         held.append(time.monotonic() - began)
 
-    _replaced("transaction", transactions.transaction, transaction)
+    _replaced("transaction", real, transaction)
     _at_exit(lambda: print("held:", *(f"{seconds:.4f}" for seconds in held)))
 
 

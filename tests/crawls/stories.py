@@ -49,13 +49,16 @@ class Story:
     def run(
         self, *, expect: int | None = 0, settings: dict[str, object] | None = None, **more: object
     ) -> Result:
-        """Crawl once more; whatever happens, the counts add up and no clone shows twice."""
+        """Crawl once more; whatever happens, the counts add up and the index is right."""
         self.site.clear()
         url = None if self.source else self.site.url("/")
         if self.source:
             more = {"source": self.source} | more
         result = self.crawl(url, expect=expect, settings=self.settings | (settings or {}), **more)
         assert self.crawl.counts_add_up(), self.crawl.runs()[0]
+        if result.status == 0 and "ELASTICSEARCH_URL" in self.crawl.environment:
+            told = self.crawl._ask("audit")
+            assert "registry and index agree" in told, told
         run = self.crawl.runs()[0]
         assert run["complete"] is (result.status == 0), result
         for word in ("lost", "gone", "orphaned", "deleted"):

@@ -42,10 +42,12 @@ def test_no_value_that_comes_back_begins_another_header(crawl: Crawl):
             assert words == dict.fromkeys(_ETAGS, word)
 
         for name in _ETAGS:
-            _, second = [request for request in server.log if request.path == f"/etag/{name}"]
-            assert "x-split" not in second.headers
-            assert second.headers["if-none-match"].startswith('"a')
-            assert not set("\r\n") & set(second.headers["if-none-match"])
+            asked = [request for request in server.log if request.path == f"/etag/{name}"]
+            assert len(asked) in (2, 3)  # the lane does not read such an answer: the engine asks
+            for request in asked[1:]:
+                assert "x-split" not in request.headers
+                assert request.headers["if-none-match"].startswith('"a')
+                assert not set("\r\n") & set(request.headers["if-none-match"])
 
 
 @pytest.mark.parametrize("char", ["\0", "\x1b", "\x7f"])
@@ -142,8 +144,17 @@ def test_no_query_is_syntax_of_the_index(site: Site, crawl: Crawl):
     for query, found in _QUERIES.items():
         assert bool(crawl.search(query, "--")) is found, query
     long = " ".join(f"word{n}" for n in range(2_000))
-    assert crawl.hits(f"{long} some") == ["/"]
-    assert crawl.rows("SELECT count(*) FROM chunk") == [(1,)]
+    assert crawl.hits(f"some {long}") == ["/"]
+    assert len(crawl.texts()) == 1
+
+
+@pytest.mark.embedded  # of Elasticsearch the first 64 words count
+def test_every_word_of_a_long_query_counts(site: Site, crawl: Crawl):
+    """ATT-26."""
+    site.pages["/"] = html("Home", text="some words")
+    crawl(site.url("/"), settings=_QUICK)
+
+    assert crawl.hits(" ".join(f"word{n}" for n in range(2_000)) + " some") == ["/"]
 
 
 def test_the_name_of_a_source_is_no_path_and_no_line(crawl: Crawl):

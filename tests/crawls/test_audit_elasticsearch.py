@@ -377,6 +377,7 @@ def test_elasticsearch_audit_reads_the_registry_in_portions(shop, indexed, monke
     connection.close()
 
 
+@pytest.mark.embedded
 def test_audit_of_the_index_beside_the_registry_has_nothing_to_compare(site, crawl):
     site.pages["/"] = html("Home", text="words")
     crawl(site.url("/"))
@@ -386,6 +387,7 @@ def test_audit_of_the_index_beside_the_registry_has_nothing_to_compare(site, cra
     assert told == {"index": "embedded", "agree": True}
 
 
+@pytest.mark.embedded
 def test_elasticsearch_audit_of_a_registry_that_wrote_to_none_is_refused(
     site, crawl, elasticsearch, elasticsearch_prefix
 ):

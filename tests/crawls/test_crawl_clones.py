@@ -160,7 +160,7 @@ def test_a_clone_takes_over_from_an_original_that_is_removed_without_a_download(
     site.pages["/"] = html("Home", "/one", "/two!", "/three!")
     site.pages["/one"] = site.pages["/two!"] = site.pages["/three!"] = page
     crawl(site.url("/"))
-    stored = crawl.stored()
+    stored, texts = crawl.stored(), sorted(crawl.texts())
     site.pages["/one"] = Page("gone", status=410)
     site.clear()
 
@@ -175,5 +175,8 @@ def test_a_clone_takes_over_from_an_original_that_is_removed_without_a_download(
     ]  # fmt: skip
     assert (crawl.outcomes()["/one"], crawl.pages()["/one"]["status"]) == ("gone", "Gone")
     kept = crawl.stored()
-    assert (kept["content"], kept["chunk"]) == (stored["content"], stored["chunk"])
+    assert kept["content"] == stored["content"]
+    assert sorted(crawl.texts()) == texts
+    if "ELASTICSEARCH_URL" not in crawl.environment:  # where the clone has a document of its own
+        assert kept["chunk"] == stored["chunk"]
     assert crawl.counts_add_up()

@@ -4,13 +4,13 @@ import json
 import os
 import signal
 import time
-import urllib.request
 from typing import Any
 
 import pytest
 
 from smartcrawl.sinks.elasticsearch import documents
 from tests import servers
+from tests.crawls import indexes
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
@@ -29,16 +29,15 @@ def indexed(crawl: Crawl, elasticsearch: servers.Elasticsearch, elasticsearch_pr
 
 
 @pytest.fixture
-def pages(indexed: Crawl, elasticsearch: servers.Elasticsearch) -> "Documents":
-    return Documents(indexed, elasticsearch)
+def pages(indexed: Crawl) -> "Documents":
+    return Documents(indexed)
 
 
 class Documents:
     """What the index holds, tombstones too, whatever the registry says."""
 
-    def __init__(self, crawl: Crawl, server: servers.Elasticsearch) -> None:
+    def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
-        self._server = server
 
     def __call__(self) -> dict[str, str]:
         """The texts by path; "gone" for tombstones."""
@@ -52,9 +51,7 @@ class Documents:
                 for path, record in self._crawl.pages().items()
                 if self._key(record["url"]) == key
             )
-            chunks = told.get("chunks", [])
-            texts = [v for c in chunks for name, v in c.items() if name.startswith("text")]
-            found[path] = "gone" if told.get("deleted") else " ".join(texts)
+            found[path] = "gone" if told.get("deleted") else " ".join(indexes.texts(told))
         assert len(ids) >= len(found)
         return found
 
@@ -66,17 +63,7 @@ class Documents:
         return {hit["_version"] for hit in self._hits()}
 
     def _hits(self) -> list[dict[str, Any]]:
-        prefix = self._crawl.environment["ELASTICSEARCH_INDEX_PREFIX"]
-        self._server.ask("POST", f"/{prefix}-pages*/_refresh")
-        body = json.dumps({"size": 1000, "version": True, "query": {"match_all": {}}}).encode()
-        request = urllib.request.Request(
-            f"{self._server.url}/{prefix}-pages*/_search?allow_no_indices=true",
-            body,
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request) as answer:
-            found: list[dict[str, Any]] = json.load(answer)["hits"]["hits"]
-        return found
+        return indexes.hits(self._crawl.environment)
 
 
 def open_records(crawl: Crawl) -> int:
@@ -181,6 +168,7 @@ def test_elasticsearch_and_registry_agree_after_a_kill_between_both(shop, indexe
     assert open_records(indexed) == 1
     assert "other words" in pages()["/b"]
 
+    indexed.bury()
     indexed(shop.url("/"), max_pages=1, expect=None)
     assert open_records(indexed) == 0
     assert "some words" in pages()["/b"], "what the registry holds"
@@ -237,6 +225,7 @@ def test_elasticsearch_of_another_registry_is_refused(shop, indexed, tmp_path):
     assert "ELASTICSEARCH_URL is empty" in result.err
 
 
+@pytest.mark.embedded
 def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, crawl, elasticsearch):
     site.pages["/"] = html("Home", text="words")
     crawl(site.url("/"))
@@ -290,6 +279,7 @@ def test_elasticsearch_of_a_registry_that_was_restored_wants_a_new_epoch(shop, i
     assert open_records(indexed) == 0
 
 
+@pytest.mark.embedded
 def test_elasticsearch_commands_say_when_there_is_none(site, crawl):
     site.pages["/"] = html("Home", text="words")
     crawl(site.url("/"))

@@ -91,6 +91,7 @@ def talker(crawl: Crawl) -> Crawl:
 # Both formats
 
 
+@pytest.mark.alone  # it is about the lines of one process
 def test_every_line_of_a_crawl_is_json_from_the_first_on(poor: Site, crawl: Crawl):
     crawl.environment |= {"LOG_FORMAT": "json", "LOG_LEVEL": "DEBUG"}
 
@@ -105,6 +106,7 @@ def test_every_line_of_a_crawl_is_json_from_the_first_on(poor: Site, crawl: Craw
     assert warning["logger"] == "smartcrawl.robots_rules"
 
 
+@pytest.mark.alone  # it is about the lines of one process
 def test_every_line_of_a_crawl_is_text_from_the_first_on(poor: Site, crawl: Crawl):
     settings = {"RETRY_TIMES": 0, "LOG_LEVEL": "DEBUG"}
 
@@ -116,6 +118,7 @@ def test_every_line_of_a_crawl_is_text_from_the_first_on(poor: Site, crawl: Craw
     assert " [smartcrawl.robots_rules] WARNING: robots.txt unknown" in warning
 
 
+@pytest.mark.alone  # it is about the lines of one process
 def test_at_the_usual_level_pages_cost_no_lines(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home")
     few = objects(crawl(site.url("/"), settings={"LOG_FORMAT": "json"}).err)
@@ -151,6 +154,7 @@ def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
     )
 
 
+@pytest.mark.alone  # workers write to a file each
 @pytest.mark.parametrize("kind", ["text", "json"])
 def test_a_log_may_go_to_a_file(site: Site, crawl: Crawl, kind: str):
     site.pages["/"] = html("Home")

@@ -211,6 +211,7 @@ def test_a_lost_snapshot_is_stored_anew_for_all_who_share_it(site: Site, crawl: 
     assert "not extracted" not in result.out
 
 
+@pytest.mark.alone  # each worker counts its own
 @pytest.mark.covers("M-48")
 def test_pages_without_a_snapshot_are_counted_at_the_end(site: Site, crawl: Crawl, tmp_path: Path):
     shop(site)

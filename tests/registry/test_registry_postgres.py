@@ -17,7 +17,7 @@ from smartcrawl.exceptions import RegistryError, RegistryVersionError, RunHeldEr
 from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Address, Batch
 from smartcrawl.ports import Connection, Many
-from smartcrawl.registry import heartbeat, registry, session
+from smartcrawl.registry import choices, heartbeat, registry, session
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
@@ -447,6 +447,30 @@ def test_postgres_tables_of_another_program_are_left_alone(postgres_url):
         assert own.execute("SELECT count(*) FROM pg_class WHERE relname = 'state'").fetchone() == (
             0,
         )
+
+
+def test_postgres_choices_of_many_at_once_are_made_once(postgres_url):
+    """Whoever comes later finds the name taken by what it wants itself."""
+    first, second = (PostgresDatabase(postgres_url).open() for _ in range(2))
+    found = []
+
+    def choose_later() -> None:
+        with transaction(second):
+            choices.choose(second, partition="scheme", table="Known")
+        found.append(choices.stored(second))
+
+    thread = Thread(target=choose_later)
+    with transaction(first):
+        choices.choose(first, partition="host", table="Known")
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive(), "it waits"
+    thread.join()
+
+    assert found == [{**choices.stored(first), "partition": "scheme", "table": "Known"}]
+    assert first.execute('SELECT count(*) FROM "Known"').get == 0
+    first.close()
+    second.close()
 
 
 def test_postgres_registry_is_made_once_by_many_at_once(postgres_url):

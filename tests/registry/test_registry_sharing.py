@@ -62,6 +62,21 @@ def urls(desk: Desk, numbers: Iterable[int]) -> list[str]:
     return [str(known[number]) for number in numbers]
 
 
+# What waits
+
+
+def test_what_a_batch_reached_is_offered_breadth_first(desk: Desk, workers: tuple[Worker, Worker]):
+    """Redis hands out what it is offered in that order (design.md 5)."""
+    one, _ = workers
+    deep, flat, beside = desk.address(A, 4), desk.address(B, 2), desk.address(C, 2)
+    one.write(addresses=[deep, flat, beside])
+    assert desk.run is not None
+
+    told = SharedReader(desk.connection, desk.run.no).reached([beside.no, deep.no, flat.no])
+
+    assert [(each.no, each.depth) for each in told] == [(flat.no, 2), (beside.no, 2), (deep.no, 4)]
+
+
 # Addresses that two meet at once
 
 

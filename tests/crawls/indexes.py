@@ -1,0 +1,26 @@
+"""What an Elasticsearch holds, read past the product."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from elasticsearch import Elasticsearch
+
+_MOST = 1_000  #: documents of a test's index
+
+
+def hits(environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every document with its version, tombstones too, by the environment of a command."""
+    index = f"{environment['ELASTICSEARCH_INDEX_PREFIX']}-pages*"
+    with Elasticsearch(environment["ELASTICSEARCH_URL"]) as client:
+        client.indices.refresh(index=index)
+        found: list[dict[str, Any]] = client.search(index=index, size=_MOST, version=True)["hits"][
+            "hits"
+        ]
+    assert len(found) < _MOST
+    return sorted(found, key=lambda hit: str(hit["_id"]))
+
+
+def texts(document: Mapping[str, Any]) -> list[str]:
+    """The texts of a document's chunks, in whatever language."""
+    chunks = document.get("chunks", [])
+    return [value for chunk in chunks for name, value in chunk.items() if name.startswith("text")]
