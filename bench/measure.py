@@ -1,78 +1,133 @@
-"""What the benchmarks share: turns, medians, a table, and one line of JSON at the end."""
+"""What the benchmarks share: a process that is measured, turns, medians."""
 
+import argparse
+import hashlib
 import json
 import os
-import platform
+import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 BENCH = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "smartcrawl-bench"
 
+Figures = dict[str, Any]  #: of one process: pages, cpu, wall, rss, and ms: of CPU a page
+Round = dict[str, Figures]  #: by who it was
 
-def run(script: str, *arguments: str | Path) -> dict[str, Any]:
+
+class UnavailableError(Exception):
+    """A peer cannot be built or had on this machine; the message says why, and what to do."""
+
+
+def parser(told: str, quick: str = "fewer pages and rounds, under 60 s") -> argparse.ArgumentParser:
+    """Return a parser of the arguments that every benchmark has; ``told`` is its docstring."""
+    made = argparse.ArgumentParser(description=told.splitlines()[0])
+    made.add_argument("--quick", action="store_true", help=quick)
+    made.add_argument("--write", action="store_true", help="into docs/benchmarks.md as well")
+    return made
+
+
+def run(script: str, *arguments: str | Path) -> Figures:
     """Run a script of this folder in a process of its own and return its last line, JSON."""
-    done = subprocess.run(
-        [sys.executable, str(BENCH / script), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return measured([sys.executable, BENCH / script, *arguments])
+
+
+def measured(command: Sequence[str | Path]) -> Figures:
+    """Run a program that measures itself and return its last line, JSON."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        raise SystemExit(f"{script} failed ({done.returncode}):\n{done.stdout}{done.stderr}")
-    measured = json.loads(lines[-1])
-    if measured.get("pages"):
-        measured["ms"] = 1000 * measured["cpu"] / measured["pages"]
-    return measured
+        told = f"{Path(command[0]).name} failed ({done.returncode})"
+        raise SystemExit(f"{told}: {command[1:]}\n{done.stdout}{done.stderr}")
+    return _a_page(json.loads(lines[-1]))
 
 
-def turns(
-    rounds: int, ours: Callable[[], dict[str, Any]], peer: Callable[[], dict[str, Any]]
-) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Measure two things in turns, so that a change of the machine's speed meets both."""
-    pairs = []
+def watched(command: Sequence[str | Path], pages: Callable[[], int]) -> Figures:
+    """Run a program that does not, from its start to its end; ``pages`` counts what it did."""
+    wall = time.perf_counter()
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{Path(command[0]).name} failed ({process.returncode})")
+    return _a_page(
+        {
+            "pages": pages(),
+            "cpu": used.ru_utime + used.ru_stime,
+            "wall": time.perf_counter() - wall,
+            "rss": used.ru_maxrss / 1024,
+        }
+    )
+
+
+def _a_page(figures: Figures) -> Figures:
+    if figures.get("pages"):
+        figures["ms"] = 1000 * figures["cpu"] / figures["pages"]
+    return figures
+
+
+def turns(rounds: int, contenders: Mapping[str, Callable[[], Figures]]) -> list[Round]:
+    """Measure several in turns, so that a change of the machine's speed meets all of them.
+
+    Every other round goes backwards: nobody always comes after the same.
+    """
+    done = []
     for number in range(rounds):
-        pair = (ours(), peer()) if number % 2 else (peer(), ours())[::-1]
-        pairs.append(pair)
-        print(
-            f"  round {number + 1}: ours {pair[0]['ms']:.3f} ms CPU a page, peer"
-            f" {pair[1]['ms']:.3f}, ratio {pair[0]['ms'] / pair[1]['ms']:.3f};"
-            f" RSS {pair[0]['rss']:.0f} against {pair[1]['rss']:.0f} MiB",
-            flush=True,
-        )
-    return pairs
+        order = list(contenders)[:: -1 if number % 2 else 1]
+        found = {name: contenders[name]() for name in order}
+        done.append({name: found[name] for name in contenders})
+        print(f"  round {number + 1}")
+        for name, figures in done[-1].items():
+            told = f"{figures['ms']:8.3f} ms CPU a page, {figures['wall']:5.1f} s"
+            print(f"    {name:20} {told}, {figures['rss']:4.0f} MiB", flush=True)
+    return done
 
 
-def ratio(pairs: list[tuple[dict[str, Any], dict[str, Any]]], key: str) -> float:
-    """Return the median of ours divided by the peer's, pair by pair."""
-    return statistics.median(ours[key] / peer[key] for ours, peer in pairs)
+def ratio(rounds: Sequence[Round], one: str, other: str, key: str = "ms") -> float:
+    """Return the median of one contender's figure divided by another's, round by round."""
+    return statistics.median(found[one][key] / found[other][key] for found in rounds)
 
 
-class Report:
-    """Figures against their targets; the last line is one JSON object."""
+def median(rounds: Sequence[Round], name: str, key: str) -> float:
+    """Return the median of a contender's figure."""
+    return statistics.median(found[name][key] for found in rounds)
 
-    def __init__(self) -> None:
-        self._rows: dict[str, dict[str, Any]] = {}
 
-    def add(self, name: str, value: float, target: float, better: str = "less") -> None:
-        """Add a figure; ``better`` is ``less`` or ``more``."""
-        self._rows[name] = {"value": round(value, 4), "target": target, "better": better}
+def built_colly() -> Path:
+    """Return the program of bench/colly, built at first use and kept.
 
-    def print(self) -> int:
-        """Print the table and the line; return 1 when a target is missed."""
-        print(f"\n{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
-        missed = 0
-        for name, row in self._rows.items():
-            less = row["better"] == "less"
-            met = row["value"] <= row["target"] if less else row["value"] >= row["target"]
-            missed += not met
-            sign = "≤" if less else "≥"
-            told = "met" if met else "MISSED"
-            print(f"{name:44} {row['value']:>10} {sign} {row['target']:<8} {told}")
-        print(json.dumps(self._rows))
-        return int(bool(missed))
+    Raises:
+        UnavailableError: there is no Go, or it cannot build it.
+    """
+    folder = BENCH / "colly"
+    go = shutil.which("go")
+    if go is None:
+        raise UnavailableError("Go is not installed (https://go.dev/dl, or apt-get install golang)")
+    sources = [folder / name for name in ("main.go", "go.mod", "go.sum")]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    program = CACHE / f"colly-{digest[:12]}"
+    if not program.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        print("building the peer in Go", flush=True)
+        command = [go, "build", "-mod=readonly", "-o", str(program), "."]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UnavailableError(f"Go cannot build it: {done.stderr.strip()}")
+    return program
+
+
+def found_wget() -> Path:
+    """Return wget.
+
+    Raises:
+        UnavailableError: it is not installed.
+    """
+    program = shutil.which("wget")
+    if program is None:
+        raise UnavailableError("wget is not installed (apt-get install wget)")
+    return Path(program)

@@ -4,9 +4,10 @@
 
 Prints one line of JSON: pages visited, CPU seconds of this process (all threads) and of those that
 read documents for it, wall seconds from spider_opened until the run is sealed and everything
-written, the peak of resident memory in MiB, and the count of each outcome. Further arguments are
-Scrapy settings; ``--source`` names a source of SOURCES_FILE instead of the URL. ``--profile``
-writes a profile of each thread, for bench/profile; the CPU seconds are of no use then.
+written, the peak of resident memory in MiB, the count of each outcome, how many pages answered 304
+and how many of them beside the engine, and the bytes of all answers. Further arguments are Scrapy
+settings; ``--source`` names a source of SOURCES_FILE instead of the URL. ``--profile`` writes a
+profile of each thread, for bench/profile; the CPU seconds are of no use then.
 """
 
 import argparse
@@ -112,6 +113,8 @@ def main() -> None:
                 "statuses": result.counts,
                 "complete": result.complete,
                 "not_modified": result.not_modified,
+                "bytes": crawler.stats.get_value("downloader/response_bytes", 0),
+                "lane": crawler.stats.get_value("lane/not_modified", 0),
             }
         )
     )

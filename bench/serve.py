@@ -27,11 +27,14 @@ _STOP_SECONDS = 5
 
 
 @contextmanager
-def serve(root: Path, *, delay: float = 0) -> Iterator[str]:
-    """Serve `root` with nginx and yield the URL; answers take `delay` seconds more."""
+def serve(root: Path, *, delay: float = 0, extra: str = "") -> Iterator[str]:
+    """Serve `root` with nginx and yield the URL; answers take `delay` seconds more.
+
+    `extra` is put into nginx's server block.
+    """
     with ExitStack() as stack:
         # A redirect that names the port would lead past the proxy.
-        extra = "absolute_redirect off;" if delay else ""
+        extra += "absolute_redirect off;" if delay else ""
         try:
             server = stack.enter_context(nginx(root, access_log=False, extra=extra))
         except pytest.skip.Exception as error:

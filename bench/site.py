@@ -27,6 +27,7 @@ _INLINE = ("em", "strong", "code", "em", "strong", "code", "em")  # in a section
 _VOCABULARY = 4_000
 _TABLE = 65_536  # entries, in which a word stands as often as Zipf's law wants
 _FIRST_MODIFIED = 1_700_000_000  # seconds since 1970; page n is n seconds younger
+_EDITED_AFTER = 20_000_000  # seconds
 
 _COMMON = """the of and to in a is that for it as was with be by on not he this are or his from at
 which but have an had they you were their one all we can her has there been if more when will would
@@ -89,6 +90,34 @@ def build(root: Path, pages: int, links: int = 60, seed: int = 1) -> None:
     (part / _MARKER).write_text(json.dumps(asdict(parameters)))
     os.utime(part / _MARKER, (_FIRST_MODIFIED, _FIRST_MODIFIED))
     part.replace(root)
+
+
+def edited(root: Path, target: Path, share: float) -> int:
+    """Write to `target` the site of `root` with a share of its pages edited; return how many.
+
+    An edited page has one more paragraph, the same links and a later modification time. Which
+    pages those are, and what they say, is always the same. The others are hard links.
+    """
+    parameters = Parameters(**json.loads((root / _MARKER).read_text()))
+    rng = random.Random(f"edited {parameters.seed} {share}")
+    numbers = set(rng.sample(range(parameters.pages), round(share * parameters.pages)))
+    marker, told = target / _MARKER, json.dumps(asdict(parameters) | {"edited": share})
+    if marker.exists() and marker.read_text() == told:
+        return len(numbers)
+    shutil.rmtree(target, ignore_errors=True)
+    words = _word_table(parameters.seed)
+    for number in range(parameters.pages):
+        file, copy = root / path(number), target / path(number)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if number not in numbers:
+            os.link(file, copy)
+            continue
+        text = _sentences(rng.choices(words, k=_WORDS))
+        copy.write_text(file.read_text().replace("</main>", f"<p>{text}</p>\n</main>"))
+        modified = _FIRST_MODIFIED + number + _EDITED_AFTER
+        os.utime(copy, (modified, modified))
+    marker.write_text(told)
+    return len(numbers)
 
 
 def path(number: int) -> str:
