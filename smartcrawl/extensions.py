@@ -91,6 +91,15 @@ class RunLifecycle:
             run.watcher = self._tell
         gc.collect()
         gc.freeze()  # what was imported lives to the end: 4 % less work for the collector
+        if run.opened.over:
+            logger.warning(
+                "nothing is asked: the job %s is over, it was run %d of %s; another name begins a"
+                " new run",
+                run.orders.job,
+                run.opened.no,
+                run.source.name,
+            )
+            return
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 
@@ -256,13 +265,19 @@ class Progress:
                 logger.info("%s", line)
 
     def line(self, elapsed: float) -> str:
-        """Return the line: done/queued, pages/s, share of 304, new and modified, time left."""
+        """Return the line: done/queued, pages/s, share of 304, new and modified, time left.
+
+        Of a run that workers share it tells what this one did; how much waits, Redis knows.
+        """
         progress, queued = self._run.ledger.progress, len(self._run.frontier)
         rate = progress.visits / elapsed if elapsed > 0 else 0.0
         share = 100 * progress.not_modified / progress.visits if progress.visits else 0
         left = f", about {queued / rate:.0f} s left" if rate else ""
+        waits = f"{queued} queued"
+        if self._run.opened.shared:
+            left, waits = "", "more with others"
         return (
-            f"{self._run.source.name}: {progress.visits} done, {queued} queued,"
+            f"{self._run.source.name}: {progress.visits} done, {waits},"
             f" {rate:.1f} pages/s, {share:.0f} % 304, {progress.words.get('new', 0)} new,"
             f" {progress.words.get('modified', 0)} modified{left}"
         )

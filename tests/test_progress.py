@@ -1,6 +1,7 @@
 """The live line says how far a run is."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_at_the_beginning_nothing_is_known_of_the_speed(run: Run):
 
     assert line(run, 0) == expected
     assert line(run, 5) == expected
+
+
+def test_a_worker_does_not_guess_how_much_all_of_them_have_left(run: Run):
+    count(run, Word.UNCHANGED, 304, 10)
+    run.opened = replace(run.opened, shared=True)
+
+    assert line(run, 4) == (
+        "docs: 10 done, more with others, 2.5 pages/s, 100 % 304, 0 new, 0 modified"
+    )
 
 
 def test_the_line_tells_done_queued_speed_share_and_time_left(run: Run):

@@ -26,6 +26,7 @@ number=0
 until mkdir {folder}/taken-$number 2>/dev/null; do number=$((number + 1)); done
 trap 'exit 3' TERM
 read -r status <{folder}/status-$number || exit 99
+[ "$status" = killed ] && kill -9 $$
 [ "$status" = wait ] || exit "$status"
 touch {folder}/waits-$number
 for turn in $(seq 600); do sleep 0.05; done
@@ -157,6 +158,18 @@ def test_the_exit_status_is_the_worst_of_theirs(
     given = [word for name, value in SHARED.items() for word in ("-s", f"{name}={value}")]
 
     assert run(checkout, "docs", "3", *given)[0] == worst
+
+
+def test_a_worker_that_was_killed_is_named(checkout: Path):
+    """It cannot say so itself."""
+    stand_in(checkout, 0, "killed", 3)
+
+    status, out, _ = run(checkout, "docs", "3", **SHARED)
+
+    assert status == 1
+    [told] = [line for line in out.splitlines() if "was ended by" in line]
+    assert "Killed" in told
+    assert "nothing is lost" in told
 
 
 def test_a_reader_that_leaves_stops_no_worker(checkout: Path):

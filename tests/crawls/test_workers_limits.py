@@ -161,10 +161,11 @@ def test_worker_that_is_late_for_a_job_finds_it_over(site: Site, crew: Crew):
     fan(site, 5)
     crew.run(site.url("/"), 2)
     site.clear()
-    crew.end(crew.join(site.url("/")))
+    [late] = crew.end(crew.join(site.url("/")))
 
     assert site.log == []
     assert len(crew.crawl.runs()) == 1
+    assert f"the job {crew.job} is over, it was run 1" in late.err
 
 
 # Refusals: nothing is asked, and nothing is written
