@@ -141,16 +141,16 @@ def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | Non
     return _wall(body) if len(body) <= MAX_BODY else None
 
 
-#: The first signs of all marks, in either kind of quotes: one look instead of one for each.
+#: One sign of each mark: a look for any of them, instead of one for each.
 _ANY_SIGN: Final = re2.compile(
-    "(?i)" + "|".join(sorted({re.escape(mark.signs[0]) for mark in MARKS})).replace('"', "[\"']")
+    "|".join(sorted({re.escape(sign) for sign, *_ in (mark.signs for mark in MARKS)}))
 )
 
 
 def _wall(body: bytes) -> str | None:
-    if not _ANY_SIGN.search(body[:START]):
-        return None
     start = _source(body[:START])
+    if not _ANY_SIGN.search(start):
+        return None
     marks = [mark for mark in MARKS if all(sign in start for sign in mark.signs)]
     if not marks:
         return None
