@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-import re2
-
 START: Final = 65_536  #: bytes of a body where a wall has its marks
 MAX_BODY: Final = 262_144  #: bytes of a body; no wall is longer
 MAX_TEXT: Final = 3_000  #: characters of text that a wall has, white space not counted
@@ -141,16 +139,8 @@ def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | Non
     return _wall(body) if len(body) <= MAX_BODY else None
 
 
-#: One sign of each mark: a look for any of them, instead of one for each.
-_ANY_SIGN: Final = re2.compile(
-    "|".join(sorted({re.escape(sign) for sign, *_ in (mark.signs for mark in MARKS)}))
-)
-
-
 def _wall(body: bytes) -> str | None:
     start = _source(body[:START])
-    if not _ANY_SIGN.search(start):
-        return None
     marks = [mark for mark in MARKS if all(sign in start for sign in mark.signs)]
     if not marks:
         return None
