@@ -6,7 +6,6 @@ Precedence: ``-a`` > ``-s`` > environment variable of the same name > the defaul
 """
 
 import os
-from importlib.util import find_spec
 
 from smartcrawl import __version__
 
@@ -208,7 +207,6 @@ HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means nobody
 REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour
 COOKIES_ENABLED = False
 WARN_ON_GENERATOR_RETURN_VALUE = False  # it parses the spider's source for every few responses
-ASYNCIO_EVENT_LOOP = "uvloop.Loop" if find_spec("uvloop") else None  # 15 % less CPU where it is
 CONCURRENT_ITEMS = 1  # Scrapy starts one task per slot and response, and a page is one item
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 5_000_000  # bytes
 TELNETCONSOLE_ENABLED = False

@@ -340,7 +340,7 @@ class SharedRun(Run):
         if self.robots is not None:
             with suppress(FrontierError):  # then it is asked
                 kept = self.robots.get(origin)
-        fresh = kept is not None and kept.fetched_at > self.opened.started_at
+        fresh = kept is not None and kept.fetched_at >= self.opened.started_at
         return kept if fresh else None
 
     def robots_read(
