@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
@@ -40,7 +41,7 @@ from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
 from smartcrawl.signatures import unsigned
-from smartcrawl.stopping import stop
+from smartcrawl.stopping import is_stopping, stop
 
 logger = logging.getLogger(__name__)
 
@@ -385,12 +386,8 @@ class CommitPipeline(VisitPipeline):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         if run is not None:
-            run.registry.indexing.stop_when(self._is_stopping)
+            run.registry.indexing.stop_when(partial(is_stopping, crawler))
             run.listen(self._hurry, self._on_written)
-
-    def _is_stopping(self) -> bool:
-        slot = self.crawler.engine._slot
-        return slot is None or slot.closing is not None
 
     async def process_item(self, item: Any) -> Any:
         """Take the visit into the open batch; wait when the writer is two batches behind."""

@@ -33,6 +33,7 @@ from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.run import Run, run_of
 from smartcrawl.scheduler import NumberScheduler
 from smartcrawl.spiders.site import confirmed
+from smartcrawl.stopping import is_stopping
 from smartcrawl.urls import endpoint
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class RevalidationLane:
         slot = flight.slot
         if slot.delay:
             await self._turn(flight)
-        if self._is_closing:
+        if is_stopping(self._crawler):
             self._run.unanswered(flight.page)  # it stays pending
             return
         slot.lastseen = time.monotonic()
@@ -266,15 +267,10 @@ class RevalidationLane:
             while True:
                 wait = slot.lastseen + delay - time.monotonic()
                 gone = ahead.isdisjoint(queued for queued, _ in slot.queue)
-                if (wait <= 0 and gone) or self._is_closing:
+                if (wait <= 0 and gone) or is_stopping(self._crawler):
                     break
                 await asyncio.sleep(min(max(wait, _SHORT), _LONG))
             slot.lastseen = time.monotonic()
-
-    @property
-    def _is_closing(self) -> bool:
-        slot = self._engine._slot
-        return slot is None or slot.closing is not None
 
     def _open(self) -> LaneClient:
         if self._client is None:
