@@ -105,19 +105,16 @@ class RobotsRules:
         """Return the rules for a request, and hold its host to the delay that they ask for."""
         parts = urlsplit(request.url)
         origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        rules = self._at_hand(origin) or await self._ask(origin)
+        rules = self.at_hand(origin) or await self._ask(origin)
         if rules.crawl_delay:
             self.delays.hold(request, rules.crawl_delay)
         return rules
 
-    def at_hand(self, origin: str, request: Request) -> Rules | None:
-        """Return the rules of an origin if they are known and need not be asked for now."""
-        rules = self._at_hand(origin)
-        if rules is not None and rules.crawl_delay:
-            self.delays.hold(request, rules.crawl_delay)
-        return rules
+    def at_hand(self, origin: str) -> Rules | None:
+        """Return the rules of an origin if they are known and need not be asked for now.
 
-    def _at_hand(self, origin: str) -> Rules | None:
+        Who asked for them before has its host held to their delay.
+        """
         rules = self._rules.get(origin)
         if rules is None or (self._ttl and time.monotonic() - rules.asked_at > self._ttl):
             return None

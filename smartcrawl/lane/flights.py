@@ -30,12 +30,11 @@ class Flight:
     """A request that is under way; it stands among Scrapy's own where those are counted."""
 
     page: Page
-    url: str
     attempt: Attempt
     headers: Mapping[str, str]  #: its conditions
     origin: Origin
     slot: Slot
-    meta: dict[str, Any]
+    meta: dict[str, Any]  #: what others look for in that of a Request
 
 
 class NotModified(NamedTuple):
@@ -58,7 +57,7 @@ class Counts:
 
     def asked(self, flight: Flight) -> None:
         """Count a request."""
-        size = flight.origin.size + len(flight.url)
+        size = flight.origin.size + len(flight.page.url)
         for name, value in flight.headers.items():
             size += len(name) + len(value) + 4
         self.requests += 1

@@ -93,13 +93,13 @@ class RevalidationLane:
 
     def opened(self) -> None:
         """Open the lane, if nothing of the crawl speaks against it."""
-        why = unfit(self._crawler)
-        if why is not None:
+        why, resolver = unfit(self._crawler), installed_resolver()
+        if why is not None or resolver is None:
             logger.info("the engine asks known pages, too: %s", why)
             return
         engine = self._crawler.engine
         assert engine is not None
-        self._engine, self._downloader = engine, engine.downloader
+        self._engine, self._downloader, self._resolver = engine, engine.downloader, resolver
         middlewares = self._downloader.middleware.middlewares
         for middleware in middlewares:
             if isinstance(middleware, RobotsMiddleware):
@@ -145,18 +145,18 @@ class RevalidationLane:
         slot = self._downloader.slots.get(name)
         if slot is None or slot.free_transfer_slots() <= 0:
             return None
-        attempt = Attempt(page)
-        meta = {"attempt": attempt, Downloader.DOWNLOAD_SLOT: name}
-        flight: Any = Flight(page, page.url, attempt, headers, origin, slot, meta)
-        if not self._allows(flight, name):
+        if not self._allows(page, origin, name):
             return None
+        flight = Flight(
+            page, Attempt(page), headers, origin, slot, {Downloader.DOWNLOAD_SLOT: name}
+        )
+        request: Any = flight
         assert self._engine._slot is not None
-        self._engine._slot.add_request(flight)
-        self._downloader.active.add(flight)
-        slot.active.add(flight)
-        slot.transferring.add(flight)
-        taken: Flight = flight
-        return taken
+        self._engine._slot.add_request(request)
+        self._downloader.active.add(request)
+        slot.active.add(request)
+        slot.transferring.add(request)
+        return flight
 
     def _origin(self, url: str) -> Origin | None:
         """Return what is known of an origin; None where the lane may not ask."""
@@ -164,26 +164,25 @@ class RevalidationLane:
         name = url[:end] if end > 0 else url
         origin = self._origins.get(name)
         if origin is None:
-            resolver = installed_resolver()
-            refusal = resolver.refusal(*endpoint(url)) if resolver is not None else "no guard"
+            refusal = self._resolver.refusal(*endpoint(url))
             size = len(request_httprepr(Request(f"{name}/", headers=self._headers)))
             size -= len(name) + 1  # what is counted is the path
             origin = self._origins[name] = Origin(name, refusal is not None, size)
         return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
 
-    def _allows(self, flight: Any, slot: str) -> bool:
+    def _allows(self, page: Page, origin: Origin, slot: str) -> bool:
         """Whether nothing is known of the host that the engine would have to look into."""
         gate, blocked = self._gate, self._run.blocked_hosts
-        if (blocked and flight.page.host in blocked) or (
+        if (blocked and page.host in blocked) or (
             gate is not None and gate.down and gate.is_down(slot)
         ):
             return False
         if self._robots is None:
             return True
-        rules = self._robots.at_hand(flight.origin.name, flight)
-        if rules is None or rules.unknown is not None or not rules.allows(flight.url):
+        rules = self._robots.at_hand(origin.name)
+        if rules is None or rules.unknown is not None or not rules.allows(page.url):
             return False
-        return not self._run.turn_is_spent(flight.page, rules.crawl_delay, asked=False)
+        return not self._run.turn_is_spent(page, rules.crawl_delay, asked=False)
 
     # How it goes on
 
@@ -226,7 +225,7 @@ class RevalidationLane:
         try:
             await self._ask(flight)
         except Exception:
-            logger.exception("cannot process %s", flight.url)
+            logger.exception("cannot process %s", flight.page.url)
             self._run.unanswered(flight.page)
         finally:
             slot.transferring.discard(request)
@@ -241,14 +240,15 @@ class RevalidationLane:
         slot = flight.slot
         if slot.delay:
             await self._turn(flight)
+        else:
+            slot.lastseen = time.monotonic()
         if is_stopping(self._crawler):
             self._run.unanswered(flight.page)  # it stays pending
             return
-        slot.lastseen = time.monotonic()
-        flight.attempt.asks(flight.url, conditional=True)
+        flight.attempt.asks(flight.page.url, conditional=True)
         self._counts.asked(flight)
         try:
-            answer = await self._open().ask(flight.url, {**self._headers, **flight.headers})
+            answer = await self._open().ask(flight.page.url, {**self._headers, **flight.headers})
         except LaneError as error:
             self._fall_back(flight, error)
             return
@@ -275,7 +275,7 @@ class RevalidationLane:
     def _open(self) -> LaneClient:
         if self._client is None:
             client: Any = import_module("smartcrawl.lane.client")  # 10 MiB that first crawls spare
-            opened: LaneClient = client.LaneClient(self._crawler.settings, installed_resolver())
+            opened: LaneClient = client.LaneClient(self._crawler.settings, self._resolver)
             self._client = opened
         return self._client
 
@@ -293,7 +293,7 @@ class RevalidationLane:
             elif lower in told:
                 told[lower] = value.decode("latin-1")
         self._counts.confirmed(answer.size, has_length=told[_LENGTH] is not None)
-        visit = flight.attempt.visit(flight.url)
+        visit = flight.attempt.visit(flight.page.url)
         visit.robots_tags = tuple(tags)
         item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
         for step in self._steps:
@@ -306,9 +306,9 @@ class RevalidationLane:
         headers = Headers()
         for name, value in answer.headers:
             headers.appendlist(name, value)
-        kind = responsetypes.from_args(headers=headers, url=flight.url, body=answer.body)
+        kind = responsetypes.from_args(headers=headers, url=flight.page.url, body=answer.body)
         response = kind(
-            flight.url,
+            flight.page.url,
             status=answer.status,
             headers=headers,
             body=answer.body,
@@ -330,14 +330,14 @@ class RevalidationLane:
         flight.origin.failures += 1
         self._counts.fallbacks += 1
         if not error.sent:
-            flight.meta["attempt"] = Attempt(flight.page)
-        logger.debug("the engine asks %s: %s", flight.url, error)
+            flight.attempt = Attempt(flight.page)
+        logger.debug("the engine asks %s: %s", flight.page.url, error)
         self._scheduler.pass_on(self._request(flight))
 
     def _request(self, flight: Flight) -> Request:
         """Return the engine's request for a page, with what it has cost so far."""
         request = self._scheduler.request_of(flight.page)
-        request.meta.update(flight.meta)
+        request.meta.update(flight.meta, attempt=flight.attempt)
         return request
 
     def _answered(self, flight: Any) -> None:
