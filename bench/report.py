@@ -20,6 +20,7 @@ import redis
 from bench.measure import BENCH, Round, UnavailableError, median
 from tests.servers import nginx_lookup
 
+MET = "met"
 PAGE = BENCH.parent / "docs" / "benchmarks.md"
 
 
@@ -84,7 +85,7 @@ class Report:
             PAGE.write_text(written(PAGE.read_text(), self._name, "\n".join(text)))
             print(f"written into {PAGE.relative_to(BENCH.parent)}")
         print(json.dumps(self._rows))
-        return int(any(verdict(row) != "met" for row in self._rows.values()))
+        return int(any(verdict(row) != MET for row in self._rows.values()))
 
     def _facts(self) -> str:
         """Return on what, with what and when it was measured."""
@@ -101,7 +102,7 @@ def verdict(row: dict[str, Any]) -> str:
     """Return whether a figure meets its target, or by how much it misses it."""
     value, target = row["value"], row["target"]
     if value <= target if row["better"] == "less" else value >= target:
-        return "met"
+        return MET
     return f"missed by {abs(value - target) / target:.0%}"
 
 

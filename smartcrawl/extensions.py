@@ -269,13 +269,14 @@ class Progress:
 
         Of a run that workers share it tells what this one did; how much waits, Redis knows.
         """
-        progress, queued = self._run.ledger.progress, len(self._run.frontier)
+        progress = self._run.ledger.progress
         rate = progress.visits / elapsed if elapsed > 0 else 0.0
         share = 100 * progress.not_modified / progress.visits if progress.visits else 0
-        left = f", about {queued / rate:.0f} s left" if rate else ""
-        waits = f"{queued} queued"
-        if self._run.opened.shared:
-            left, waits = "", "more with others"
+        waits, left = "more with others", ""
+        if not self._run.opened.shared:
+            queued = len(self._run.frontier)
+            waits = f"{queued} queued"
+            left = f", about {queued / rate:.0f} s left" if rate else ""
         return (
             f"{self._run.source.name}: {progress.visits} done, {waits},"
             f" {rate:.1f} pages/s, {share:.0f} % 304, {progress.words.get('new', 0)} new,"

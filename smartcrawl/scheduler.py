@@ -84,9 +84,7 @@ class NumberScheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Whether anything waits, be it for a full host or one that is held back."""
-        if self._passed_on or self._ordinary or self._held:
-            return True
-        return self._run is not None and self._run.pending
+        return self.has_requests or (self._run is not None and self._run.pending)
 
     def enqueue_request(self, request: Request) -> bool:
         """Take an ordinary Request: a hop, a retry, or what a user's own spider yields."""
