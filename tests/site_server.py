@@ -16,6 +16,7 @@ import socketserver
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -156,6 +157,22 @@ class Site:
         refused = refused + 1 if known is page else 1  # another page counts from the start
         self._refused[path] = page, refused
         return refused <= page.flaky
+
+
+class TimedSite(Site):
+    """Tells when each request arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived: list[tuple[float, str]] = []  #: monotonic seconds, path
+
+    def answer(self, method: str, path: str, headers: dict[str, str]) -> "_Answer":
+        self.arrived.append((time.monotonic(), path))
+        return super().answer(method, path, headers)
+
+    def took(self) -> float:
+        """Seconds from the first request to the last: a busy machine can only add to them."""
+        return self.arrived[-1][0] - self.arrived[0][0]
 
 
 def html(title: str, *links: str, text: str = "", head: str = "") -> str:

@@ -9,7 +9,6 @@ from scrapy.exceptions import NotConfigured
 from scrapy.resolver import dnscache
 from scrapy.settings import Settings
 from scrapy.utils.test import get_crawler
-from twisted.internet.address import IPv4Address
 
 from smartcrawl import settings as shipped
 from smartcrawl.exceptions import LaneError
@@ -18,23 +17,15 @@ from smartcrawl.needed import HttpAuth, Offsite
 from smartcrawl.network import GuardedResolver
 from smartcrawl.spiders.site import SiteSpider
 from tests.site_server import Page, Site, html
+from tests.test_network import Names
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
 
 
-class Loopback:
-    """Resolves every name to this machine."""
-
-    def resolveHostName(self, receiver, name: str, port: int = 0, *_: object) -> object:
-        receiver.resolutionBegan(None)
-        receiver.addressResolved(IPv4Address("TCP", "127.0.0.1", port))
-        receiver.resolutionComplete()
-        return None
-
-
 @pytest.fixture
 def resolver() -> Iterator[GuardedResolver]:
-    guarded = GuardedResolver(SimpleNamespace(nameResolver=Loopback()), 0)  # type: ignore[arg-type]
+    names = Names(site=["127.0.0.1"], inside=["127.0.0.1"])
+    guarded = GuardedResolver(SimpleNamespace(nameResolver=names), 0)
     guarded.protect([])
     yield guarded
     dnscache.clear()

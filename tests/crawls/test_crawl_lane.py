@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from tests.crawls import edited_site
 from tests.crawls.commands import Crawl, Scrapy, differences, wait_until
 from tests.crawls.crew import facts
 from tests.crawls.test_crawl_politeness import Counting, fill
-from tests.site_server import Page, Request, Site, html
+from tests.site_server import Page, Request, Site, TimedSite, html
 
 _STATS = re.compile(r"'(lane/\w+|downloader/\w+(?:/\w+)?)': (\d+)")
 #: What a crawl says of its own counts, and every page asked conditionally but those of a sample.
@@ -216,30 +217,21 @@ def test_the_lane_is_as_polite_as_the_engine(crawl: Crawl):
         told = counts(crawl, site, DOWNLOAD_DELAY="0.1", DOWNLOAD_DELAY_JITTER="0")
 
         assert told["lane/not_modified"] == 20
-        gaps = [after - before for before, after in zip(site.began, site.began[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(site.began)]
         assert min(gaps[2:]) > 0.05  # half, for what the machine is slow to send or to note
 
 
-def test_a_crawl_delay_holds_in_the_lane(site: Site, crawl: Crawl):
-    class Timed(Site):
-        def __init__(self) -> None:
-            super().__init__()
-            self.began: list[float] = []
-
-        def answer(self, method: str, path: str, headers: dict[str, str]):
-            self.began.append(time.monotonic())
-            return super().answer(method, path, headers)
-
-    with Timed() as timed:
+def test_a_crawl_delay_holds_in_the_lane(crawl: Crawl):
+    with TimedSite() as timed:
         fill(timed, 6)
         timed.pages["/robots.txt"] = Page("User-agent: *\nCrawl-delay: 0.3\n")
         crawl(timed.url("/"))
-        timed.began = []
+        timed.arrived.clear()
 
         told = counts(crawl, timed)
 
         assert told["lane/not_modified"] == 6
-        gaps = [b - a for a, b in zip(timed.began, timed.began[1:], strict=False)]
+        gaps = [b[0] - a[0] for a, b in pairwise(timed.arrived)]
         assert min(gaps[1:]) > 0.25
 
 

@@ -1,12 +1,11 @@
 """robots.txt, nofollow and noindex: what is not asked, not followed, not shown."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Page, Site, html
+from tests.site_server import Page, Site, TimedSite, html
 
 
 def robots(text: str) -> Page:
@@ -262,26 +261,10 @@ def test_five_redirects_lead_to_rules_and_six_to_nothing(site: Site, crawl: Craw
     assert site.count("/r6") == 0
 
 
-class Timed(Site):
-    """Notes when each request came."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.times: list[float] = []
-
-    def answer(self, method: str, path: str, headers: dict[str, str]):
-        self.times.append(time.monotonic())
-        return super().answer(method, path, headers)
-
-    def took(self) -> float:
-        """Seconds from the first request to the last: a busy machine can only add to them."""
-        return self.times[-1] - self.times[0]
-
-
 @pytest.mark.covers("R2-73")
 @pytest.mark.parametrize("throttle", [0, 1])
 def test_a_crawl_delay_is_kept_between_any_two_requests(crawl: Crawl, throttle: int):
-    with Timed() as site:
+    with TimedSite() as site:
         site.pages["/robots.txt"] = Page("User-agent: *\nCrawl-delay: 0.5\n", last_modified="x")
         site.pages["/"] = html("Home", *(f"/{n}" for n in range(5)))
         for n in range(5):
@@ -289,18 +272,18 @@ def test_a_crawl_delay_is_kept_between_any_two_requests(crawl: Crawl, throttle: 
 
         for status in (200, 304):  # the rules are kept, too
             site.clear()
-            site.times.clear()
+            site.arrived.clear()
             crawl(site.url("/"), settings={"AUTOTHROTTLE_ENABLED": throttle})
 
             assert {request.status for request in site.log} == {status}
-            assert len(site.times) == 7
+            assert len(site.arrived) == 7
             assert site.took() > 6 * 0.5 - 0.3
         assert crawl.rows("SELECT crawl_delay_ms FROM domain_stats") == [(500,)]
 
 
 @pytest.mark.covers("R2-73")
 def test_a_delay_of_ours_that_is_longer_than_the_hosts_wins(crawl: Crawl):
-    with Timed() as site:
+    with TimedSite() as site:
         site.pages["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.1\n")
         site.pages["/"] = html("Home", *(f"/{n}" for n in range(4)))
         for n in range(4):
@@ -308,7 +291,7 @@ def test_a_delay_of_ours_that_is_longer_than_the_hosts_wins(crawl: Crawl):
 
         crawl(site.url("/"), settings={"DOWNLOAD_DELAY": 0.4, "DOWNLOAD_DELAY_JITTER": 0})
 
-    assert len(site.times) == 6
+    assert len(site.arrived) == 6
     assert site.took() > 5 * 0.4 - 0.3
 
 

@@ -3,7 +3,6 @@
 Source: design.md 9; R2-43, R2-45, R2-46; reliability.md 2.
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -16,24 +15,12 @@ from redis import Redis as RedisClient
 from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, wait_until
 from tests.crawls.crew import Crew
-from tests.site_server import Page, Site, html
+from tests.site_server import Page, Site, TimedSite, html
 
 _SLOW = 0.5  #: seconds until a page of the timed site answers
 _DELAY = 0.2
 _WANTED = 0.4  #: by robots.txt
 _MOST = 2
-
-
-class TimedSite(Site):
-    """Tells when each request arrived."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.arrived: list[tuple[float, str]] = []
-
-    def answer(self, method: str, path: str, headers: dict[str, str]):
-        self.arrived.append((time.monotonic(), path))
-        return super().answer(method, path, headers)
 
 
 @pytest.fixture
