@@ -68,7 +68,8 @@ class RegistryCommand(ScrapyCommand):
             if not self.database.exists():
                 raise RegistryError(
                     f"there is no registry at {self.database} yet: crawl something first, such"
-                    " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR="
+                    " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR=,"
+                    " or its database with -s REGISTRY_URL="
                 )
             connection = self.opened()
             try:

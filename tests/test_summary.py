@@ -253,6 +253,15 @@ def test_sitemaps_and_pages_without_text_are_counted(shown):
     assert "2 pages have no text" in shown(no_text=2)
 
 
+def test_failed_and_lost_pages_are_listed_by_a_command_of_their_own(shown):
+    assert "to list them" not in shown()
+    out = shown(counts={"new": 3, "failed": 1, "lost": 1_200}, source="my docs").splitlines()
+
+    look = "scrapy registry --outcome {} --source 'my docs'"
+    assert f"1 page failed; to list them with the reason:  {look.format('failed')}" in out
+    assert f"1,200 pages lost; to list them with the reason:  {look.format('lost')}" in out
+
+
 # Snapshots
 
 

@@ -19,7 +19,7 @@ from smartcrawl.indexes import begin_epoch
 from smartcrawl.logs import json_safe
 from smartcrawl.ports import Connection
 from smartcrawl.registry.reports import RECORD_KEYS, records
-from smartcrawl.rules.model import Status
+from smartcrawl.rules.model import Status, Word
 
 _COLUMNS = (
     "status",
@@ -31,6 +31,7 @@ _COLUMNS = (
     "errorMessage",
 )
 _STATUSES = {status.word.lower(): status for status in Status}
+_OUTCOMES = {word.word: word for word in Word}
 
 
 class Command(RegistryCommand):
@@ -51,6 +52,9 @@ class Command(RegistryCommand):
         super().add_options(parser)
         words = ", ".join(status.word for status in Status)
         parser.add_argument("--status", metavar="X", help=f"only this status: {words}")
+        parser.add_argument(
+            "--outcome", metavar="X", help=f"only this last outcome: {', '.join(_OUTCOMES)}"
+        )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--no-text", action="store_true", help="only pages without text")
         which.add_argument("--sitemaps", action="store_true", help="only sitemaps and feeds")
@@ -71,16 +75,22 @@ class Command(RegistryCommand):
         if opts.new_epoch:
             self._new_epoch()
             return
-        status = None
+        status = outcome = None
         if opts.status is not None:
             status = _STATUSES.get(opts.status.lower())
             if status is None:
                 words = ", ".join(status.word for status in Status)
                 raise RegistryError(f"{opts.status!r} is no status; there are {words}")
+        if opts.outcome is not None:
+            outcome = _OUTCOMES.get(opts.outcome.lower())
+            if outcome is None:
+                words = ", ".join(_OUTCOMES)
+                raise RegistryError(f"{opts.outcome!r} is no outcome; there are {words}")
         rows = records(
             connection,
             sources=sources,
             status=status,
+            outcome=outcome,
             no_text=opts.no_text,
             sitemaps=opts.sitemaps,
             dead=opts.dead,

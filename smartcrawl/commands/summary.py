@@ -47,6 +47,7 @@ NOTES = {
     "unsigned": "an error where no page named their signed address; what was held before stays",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
+_TROUBLE = (Word.FAILED, Word.LOST)
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 
 
@@ -88,6 +89,14 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
             f"{pages} no text: what only a script would write cannot be read; to list them: "
             f" {escape(_command('registry', data_dir, '--no-text'))}"
         )
+    for word in _TROUBLE:
+        if count := result.counts.get(word.word, 0):
+            pages = "1 page" if count == 1 else f"{count:,} pages"
+            look = f"--outcome {word.word} --source {shlex.quote(run.source.name)}"
+            console.print(
+                f"{pages} {word.word}; to list them with the reason: "
+                f" {escape(_command('registry', data_dir, look))}"
+            )
     changed = sum(result.counts.get(word.word, 0) for word in _CHANGES)
     if (
         result.complete

@@ -28,6 +28,9 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
   LEFT JOIN record d ON d.no = r.duplicate_of
  WHERE (:every OR o.name IN carray(:sources))
    AND (:status IS NULL OR s.status = :status)
+   AND (:outcome IS NULL
+        OR CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END
+           = :outcome)
    AND (NOT :no_text OR c.text_length = 0)
    AND (NOT :sitemaps OR r.kind > 0)
    AND (NOT :dead OR r.no IN (SELECT no FROM dead_letter))
@@ -93,14 +96,15 @@ def records(
     *,
     sources: Sequence[str] = (),
     status: Status | None = None,
+    outcome: Word | None = None,
     no_text: bool = False,
     sitemaps: bool = False,
     dead: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """Yield every record, in order of discovery, under the keys of R0-35 in camelCase.
 
-    ``no_text``: only pages that are held and have no text; ``sitemaps``: only sitemaps and
-    feeds; ``dead``: only what an index elsewhere refused.
+    ``outcome``: only what has this last outcome; ``no_text``: only pages that are held and have
+    no text; ``sitemaps``: only sitemaps and feeds; ``dead``: only what an index elsewhere refused.
     """
     complete: defaultdict[int, list[int]] = defaultdict(list)
     row: Any
@@ -110,6 +114,7 @@ def records(
         "sources": Many(sources),
         "every": not sources,
         "status": status,
+        "outcome": outcome,
         "no_text": no_text,
         "sitemaps": sitemaps,
         "dead": dead,

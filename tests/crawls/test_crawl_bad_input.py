@@ -105,6 +105,7 @@ def test_that_there_is_no_registry_yet_is_told(crawl: Crawl):
 
     assert str(crawl.registry) in nothing.err
     assert "crawl site" in nothing.err
+    assert "REGISTRY_URL" in nothing.err
 
 
 def test_an_unknown_spider_or_status_or_source_is_told(site: Site, crawl: Crawl):
@@ -115,6 +116,7 @@ def test_an_unknown_spider_or_status_or_source_is_told(site: Site, crawl: Crawl)
     site.pages["/"] = html("Home")
     crawl(site.url("/"))
     assert "Indexed" in crawl.run("registry", "--status", "Good", expect=1).err
+    assert "orphaned" in crawl.run("registry", "--outcome", "broken", expect=1).err
     name = site.url("").removeprefix("http://")
     assert name in crawl.run("runs", "--source", "nobody", expect=1).err
     assert crawl.run("search", expect=2)

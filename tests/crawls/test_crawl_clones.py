@@ -1,5 +1,7 @@
 """Equal content shows once in search, under its original."""
 
+import json
+
 import pytest
 
 from tests.crawls.commands import Crawl, path_of
@@ -33,6 +35,9 @@ def test_equal_pages_show_once_under_the_nearest_and_shortest_address(site: Site
     assert "clone" in result.out
     assert crawl.counts_add_up()
     assert crawl.rows("SELECT count(*) FROM content") == [(3,)]
+    for word, paths in {"clone": ["/a-long-address", "/c"], "new": ["/", "/b", "/deep"]}.items():
+        listed = crawl.run("registry", "--outcome", word.upper(), "--format", "jsonl").out
+        assert sorted(path_of(json.loads(line)["url"]) for line in listed.splitlines()) == paths
     clone = crawl.pages()["/c"]
     assert clone["status"] == "Indexed"
     assert clone["contentHash"] == crawl.pages()["/b"]["contentHash"]
