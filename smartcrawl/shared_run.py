@@ -104,7 +104,13 @@ class SharedRun(Run):
                 opened=opened,
                 now=now,
             )
-            run.robots = SharedRobots(client, options.robots_ttl)
+            run.robots = SharedRobots(
+                client,
+                options.robots_ttl,
+                source=source.name,
+                run=opened.no,
+                began=opened.started_at,
+            )
             run._begin(now)
         except BaseException:
             membership.release()
@@ -335,13 +341,11 @@ class SharedRun(Run):
     # What hosts say
 
     def robots_of_others(self, origin: str) -> StoredRobots | None:
-        """Return what another worker read not long ago; None: ask."""
-        kept = None
+        """Return what another worker read in this run; None: ask."""
         if self.robots is not None:
             with suppress(FrontierError):  # then it is asked
-                kept = self.robots.get(origin)
-        fresh = kept is not None and kept.fetched_at >= self.opened.started_at
-        return kept if fresh else None
+                return self.robots.get(origin)
+        return None
 
     def robots_read(
         self, origin: str, robots: StoredRobots, crawl_delay: float | None = None

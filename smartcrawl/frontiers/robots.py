@@ -9,25 +9,32 @@ from dataclasses import asdict
 from redis import Redis
 from redis.exceptions import RedisError
 
+from smartcrawl.frontiers.keys import prefix_of
 from smartcrawl.frontiers.scripts import failure
 from smartcrawl.items import StoredRobots
 
 
 class SharedRobots:
-    """What the origins (scheme, host and port) said last; ``ttl`` in seconds.
+    """What the origins (scheme, host and port) said to the workers of a run; ``ttl`` in seconds.
 
-    One worker asks for a robots.txt, the others read here what it said. The registry keeps it for
-    longer, for when it cannot be had.
+    One worker asks for a robots.txt, the others read here what it said. What a worker of another
+    run read counts if that was after the second in which this run ``began``; of the own run
+    everything counts, for workers that start together read it in that very second. The registry
+    keeps it for longer, for when it cannot be had.
 
     Source: R2-41, R2-74, S-10; design.md 9.
     """
 
-    def __init__(self, client: Redis, ttl: int) -> None:
+    def __init__(
+        self, client: Redis, ttl: int, *, source: str = "", run: int = 0, began: int = 0
+    ) -> None:
         self._client = client
         self._ttl = ttl
+        self._run = prefix_of(source, run)
+        self._began = began
 
     def get(self, origin: str) -> StoredRobots | None:
-        """Return what an origin said; None when that is unknown or too old.
+        """Return what an origin said in this run; None: ask it.
 
         Raises:
             FrontierError: Redis did not answer.
@@ -39,6 +46,9 @@ class SharedRobots:
         if not kept:
             return None
         told = json.loads(str(kept))
+        run = told.pop("run", None)
+        if run != self._run and told["fetched_at"] <= self._began:
+            return None
         return StoredRobots(**told | {"body": b64decode(told["body"])})
 
     def put(self, origin: str, robots: StoredRobots) -> None:
@@ -49,7 +59,7 @@ class SharedRobots:
         """
         if not self._ttl:
             return  # the operator wants it fetched each time
-        told = asdict(robots) | {"body": b64encode(robots.body).decode()}
+        told = asdict(robots) | {"body": b64encode(robots.body).decode(), "run": self._run}
         try:
             self._client.set(_key(origin), json.dumps(told), ex=self._ttl)
         except RedisError as error:

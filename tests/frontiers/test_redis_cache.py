@@ -32,12 +32,35 @@ def ids(first, last):
 
 
 def test_redis_keeps_robots_for_the_workers_of_all_sources(client, redis_url):
-    SharedRobots(client, 60).put(ORIGIN, ROBOTS)
+    SharedRobots(client, 60, source="blog", run=3).put(ORIGIN, ROBOTS)
 
     with connect(redis_url) as other:
-        assert SharedRobots(other, 60).get(ORIGIN) == ROBOTS
-        assert SharedRobots(other, 60).get("http://a.example") is None
+        docs = SharedRobots(other, 60, source="docs", run=4, began=ROBOTS.fetched_at - 1)
+        assert docs.get(ORIGIN) == ROBOTS
+        assert docs.get("http://a.example") is None
     assert 55 < client.ttl("robots:https://a.example") <= 60
+
+
+@pytest.mark.parametrize(
+    ("source", "run", "read_at", "counts"),
+    [
+        ("docs", 7, -1, True),  # by a worker whose clock is behind
+        ("docs", 7, 0, True),  # workers that start together read it in the second of the start
+        ("docs", 6, 0, False),  # the run before ended in that second
+        ("blog", 7, 0, False),
+        ("docs", 6, -1, False),
+        ("blog", 7, 1, True),
+    ],
+)
+def test_redis_robots_that_this_run_has_not_read_are_asked_for(
+    client, source, run, read_at, counts
+):
+    SharedRobots(client, 60, source=source, run=run).put(ORIGIN, ROBOTS)
+    began = ROBOTS.fetched_at - read_at
+
+    found = SharedRobots(client, 60, source="docs", run=7, began=began).get(ORIGIN)
+
+    assert found == (ROBOTS if counts else None)
 
 
 def test_redis_keeps_no_robots_that_is_fetched_each_time(client):
