@@ -204,6 +204,7 @@ def test_the_commands_print_what_was_crawled_for_people_and_machines(site: Site,
     assert site.url("/b") in crawl.run("registry").out
 
 
+@pytest.mark.alone  # what others have waiting is not known
 def test_a_terminal_shows_a_live_line_and_elsewhere_there_are_log_lines(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", *(f"/{n}" for n in range(9)))
     for n in range(9):
