@@ -10,16 +10,13 @@ import ssl
 import time
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.certificates import certificate
 from tests.crawls import edited_site
 from tests.crawls.commands import Crawl, Scrapy, differences, wait_until
 from tests.crawls.crew import facts
@@ -416,21 +413,8 @@ def test_the_lane_speaks_tls(site: Site, crawl: Crawl, tmp_path: Path):
 
 def certified(folder: Path) -> ssl.SSLContext:
     """A server's side of TLS, with a certificate that it signed itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1)
-        .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    file = folder / "certificate.pem"
-    file.write_bytes(secret + certificate.public_bytes(pem))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
+    context.load_cert_chain(certificate(folder))
     return context
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from smartcrawl.sinks.elasticsearch.sink import Opening
 from smartcrawl.sinks.elasticsearch.versions import version
 from smartcrawl.targets import Target
 from tests import servers
-from tests.servers import Elasticsearch
+from tests.certificates import certificate
+from tests.servers import Elasticsearch, nginx
+from tests.servers.processes import free_port
 from tests.sinks.faulty import PRODUCT, Answer, cut_off, faulty, silent, status
 from tests.sinks.shelf import entry, opened, page
 
@@ -202,6 +205,28 @@ def test_elasticsearch_without_tls_is_not_asked_with_it(elasticsearch: Elasticse
 
     assert said.startswith(f"{url} cannot be trusted, or talks without TLS: ")
     assert "http:// in ELASTICSEARCH_URL" in said
+    assert "ELASTICSEARCH_CA_CERTS" in said
+
+
+def test_elasticsearch_is_asked_with_tls_and_trusted_by_its_certificate(
+    elasticsearch: Elasticsearch, prefix: str, tmp_path: Path
+):
+    """As behind a gateway, with a certificate of one's own; nginx takes the TLS off."""
+    pem, port = certificate(tmp_path), free_port()
+    behind = f"proxy_pass http://127.0.0.1:{elasticsearch.port};"
+    tls = (
+        f"listen 127.0.0.1:{port} ssl; ssl_certificate {pem}; ssl_certificate_key {pem};"
+        f" location / {{ {behind} }}"
+    )
+    url = f"https://127.0.0.1:{port}"
+    with nginx(tmp_path, access_log=False, extra=tls):
+        said = refusal(url, prefix)
+        with opened("", "", target=Target(url, prefix, ca_certs=pem)) as sink:
+            sink.write([entry(page("a", "words"))])
+            sink.refresh()
+            assert len(sink.search("words")) == len(list(sink.scan())) == 1
+
+    assert said.startswith(f"{url} cannot be trusted, or talks without TLS: ")
     assert "ELASTICSEARCH_CA_CERTS" in said
 
 
