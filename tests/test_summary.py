@@ -11,6 +11,7 @@ import pytest
 from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
 from smartcrawl.ledger import Progress
 from smartcrawl.registry.runs import RunResult
+from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.seal import Evidence, reasons
 
@@ -45,12 +46,17 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         source: str = "docs",
         data_dir: str = ".smartcrawl",
         progress: Progress | None = None,
+        orphan_threshold: int = 3,
         **changed: object,
     ) -> str:
         run = SimpleNamespace(
             result=RunResult(**(RESULT | changed)),
             source=SimpleNamespace(name=source, ad_hoc=False, seeds=("http://a.example/",)),
-            options=SimpleNamespace(sweep_max_ratio=0.25, sweep_min_count=7),
+            options=SimpleNamespace(
+                sweep_max_ratio=0.25,
+                sweep_min_count=7,
+                policy=Policy(orphan_threshold=orphan_threshold),
+            ),
             ledger=SimpleNamespace(progress=progress or Progress()),
         )
         print_summary(run, data_dir)
@@ -258,8 +264,20 @@ def test_failed_and_lost_pages_are_listed_by_a_command_of_their_own(shown):
     out = shown(counts={"new": 3, "failed": 1, "lost": 1_200}, source="my docs").splitlines()
 
     look = "scrapy registry --outcome {} --source 'my docs'"
-    assert f"1 page failed; to list them with the reason:  {look.format('failed')}" in out
-    assert f"1,200 pages lost; to list them with the reason:  {look.format('lost')}" in out
+    assert f"1 page failed; to list them:  {look.format('failed')}" in out
+    assert not any("orphan" in row for row in out)
+    assert f"1,200 pages lost; to list them:  {look.format('lost')}" in out
+
+
+@pytest.mark.parametrize(
+    ("threshold", "seen"), [(1, "a complete run sees"), (3, "3 complete runs in a row see")]
+)
+def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen):
+    told = shown(counts={"orphaned": 13}, orphan_threshold=threshold)
+
+    said = f"no link led to them, and they stay until {seen} the same"
+    look = "scrapy orphans --source docs"
+    assert f"13 pages orphaned: {said}; to list them:  {look}" in told
 
 
 # Snapshots

@@ -47,7 +47,6 @@ NOTES = {
     "unsigned": "an error where no page named their signed address; what was held before stays",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
-_TROUBLE = (Word.FAILED, Word.LOST)
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 
 
@@ -89,14 +88,7 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
             f"{pages} no text: what only a script would write cannot be read; to list them: "
             f" {escape(_command('registry', data_dir, '--no-text'))}"
         )
-    for word in _TROUBLE:
-        if count := result.counts.get(word.word, 0):
-            pages = "1 page" if count == 1 else f"{count:,} pages"
-            look = f"--outcome {word.word} --source {shlex.quote(run.source.name)}"
-            console.print(
-                f"{pages} {word.word}; to list them with the reason: "
-                f" {escape(_command('registry', data_dir, look))}"
-            )
+    _print_looks(console, run, result, data_dir)
     changed = sum(result.counts.get(word.word, 0) for word in _CHANGES)
     if (
         result.complete
@@ -114,6 +106,27 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     _print_removals(console, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     console.print(f"Search it:  {escape(_command('search', data_dir, words))}")
+
+
+def _print_looks(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
+    """Print how to list the pages that somebody may want to look at, and what becomes of them."""
+    source = f"--source {shlex.quote(run.source.name)}"
+    threshold = run.options.policy.orphan_threshold
+    seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
+    for word, why, look in (
+        (Word.FAILED, "", f"registry --outcome failed {source}"),
+        (Word.LOST, "", f"registry --outcome lost {source}"),
+        (
+            Word.ORPHANED,
+            f": no link led to them, and they stay until {seen} the same",
+            f"orphans {source}",
+        ),
+    ):
+        if count := result.counts.get(word.word, 0):
+            pages = "1 page" if count == 1 else f"{count:,} pages"
+            name, _, arguments = look.partition(" ")
+            listed = escape(_command(name, data_dir, arguments))
+            console.print(f"{pages} {word.word}{why}; to list them:  {listed}")
 
 
 def _print_snapshots(console: Console, progress: Progress) -> None:
