@@ -14,9 +14,10 @@ from smartcrawl.extract.charset import decode
 from smartcrawl.extract.images import absolute
 from smartcrawl.extract.language import SAMPLE, iso_639_1, language
 from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
-from smartcrawl.extract.reader import Seen, read
+from smartcrawl.extract.parsing import read
 from smartcrawl.extract.robots import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
+from smartcrawl.extract.seen import Seen
 from smartcrawl.extract.selection import marked, picked_by
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
 from smartcrawl.items import Document, Image, Section

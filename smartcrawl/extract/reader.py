@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, assert_never
-
-from lxml import etree
+from typing import Final, assert_never
 
 from smartcrawl.extract import elements
 from smartcrawl.extract.images import Album
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
 from smartcrawl.extract.robots import robots_directives
-from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, Span, keep_layout, line
+from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, keep_layout, line
+from smartcrawl.extract.seen import Seen
 from smartcrawl.extract.selection import DROP, KEEP, Picks
-from smartcrawl.items import Image
 
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks that are kept of one page
@@ -25,21 +21,11 @@ MAX_HEADINGS: Final = 50_000  #: further ones are text
 MAX_DEPTH: Final = 512  #: open elements, as in Blink; the parser's time grows with them
 
 _MAX_REFERENCES: Final = 2 * MAX_LINKS  # as written; several may be one URL, some none
-_PIECE: Final = 1_048_576  #: bytes; a tag of more than that is cut
-_PORTION: Final = 32_768  #: bytes; the parser heeds an exception only between portions
 
 #: Attributes of an element, names in lower case.
 Attributes = Mapping[str, str]
 
 _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
-
-# Every start and end tag but those that hold text raw, links and images: what is left of a page
-# whose elements are nested beyond MAX_DEPTH.
-_STRUCTURE: Final = re.compile(
-    rb"</?(?!(?:a|area|base|frame|html|iframe|img|link|meta|script|style|textarea|title)"
-    rb"(?![\w:.-]))[a-z][^<>]*>?",
-    re.IGNORECASE,
-)
 
 
 class _Region(Enum):
@@ -66,99 +52,11 @@ class _Anchor:
     alt: str = ""
 
 
-class _TooDeepError(Exception):
+class TooDeepError(Exception):
     """More than ``MAX_DEPTH`` elements are open."""
 
 
-@dataclass(slots=True)
-class Seen:
-    """What the markup of a page says, before it is decided which text counts.
-
-    The text is a list of tokens with marks for lines, cells and rows; what lies in boilerplate,
-    ``<main>`` or ``<article>`` is a span of them.
-    """
-
-    tokens: list[str] = field(default_factory=list)
-    headings: list[Heading] = field(default_factory=list)
-    boilerplate: list[Span] = field(default_factory=list)
-    mains: list[Span] = field(default_factory=list)
-    articles: list[Span] = field(default_factory=list)
-    kept: list[Span] = field(default_factory=list)
-    dropped: list[Span] = field(default_factory=list)
-    references: dict[str, Reference] = field(default_factory=dict)  #: by href, without fragment
-    cut: bool = False  #: whether there are more references than are kept
-    images: dict[str, Image] = field(default_factory=dict)  #: by source
-    titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
-    descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
-    base: str | None = None
-    canonical: str | None = None
-    language: str = ""
-    noindex: bool = False
-    nofollow: bool = False
-
-    def clip(self, end: int) -> None:
-        """Forget what lies behind a token; the links of a page are all kept."""
-        self.headings = [
-            heading._replace(end=min(heading.end, end))
-            for heading in self.headings
-            if heading.start < end
-        ]
-        for spans in (self.boilerplate, self.mains, self.articles, self.kept, self.dropped):
-            spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
-
-
-def read(
-    markup: bytes,
-    *,
-    links: bool = True,
-    marked: bool = False,
-    only_kept: bool = False,
-    drops: Picks | None = None,
-) -> Seen:
-    """Parse ``markup`` (UTF-8) once and return what was seen in it.
-
-    Broken markup is repaired as libxml2 does it, without limits on size. Where more than
-    ``MAX_DEPTH`` elements are open at once, all structure but lines, links and images is dropped
-    and the rest is read again, so that neither text nor links are lost.
-
-    ``links``: whether they are wanted. ``marked``: whether elements are (extract.selection),
-    ``only_kept``: whether some are to be kept, so that images elsewhere do not count. ``drops``
-    knows what is to be dropped without a mark.
-    """
-    plain = not marked and drops is None
-    try:
-        return _seen(markup, _Reader(links) if plain else _Selecting(links, only_kept, drops))
-    except _TooDeepError:
-        return _seen(_flattened(markup), _Reader(links))
-
-
-def _flattened(markup: bytes) -> bytes:
-    """Return markup without structure, made piece by piece: each substitution is an object."""
-    flat, start = bytearray(), 0
-    while start < len(markup):
-        end = start + _PIECE
-        if end < len(markup):
-            before = markup.rfind(b"<", start + 1, end)
-            end = before if before > 0 else end
-        flat += _STRUCTURE.sub(b"<br>", markup[start:end])
-        start = end
-    return bytes(flat)
-
-
-def _seen(markup: bytes, reader: _Reader) -> Seen:
-    target: Any = reader  # stubs, where installed, know an older protocol
-    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
-    try:
-        with suppress(etree.XMLSyntaxError):  # nothing in it: "no element found"
-            for start in range(0, len(markup), _PORTION):
-                parser.feed(markup[start : start + _PORTION])
-            parser.close()
-    finally:
-        seen = reader.hand_over()
-    return seen
-
-
-class _Reader:
+class Reader:
     """Target of lxml's parser: walks over the elements as they are parsed, without a tree."""
 
     __slots__ = (
@@ -198,10 +96,14 @@ class _Reader:
         return seen
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Take a start tag; called by the parser."""
+        """Take a start tag; called by the parser.
+
+        Raises:
+            TooDeepError: more than ``MAX_DEPTH`` elements are open.
+        """
         self._depth = depth = self._depth + 1
         if depth > MAX_DEPTH:
-            raise _TooDeepError
+            raise TooDeepError
         opened = _START.get(tag)
         if opened is not None:
             opened(self, tag, attributes)
@@ -496,7 +398,7 @@ class _Reader:
                 self._album.announce(name, content)
 
 
-class _Selecting(_Reader):
+class SelectingReader(Reader):
     """The same for markup of which an operator selected parts."""
 
     __slots__ = ("_drops", "_only_kept")
@@ -513,7 +415,7 @@ class _Selecting(_Reader):
             self._select(_Region.DROPPED)
         elif drops is None and KEEP in attributes:
             self._select(_Region.KEPT)
-        _Reader.start(self, tag, attributes)
+        Reader.start(self, tag, attributes)
 
     def _select(self, region: _Region) -> None:
         self._depth += 1
@@ -529,42 +431,42 @@ def _is_section(classes: str | None) -> bool:
     return classes is not None and "section" in classes.split()
 
 
-_START: Final[Mapping[str, Callable[[_Reader, str, Attributes], None]]] = {
-    **dict.fromkeys(elements.BLOCKS, _Reader._open_block),
-    **dict.fromkeys(elements.CONTAINERS, _Reader._open_container),
-    **dict.fromkeys(elements.ASIDES, _Reader._open_aside),
-    **dict.fromkeys(elements.EDGES, _Reader._open_edge),
-    **dict.fromkeys(elements.CONTROLS, _Reader._open_control),
-    **dict.fromkeys(elements.MUTED, _Reader._mute),
-    **dict.fromkeys(elements.LAID_OUT, _Reader._open_laid_out),
-    **dict.fromkeys(elements.HEADINGS, _Reader._open_heading),
-    **dict.fromkeys(elements.CELLS, _Reader._open_cell),
-    "main": _Reader._open_main,
-    "article": _Reader._open_article,
-    "tr": _Reader._open_row,
-    "a": _Reader._open_anchor,
-    "area": _Reader._open_area,
-    "frame": _Reader._open_frame,
-    "img": _Reader._open_image,
-    "picture": _Reader._open_picture,
-    "source": _Reader._open_source,
-    "figure": _Reader._open_figure,
-    "figcaption": _Reader._open_caption,
-    "base": _Reader._open_base,
-    "html": _Reader._open_document,
-    "link": _Reader._open_relation,
-    "meta": _Reader._open_meta,
+_START: Final[Mapping[str, Callable[[Reader, str, Attributes], None]]] = {
+    **dict.fromkeys(elements.BLOCKS, Reader._open_block),
+    **dict.fromkeys(elements.CONTAINERS, Reader._open_container),
+    **dict.fromkeys(elements.ASIDES, Reader._open_aside),
+    **dict.fromkeys(elements.EDGES, Reader._open_edge),
+    **dict.fromkeys(elements.CONTROLS, Reader._open_control),
+    **dict.fromkeys(elements.MUTED, Reader._mute),
+    **dict.fromkeys(elements.LAID_OUT, Reader._open_laid_out),
+    **dict.fromkeys(elements.HEADINGS, Reader._open_heading),
+    **dict.fromkeys(elements.CELLS, Reader._open_cell),
+    "main": Reader._open_main,
+    "article": Reader._open_article,
+    "tr": Reader._open_row,
+    "a": Reader._open_anchor,
+    "area": Reader._open_area,
+    "frame": Reader._open_frame,
+    "img": Reader._open_image,
+    "picture": Reader._open_picture,
+    "source": Reader._open_source,
+    "figure": Reader._open_figure,
+    "figcaption": Reader._open_caption,
+    "base": Reader._open_base,
+    "html": Reader._open_document,
+    "link": Reader._open_relation,
+    "meta": Reader._open_meta,
 }
-_END: Final[Mapping[str, Callable[[_Reader], None]]] = {
-    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, _Reader._break),
-    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, _Reader._break),
-    **dict.fromkeys(elements.HEADINGS, _Reader._close_heading),
-    **dict.fromkeys(elements.CELLS, _Reader._close_cell),
-    "main": _Reader._break,
-    "article": _Reader._break,
-    "tr": _Reader._close_row,
-    "a": _Reader._close_anchor,
-    "picture": _Reader._close_picture,
-    "figure": _Reader._close_figure,
-    "figcaption": _Reader._close_caption,
+_END: Final[Mapping[str, Callable[[Reader], None]]] = {
+    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, Reader._break),
+    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, Reader._break),
+    **dict.fromkeys(elements.HEADINGS, Reader._close_heading),
+    **dict.fromkeys(elements.CELLS, Reader._close_cell),
+    "main": Reader._break,
+    "article": Reader._break,
+    "tr": Reader._close_row,
+    "a": Reader._close_anchor,
+    "picture": Reader._close_picture,
+    "figure": Reader._close_figure,
+    "figcaption": Reader._close_caption,
 }

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract import reader
+from smartcrawl.extract import parsing, reader
 from smartcrawl.extract.html import (
     HTML_TYPES,
     TEXT_TYPES,
@@ -612,7 +612,7 @@ def test_nothing_of_a_page_waits_for_the_garbage_collector(markup):
         gc.garbage.clear()
         gc.enable()
     ours = [name for name in kept if name.startswith("smartcrawl")]
-    assert set(ours) <= {"smartcrawl.extract.reader._Reader"}
+    assert set(ours) <= {"smartcrawl.extract.reader.Reader"}
     assert [o for o in held if "_LogEntry" not in type(o[0]).__name__] == []
     assert len(kept) < 60
 
@@ -659,17 +659,17 @@ def test_without_layout_every_line_has_single_spaces(markup):
 def test_structure_is_taken_away_the_same_piece_by_piece(markup, size):
     """A tag is cut only where it is longer than a piece."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "_PIECE", size + 60)
-        assert reader._flattened(markup) == reader._STRUCTURE.sub(b"<br>", markup)
-        patch.setattr(reader, "_PIECE", max(size, max(map(len, markup.split(b"<"))) + 2))
-        assert reader._flattened(markup) == reader._STRUCTURE.sub(b"<br>", markup)
+        patch.setattr(parsing, "_PIECE", size + 60)
+        assert parsing._flattened(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
+        patch.setattr(parsing, "_PIECE", max(size, max(map(len, markup.split(b"<"))) + 2))
+        assert parsing._flattened(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
 
 
 def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():
     body = b"<main>" + b"<p>x" * 10 + b"<h1>t</h1><a href=/y>y</a></main><nav>z</nav>"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MAX_TOKENS", 12)
-        seen = reader.read(body)
+        seen = parsing.read(body)
         document = parse(body, content_type="text/html", url=URL)
 
     assert len(seen.tokens) == 12

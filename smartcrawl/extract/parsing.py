@@ -1,0 +1,75 @@
+"""The markup of a page, parsed in portions, and again without structure where it nests too deep."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any, Final
+
+from lxml import etree
+
+from smartcrawl.extract.reader import Reader, SelectingReader, TooDeepError
+from smartcrawl.extract.seen import Seen
+from smartcrawl.extract.selection import Picks
+
+_PIECE: Final = 1_048_576  #: bytes; a tag of more than that is cut
+_PORTION: Final = 32_768  #: bytes; the parser heeds an exception only between portions
+
+# Every start and end tag but those that hold text raw, links and images: what is left of a page
+# whose elements are nested beyond reader.MAX_DEPTH.
+_STRUCTURE: Final = re.compile(
+    rb"</?(?!(?:a|area|base|frame|html|iframe|img|link|meta|script|style|textarea|title)"
+    rb"(?![\w:.-]))[a-z][^<>]*>?",
+    re.IGNORECASE,
+)
+
+
+def read(
+    markup: bytes,
+    *,
+    links: bool = True,
+    marked: bool = False,
+    only_kept: bool = False,
+    drops: Picks | None = None,
+) -> Seen:
+    """Parse ``markup`` (UTF-8) once and return what was seen in it.
+
+    Broken markup is repaired as libxml2 does it, without limits on size. Where more than
+    ``reader.MAX_DEPTH`` elements are open at once, all structure but lines, links and images is
+    dropped and the rest is read again, so that neither text nor links are lost.
+
+    ``links``: whether they are wanted. ``marked``: whether elements are (extract.selection),
+    ``only_kept``: whether some are to be kept, so that images elsewhere do not count. ``drops``
+    knows what is to be dropped without a mark.
+    """
+    plain = not marked and drops is None
+    try:
+        return _seen(markup, Reader(links) if plain else SelectingReader(links, only_kept, drops))
+    except TooDeepError:
+        return _seen(_flattened(markup), Reader(links))
+
+
+def _flattened(markup: bytes) -> bytes:
+    """Return markup without structure, made piece by piece: each substitution is an object."""
+    flat, start = bytearray(), 0
+    while start < len(markup):
+        end = start + _PIECE
+        if end < len(markup):
+            before = markup.rfind(b"<", start + 1, end)
+            end = before if before > 0 else end
+        flat += _STRUCTURE.sub(b"<br>", markup[start:end])
+        start = end
+    return bytes(flat)
+
+
+def _seen(markup: bytes, reader: Reader) -> Seen:
+    target: Any = reader  # stubs, where installed, know an older protocol
+    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
+    try:
+        with suppress(etree.XMLSyntaxError):  # nothing in it: "no element found"
+            for start in range(0, len(markup), _PORTION):
+                parser.feed(markup[start : start + _PORTION])
+            parser.close()
+    finally:
+        seen = reader.hand_over()
+    return seen

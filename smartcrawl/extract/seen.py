@@ -1,0 +1,46 @@
+"""What is seen in the markup of one page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from smartcrawl.extract.links import Reference
+from smartcrawl.extract.sections import Heading, Span
+from smartcrawl.items import Image
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the markup of a page says, before it is decided which text counts.
+
+    The text is a list of tokens with marks for lines, cells and rows; what lies in boilerplate,
+    ``<main>`` or ``<article>`` is a span of them.
+    """
+
+    tokens: list[str] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    boilerplate: list[Span] = field(default_factory=list)
+    mains: list[Span] = field(default_factory=list)
+    articles: list[Span] = field(default_factory=list)
+    kept: list[Span] = field(default_factory=list)
+    dropped: list[Span] = field(default_factory=list)
+    references: dict[str, Reference] = field(default_factory=dict)  #: by href, without fragment
+    cut: bool = False  #: whether there are more references than are kept
+    images: dict[str, Image] = field(default_factory=dict)  #: by source
+    titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
+    descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
+    base: str | None = None
+    canonical: str | None = None
+    language: str = ""
+    noindex: bool = False
+    nofollow: bool = False
+
+    def clip(self, end: int) -> None:
+        """Forget what lies behind a token; the links of a page are all kept."""
+        self.headings = [
+            heading._replace(end=min(heading.end, end))
+            for heading in self.headings
+            if heading.start < end
+        ]
+        for spans in (self.boilerplate, self.mains, self.articles, self.kept, self.dropped):
+            spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
