@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from smartcrawl.items import Address, Page
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.urls import Scope, Trackers, digest, host_key, normalize
+from smartcrawl.scope import Scope
+from smartcrawl.urls import Trackers, digest, host_key, normalize
 
 _CACHE = 40_000  #: addresses in each of two generations
 _OUTSIDE = 0  #: number of what lies out of scope

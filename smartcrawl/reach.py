@@ -20,9 +20,10 @@ from smartcrawl.registry.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.rules.traps import Budget, Trap
+from smartcrawl.scope import Scope
 from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source
-from smartcrawl.urls import Scope, endpoint, has_port, host_key, normalize
+from smartcrawl.urls import endpoint, has_port, host_key, normalize
 
 MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address

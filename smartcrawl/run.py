@@ -43,11 +43,12 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.scope import Scope
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.trusting import HostTrust
 from smartcrawl.turns import Turns
-from smartcrawl.urls import Scope, host_key
+from smartcrawl.urls import host_key
 
 logger = logging.getLogger(__name__)
 

@@ -27,8 +27,10 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from smartcrawl.exceptions import SourceError
+from smartcrawl.patterns import compiled
 from smartcrawl.rules.model import Mode
-from smartcrawl.urls import MAX_URL_LENGTH, Scope, compiled, has_port, host_key, request_url
+from smartcrawl.scope import Scope
+from smartcrawl.urls import MAX_URL_LENGTH, has_port, host_key, request_url
 
 KIND: Final = "site"  #: the only kind that this version crawls
 

@@ -9,7 +9,8 @@ from smartcrawl import addresses
 from smartcrawl.addresses import AddressBook, Found
 from smartcrawl.items import Address
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.urls import Scope, Trackers, digest, normalize
+from smartcrawl.scope import Scope
+from smartcrawl.urls import Trackers, digest, normalize
 from tests.registry.build import Desk
 
 HOST = "http://a.example"

@@ -17,8 +17,8 @@ from smartcrawl.registry import runs
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.rules.model import Mode, Outcome
+from smartcrawl.scope import Scope
 from smartcrawl.sinks.embedded import search
-from smartcrawl.urls import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
 from tests.registry.spare import Spare

@@ -14,12 +14,13 @@ from smartcrawl.cli import ChangingCommand, count, print_json
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import rebuild
 from smartcrawl.orders import belongs, refusals
+from smartcrawl.patterns import compiled
 from smartcrawl.ports import Connection
 from smartcrawl.registry import items, story
 from smartcrawl.registry.items import Item
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.sources import load
-from smartcrawl.urls import compiled, display, request_url
+from smartcrawl.urls import display, request_url
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 

@@ -18,9 +18,9 @@ from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
+from smartcrawl.scope import Scope
 from smartcrawl.sources import Source
 from smartcrawl.urls import (
-    Scope,
     Trackers,
     content_group,
     digest,

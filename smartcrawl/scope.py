@@ -1,0 +1,144 @@
+"""The scope of a source: which addresses belong to it, and why another does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, Self
+
+from smartcrawl.patterns import compiled
+from smartcrawl.urls import MAX_URL_LENGTH, host_key, request_url
+
+# fmt: off
+#: What holds no text, or none that this version can extract. Endings that are also names of
+#: pages (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser) are not here.
+SKIPPED_EXTENSIONS: Final = frozenset(
+    {
+        # images
+        "apng", "avif", "bmp", "cur", "dxf", "emf", "eps", "gif", "heic", "heif", "icns", "ico",
+        "jfif", "jp2", "jpe", "jpeg", "jpg", "jxl", "mng", "pcx", "png", "psd", "svg",
+        "svgz", "tga", "tif", "tiff", "webp", "wmf", "xcf",
+        # audio
+        "aac", "aif", "aiff", "amr", "ape", "flac", "m3u", "m3u8", "m4a", "m4b", "mid", "midi",
+        "mka", "mp2", "mp3", "oga", "ogg", "opus", "ra", "wav", "weba", "wma",
+        # video
+        "3g2", "3gp", "asf", "asx", "avi", "divx", "f4v", "flv", "m2ts", "m4v", "mkv", "mov", "mp4",
+        "mpe", "mpeg", "mpg", "ogv", "qt", "rm", "rmvb", "swf", "vob", "webm", "wmv",
+        # archives and disk images
+        "7z", "bz2", "cab", "crate", "deb", "dmg", "egg", "gem", "gz", "img", "iso", "jar", "lz",
+        "lz4", "lzma", "pst", "qcow2", "rar", "rpm", "snap", "sit", "tar", "tbz", "tbz2", "tgz",
+        "torrent", "txz", "vdi", "vhd", "vhdx", "vmdk", "war", "whl", "xpi", "xz", "zip", "zst",
+        # executables
+        "apk", "appimage", "bat", "bin", "cpl", "crx", "dll", "dylib", "elf", "exe", "hta", "ipa",
+        "msi", "msix", "msp", "pyc", "pyd", "scr", "so", "wasm",
+        # fonts
+        "eot", "otf", "ttc", "ttf", "woff", "woff2",
+        # style sheets and scripts
+        "css", "js", "less", "mjs", "sass", "scss",
+        # office and print formats
+        "djvu", "doc", "docb", "docm", "dotm", "dotx", "mobi", "odg", "odp", "ods", "potm", "potx",
+        "pps", "ppsm", "ppsx", "ppt", "pptm", "ps", "rtf", "vsd", "vsdx", "xls", "xlsb", "xlsm",
+        "xltm", "xltx", "xps",
+    }
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The document set of a source: which addresses belong to it (M-28).
+
+    ``hosts`` are exact (see ``host_key``); ``domains`` include their subdomains, on any port.
+    ``url_patterns`` and ``excluded_patterns`` are searched in the request URL.
+
+    >>> scope = Scope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
+    >>> scope.allows("https://docs.example.com/a"), scope.allows("https://example.com/print/a")
+    (True, False)
+    """
+
+    hosts: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
+    url_patterns: tuple[str, ...] = ()  #: at least one must match, unless there is none
+    excluded_patterns: tuple[str, ...] = ()  #: none may match
+    skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
+    max_depth: int = 0  #: links from a seed, 0: no limit; not asked by ``allows``
+    _wanted: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    _excluded: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
+        object.__setattr__(self, "_excluded", _compiled(self.excluded_patterns))
+
+    def holds(self, url: str) -> bool:
+        """Whether the host of a request URL belongs to the source, whatever else does not."""
+        return self._holds(url[url.index("/") + 2 :].partition("/")[0])
+
+    def allows(self, url: str) -> bool:
+        """Whether ``url`` belongs to the source. Depth is not asked."""
+        return self.refusal(url) is None
+
+    def refusal(self, url: str) -> str | None:
+        """Return why ``url`` does not belong to the source, or None when it does."""
+        known = request_url(url)
+        if known is None:
+            return f"it is no http(s) URL of at most {MAX_URL_LENGTH} characters"
+        authority, _, rest = known[known.index("/") + 2 :].partition("/")
+        if not self._holds(authority):
+            return "its host is not in allowed_domains"
+        _, dot, extension = rest.partition("?")[0].rpartition(".")
+        if dot and extension.lower() in self.skipped_extensions:
+            return f"files of type .{extension.lower()} are skipped"
+        if self._wanted and not any(pattern.search(known) for pattern in self._wanted):
+            return "none of url_patterns matches it"
+        if any(pattern.search(known) for pattern in self._excluded):
+            return "one of excluded_patterns matches it"
+        return None
+
+    def _holds(self, authority: str) -> bool:
+        if authority.removesuffix(":80").removesuffix(":443") in self.hosts:
+            return True
+        if not self.domains:
+            return False
+        name = authority if authority.endswith("]") else authority.rpartition(":")[0] or authority
+        while name:
+            if name in self.domains:
+                return True
+            name = name.partition(".")[2]
+        return False
+
+    def fingerprint(self) -> bytes:
+        """Return 16 bytes that differ when ``allows`` may answer differently (M-15).
+
+        Stored links that were filtered under one fingerprint need no second look under the same.
+        """
+        parts = [
+            sorted(self.hosts),
+            sorted(self.domains),
+            sorted(set(self.url_patterns)),
+            sorted(set(self.excluded_patterns)),
+            sorted(self.skipped_extensions),
+        ]
+        return sha256(json.dumps(parts).encode()).digest()[:16]
+
+    def moved_to(self, url: str) -> Self | None:
+        """Return the scope with ``url``'s host in place of the one that it is with or without www.
+
+        None when ``url`` is elsewhere, or in scope anyway.
+
+        >>> Scope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
+        frozenset({'www.example.com'})
+        """
+        known = request_url(url)
+        if known is None:
+            return None
+        new = host_key(known)
+        old = new.removeprefix("www.") if new.startswith("www.") else f"www.{new}"
+        if old not in self.hosts or new in self.hosts:
+            return None
+        return replace(self, hosts=self.hosts - {old} | {new})
+
+
+def _compiled(patterns: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(compiled(pattern) for pattern in patterns)
