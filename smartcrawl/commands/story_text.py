@@ -1,0 +1,175 @@
+"""The story of one address in words, as ``scrapy why`` prints it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from smartcrawl.registry.story import SHOWN
+
+
+def print_story(told: dict[str, Any]) -> None:
+    """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
+    console = Console(highlight=False, soft_wrap=True)
+    if not told["records"]:
+        console.print(f"[bold]{escape(told['url'])}[/] is not known (looked for {told['id']}).")
+        where = ", ".join(told["inScopeOf"])
+        if where:
+            console.print(
+                f"It is in the scope of: {escape(where)}; a run asks it when a link leads there."
+            )
+        else:
+            console.print("It is in the scope of no source.")
+        for one in told["refusedBy"]:
+            console.print(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
+        for url in told["nearMisses"]:
+            console.print(f"Known is: {escape(url)}")
+    for place, one in enumerate(told["records"]):
+        if place:
+            console.print()
+        _print_record(console, one)
+
+
+def _print_record(console: Console, one: dict[str, Any]) -> None:
+    record = one["record"]
+    console.print(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
+    found = f", answered {record['httpStatusCode']}" if record["httpStatusCode"] else ""
+    state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{found}"
+    _line(console, "state", f"{state}; {one['standing']}")
+    _line(console, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))
+    _line(console, "message", record["errorMessage"])
+    _line(console, "counts", _counts(record))
+    _line(console, "request", _request_text(one["request"]))
+    for place, text in enumerate(one["request"]["distrusted"]):
+        _line(console, "" if place else "distrusted", text)
+    _line(console, "robots", _robots_text(one["robots"]))
+    if one["scope"]["allowed"] is not True:
+        _line(console, "scope", one["scope"]["why"])
+    if one["canonical"]:
+        known_as = one["canonical"]["status"] or "not known"
+        _line(console, "canonical", f"{one['canonical']['url']} ({known_as})")
+    if one["redirects"]:
+        _line(console, "redirects", " -> ".join(one["redirects"]))
+    _line(console, "clone of", one["clones"]["original"])
+    others = one["clones"]["others"]
+    _line(console, "clones", ", ".join(others[:SHOWN]) if others else None)
+    _line(console, "pinned", one["pinnedAt"])
+    _line(console, "proposed", _proposal_text(one["proposal"]))
+    for place, way in enumerate(one["removal"]):
+        _line(console, "" if place else "removal", _way_text(way))
+    if not one["removal"]:
+        _line(console, "removal", "nothing: there is nothing held to remove")
+    due = one["nextVisit"]["dueAt"]
+    _line(console, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
+    _line(console, "found on", record["discoveredFrom"])
+    _links(console, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])
+    shown = [f"{link['url']}{_link_text(link)}" for link in one["linksOut"]["shown"]]
+    _links(console, "links out", one["linksOut"]["count"], shown)
+    for place, event in enumerate(one["history"]):
+        _line(console, "" if place else "history", _event_text(event))
+
+
+def _line(console: Console, name: str, text: str | None) -> None:
+    if text:
+        console.print(f"  [bold]{name:<11}[/]{escape(text)}")
+
+
+def _links(console: Console, name: str, count: int, shown: list[str]) -> None:
+    _line(console, name, str(count) if count <= len(shown) else f"{count}, the first of them:")
+    for text in shown:
+        _line(console, "", f"  {text}")
+
+
+def _in_run(text: str, run: int | None) -> str:
+    return f"{text} (run {run})" if run else text
+
+
+def _counts(record: dict[str, Any]) -> str | None:
+    parts = [
+        f"{name} {record[key]}"
+        for name, key in (
+            ("lost", "lostCount"),
+            ("gone", "goneCount"),
+            ("complete runs absent", "orphanAge"),
+        )
+        if record[key]
+    ]
+    return ", ".join(parts)
+
+
+def _request_text(request: dict[str, Any]) -> str:
+    if not request["conditional"]:
+        return f"without validators: {request['why']}"
+    return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())
+
+
+def _robots_text(robots: dict[str, Any] | None) -> str | None:
+    if robots is None:
+        return None
+    text = "not known: no copy is kept"
+    if robots["allowed"] is not None:
+        text = "allowed" if robots["allowed"] else "disallowed"
+        text += f" by the copy of {robots['fetchedAt']}: {_rule_text(robots)}"
+    if robots["error"] is not None:
+        text += f"; asked in vain at {robots['failedAt']}: {robots['error']}"
+    return text if robots["obeyed"] else f"{text}, and not obeyed (ROBOTSTXT_OBEY)"
+
+
+def _rule_text(robots: dict[str, Any]) -> str:
+    """Return which line of a robots.txt decides."""
+    if robots["status"] >= 400:
+        return f"status {robots['status']} means that there are no rules"
+    if robots["rule"] is None:
+        return "no rule matches"
+    return f"{robots['rule']!r} in line {robots['line']}, for {robots['agent']}"
+
+
+def _proposal_text(proposal: dict[str, Any] | None) -> str | None:
+    if proposal is None:
+        return None
+    text = f"for removal in run {proposal['run']}: {proposal['rule']}"
+    if proposal["heldByFailedLook"]:
+        return f"{text}; held, because the look at it failed ({proposal['probe']})"
+    if proposal["withheld"]:
+        return f"{text}; withheld by the guard; release it with: {proposal['release']} or more"
+    return text
+
+
+def _way_text(way: dict[str, Any]) -> str:
+    text = f"{way['text']} ({way['rule']})"
+    text = text if way["underWay"] else f"would take: {text}"
+    if way["notBefore"]:
+        text += f", not before {way['notBefore']}"
+    elif way["minAgeSeconds"]:
+        text += f", not before {way['minAgeSeconds']} s after the first"
+    return text
+
+
+def _link_text(link: dict[str, Any]) -> str:
+    if link["inScope"] is False:
+        return " (out of scope)"
+    nofollow = ", nofollow" if link["nofollow"] else ""
+    return f" ({link['status'] or 'not known'}{nofollow})"
+
+
+def _event_text(event: dict[str, Any]) -> str:
+    text = f"{event['at']}  run {event['run']}: {event['event']}"
+    if event["event"] == "removed":
+        text += f", {event['rule']}: {_found(event['found'])}"
+        if event["restorable"]:
+            text += f"; scrapy undo {event['run']} brings it back"
+        elif event["undoneAt"]:
+            text += f"; undone {event['undoneAt']}"
+        return text
+    if event["event"] == "not extracted again":
+        return f"{text}: {event['detail']}"
+    if "status" in event:
+        text += f", {event['status']}, {event['lastOutcome']}"
+        text += f" {event['httpStatusCode']}" if event["httpStatusCode"] else ""
+    return text
+
+
+def _found(found: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in found.items() if value is not None)
