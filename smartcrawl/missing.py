@@ -18,10 +18,10 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.extract import html
 from smartcrawl.items import Document, Visit
 from smartcrawl.politeness import slot_of
-from smartcrawl.rules.shield import challenge
 from smartcrawl.rules.soft404 import NotFound, is_not_found, is_same, profile, random_path
 from smartcrawl.run import Run
 from smartcrawl.urls import host_key
+from smartcrawl.walls import wall_of
 
 logger = logging.getLogger(__name__)
 
@@ -90,15 +90,6 @@ class MissingPages:
             answer = None  # it says the same of everything
         self._run.not_found_read(host, answer.pack() if answer is not None else "")
         return answer
-
-
-def wall_of(response: Response) -> str | None:
-    """Return what a wall against bots answered instead of a page, in words."""
-    headers = {
-        name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
-        for name, values in response.headers.items()
-    }
-    return challenge(response.status, headers, response.body)
 
 
 def _path(url: str) -> str:

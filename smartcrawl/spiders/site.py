@@ -15,7 +15,6 @@ from scrapy.http import Response
 
 from smartcrawl.exceptions import SourceError
 from smartcrawl.items import Attempt, Visit
-from smartcrawl.missing import wall_of
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
@@ -25,6 +24,7 @@ from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.urls import join, normalize
+from smartcrawl.walls import wall_of
 
 logger = logging.getLogger(__name__)
 
