@@ -121,7 +121,7 @@ class RunLifecycle:
     def idle(self) -> None:
         """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
         run = self._run
-        if run.failure is not None or run.extracts_again:
+        if run.failure is not None or run.extractions.pending:
             return
         engine = self._crawler.engine
         for step in (run.relax, run.follow_unnamed, run.relax, run.begin_verify, None):
@@ -134,7 +134,7 @@ class RunLifecycle:
                 raise DontCloseSpider
             if run.resting:
                 raise DontCloseSpider
-            if run.extracts_again:  # what was skipped just now
+            if run.extractions.pending:  # what was skipped just now
                 self._wake()
                 raise DontCloseSpider
             if step is None or run.pending or run.failure is not None:

@@ -243,7 +243,7 @@ class HostMiddleware:
         if attempt is not None:
             attempt.retry_after = seconds
         if seconds is not None:
-            self._run.asks_for_time(request.url, seconds)
+            self._run.hosts.asks_for_time(request.url, seconds)
         if seconds and seconds <= self._most:
             logger.info("%s asks to be left alone for %d s", host, seconds)
             self._gate.pause(host, seconds, now)

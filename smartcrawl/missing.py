@@ -57,7 +57,7 @@ class MissingPages:
         host = host_key(url)
         if host in self._known:
             return self._known[host]
-        stored = self._run.stored_not_found(host, int(time.time()) - KEPT_FOR)
+        stored = self._run.hosts.stored_not_found(host, int(time.time()) - KEPT_FOR)
         if stored is not None:
             self._known[host] = NotFound.unpack(stored) if stored else None
             return self._known[host]
@@ -88,7 +88,7 @@ class MissingPages:
         seed = self._seeds.get(host)
         if answer is not None and seed is not None and is_same(answer, **seed):
             answer = None  # it says the same of everything
-        self._run.not_found_read(host, answer.pack() if answer is not None else "")
+        self._run.hosts.not_found_read(host, answer.pack() if answer is not None else "")
         return answer
 
 

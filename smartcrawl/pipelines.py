@@ -142,7 +142,7 @@ class ExtractPipeline(VisitPipeline):
             visit.body, visit.content_type = await run.held.body(page)
         except SnapshotStoreError as error:  # the store is away; the snapshot may be well
             visit.extracted_again = False
-            run.snapshot_unread(str(error))
+            run.extractions.unread(str(error))
             return
         except SnapshotError as error:
             visit.snapshot_error = str(error)
@@ -269,7 +269,7 @@ class ExtractPipeline(VisitPipeline):
             )
             if is_page:
                 visit.kind = 0
-                run.configure(page, kind=0)
+                run.extractions.configure(page, kind=0)
                 return False
             visit.fail(_SITEMAP_FAULTS[error.kind], str(error))
             return True

@@ -49,13 +49,13 @@ class ReExtraction:
 
     def idle(self) -> None:
         """Keep the spider open while there is something to read."""
-        turns = self._run.turns
-        if self._task is None and turns is not None and len(turns.again):
+        extractions = self._run.extractions
+        if self._task is None and len(extractions.again):
             logger.info(
                 "the configuration changed: %d pages are extracted again from their snapshots",
-                len(turns.again),
+                len(extractions.again),
             )
-            self._run.extracting = True
+            extractions.under_way = True
             self._task = asyncio.ensure_future(self._work())
             self._task.add_done_callback(self._done)
         if self._task is not None:
@@ -78,13 +78,13 @@ class ReExtraction:
             await asyncio.sleep(0)
 
     def _next(self) -> Page | None:
-        if not self._pages:
-            self._pages.extend(self._run.to_extract_again(_PORTION))
+        if not self._pages and not self._run.failure:
+            self._pages.extend(self._run.extractions.take(_PORTION))
         return self._pages.popleft() if self._pages else None
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        self._run.extracting = False
+        self._run.extractions.under_way = False
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("extracting again failed: %s", error, exc_info=error)
         slot = self._crawler.engine._slot

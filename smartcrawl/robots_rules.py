@@ -132,8 +132,8 @@ class RobotsRules:
         run, url = run_of(self._crawler), f"{origin}/robots.txt"
         kept = self._kept.get(origin)
         if kept is None and run is not None:
-            kept = run.stored_robots(origin)
-        others = run.robots_of_others(origin) if run is not None else None
+            kept = run.hosts.stored_robots(origin)
+        others = run.hosts.robots_of_others(origin) if run is not None else None
         if others is not None:
             rules = self._rules[origin] = self._read(origin, others)
             return rules
@@ -145,7 +145,7 @@ class RobotsRules:
         else:
             self._kept[origin] = fresh
             if run is not None:
-                run.robots_read(origin, fresh, rules.crawl_delay)
+                run.hosts.robots_read(origin, fresh, rules.crawl_delay)
         rules = replace(rules, asked=origin not in self._rules)
         self._rules[origin] = rules
         return rules
@@ -217,7 +217,7 @@ class RobotsRules:
         fault, why = told(error, url)
         run = run_of(self._crawler)
         if run is not None:
-            run.robots_failed(origin, why)
+            run.hosts.robots_failed(origin, why)
         if kept is not None and time.time() - kept.fetched_at < self._max_stale:
             since = datetime.fromtimestamp(kept.fetched_at, UTC).isoformat(timespec="seconds")
             logger.warning(

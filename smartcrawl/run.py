@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,10 +13,12 @@ from smartcrawl.addresses import AddressBook
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError
-from smartcrawl.frontier import Depths, Frontier, Queue
+from smartcrawl.extractions import Extractions
+from smartcrawl.frontier import Depths, Frontier
 from smartcrawl.held import Held
+from smartcrawl.hosts import HostNotes
 from smartcrawl.indexes import indexing_of
-from smartcrawl.items import NAMES_SIGNED, Page, StoredRobots
+from smartcrawl.items import Page
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
 from smartcrawl.options import Options
@@ -40,15 +41,13 @@ from smartcrawl.registry.runs import (
 )
 from smartcrawl.registry.starts import last_starts, left_out
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.model import Extraction, Mode
-from smartcrawl.rules.reindex import extraction
+from smartcrawl.rules.model import Mode
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.scope import Scope
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
 from smartcrawl.trusting import HostTrust
 from smartcrawl.turns import Turns
-from smartcrawl.urls import host_key
 
 logger = logging.getLogger(__name__)
 
@@ -74,13 +73,10 @@ class Run:
         self.opened = opened
         self.forced = opened.forced
         self.configuration = Configuration.of(source, options)
-        self._fingerprints = {
+        fingerprints = {
             mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
             for mode in Mode
         }
-        self._whole_left = options.re_extract_per_run or -1
-        self._unread_told = False
-        self._whole: set[int] = set()  #: numbers of pages that are among those
         self.cuts = Cuts.loads(opened.cut)  #: why it will not have seen everything
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
@@ -105,6 +101,7 @@ class Run:
             forced=opened.forced,
             shared=opened.shared,
         )
+        self.hosts = self._new_hosts()
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         self.trust = HostTrust(self._reader.trust(forgotten), options, self.ledger, now)
         self.reach = Reach(
@@ -119,7 +116,17 @@ class Run:
             cuts=self.cuts,
             hops_of=self._hops_of,
         )
-        self.extracting = False  #: pages out of their snapshots
+        self.extractions = Extractions(
+            configuration=self.configuration,
+            fingerprints=fingerprints,
+            options=options,
+            registry=registry,
+            reach=self.reach,
+            frontier=self.frontier,
+            trust=self.trust,
+            held=self.held,
+            ledger=self.ledger,
+        )
         self._unnamed_followed = False
         #: None: the run asks everything that it reaches
         self.turns: Turns | None = None
@@ -168,7 +175,7 @@ class Run:
     def _begin(self, now: int) -> None:
         """Offer the seeds, and on resume whatever was reached and not visited."""
         if self.opened.due and not self.forced:
-            self.turns = Turns(self.reach, self._memory, self.ledger, now)
+            self.turns = Turns(self.reach, self._memory, self.extractions, self.ledger, now)
         if self.opened.resumed:
             self._memory.mark_all(self._reader.visited(self.opened.no))
             for number, depth in self._reader.pending(self.opened.no):
@@ -224,6 +231,9 @@ class Run:
         rank = self._reader.last_visits if self._left > 0 else None
         self._memory = Frontier(self._load, single_host=single, rank=rank)
         return self._memory
+
+    def _new_hosts(self) -> HostNotes:
+        return HostNotes(self._reader, self.ledger)
 
     def new_gate(self) -> HostGate:
         """Return what says which hosts may be asked."""
@@ -310,49 +320,13 @@ class Run:
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.reach.pages(numbers)
         for page in pages:
-            self.configure(page)
+            self.extractions.configure(page)
             offered = self.frontier.depth(page.no)
             if self.forced or page.depth >= offered:
                 page.depth = offered
             else:
                 self.frontier.mark(page.no, page.depth)
         return pages if self.turns is None else self.turns.due(pages)
-
-    def configure(self, page: Page, *, kind: int | None = None) -> None:
-        """Find how a page is to enter the index today, and how it comes to that.
-
-        ``kind``: what it turned out to be, where that is known.
-        """
-        listed = page.kind if kind is None else kind
-        mode = Mode.LINKS_ONLY if listed else self.configuration.mode_of(page.url)
-        page.mode, page.wanted = mode, self._fingerprints[mode]
-        page.extraction = extraction(
-            page.standing,
-            mode,
-            same_configuration=page.configuration == page.wanted,
-            snapshot=page.snapshot is not None and self.registry.snapshots is not None,
-        )
-        page.doubted = self.trust.doubts(page) or page.signs & NAMES_SIGNED > 0
-        if page.extraction is Extraction.WHOLE:
-            page.waits = self._whole_left == 0 and page.no not in self._whole
-            if self._whole_left > 0 and page.no not in self._whole:
-                self._whole.add(page.no)
-                self._whole_left -= 1
-
-    @property
-    def extracts_again(self) -> bool:
-        """Whether pages are being extracted out of their snapshots, or wait for that."""
-        return self.extracting or (self.turns is not None and len(self.turns.again) > 0)
-
-    def to_extract_again(self, most: int) -> list[Page]:
-        """Return the next pages whose snapshots are to be extracted, without a visit."""
-        if self.turns is None or self.failure:
-            return []
-        pages = self.reach.pages(self.turns.again.take(most))
-        for page in pages:
-            self.configure(page)
-            page.depth = self.frontier.depth(page.no)
-        return pages
 
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to, until nothing is left."""
@@ -406,68 +380,17 @@ class Run:
         """Whether a page is indexed anew whatever it answers."""
         return self.forced or page.ordered
 
-    # What hosts say
-
-    def stored_robots(self, origin: str) -> StoredRobots | None:
-        """Return the last robots.txt of an origin that could be read, in any run."""
-        return self._reader.robots(origin)
-
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
         """Offer the sitemaps that the robots.txt of an origin names."""
         if self._verify is None:
             self.reach.sitemaps_named(origin, urls)
 
-    def robots_of_others(self, origin: str) -> StoredRobots | None:
-        """Return what another worker of this run read; None: ask."""
-        return None
-
-    def robots_read(
-        self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
-    ) -> None:
-        """Keep what the robots.txt of an origin says; ``crawl_delay`` in seconds."""
-        self.ledger.batch.robots[origin] = robots
-        tally_ = self.ledger.batch.tally(host_key(origin))
-        tally_.robots = hashlib.sha256(robots.body).digest()
-        tally_.crawl_delay_ms = None if crawl_delay is None else round(1000 * crawl_delay)
-
-    def stored_not_found(self, host: str, since: int) -> str | None:
-        """Return what a host answers for what cannot exist; empty: a status. None: not known."""
-        return self._reader.not_found(host, since)
-
-    def not_found_read(self, host: str, profile: str) -> None:
-        """Keep what a host answers for what cannot exist."""
-        self.ledger.batch.tally(host).not_found = profile
-
-    def robots_failed(self, origin: str, why: str) -> None:
-        """Note that the robots.txt of an origin could not be had."""
-        self.ledger.batch.tally(host_key(origin)).robots_error = why
-
-    def asks_for_time(self, url: str, seconds: int) -> None:
-        """Note what the Retry-After of a host asks for."""
-        self.ledger.batch.tally(host_key(url)).retry_after = seconds
+    # How it ends
 
     def incomplete(self, reason: str) -> None:
         """Note why this run will not have seen everything, such as ``host_down: a.example``."""
         if self._reasons is None:
             self.cuts.add(reason)
-
-    # What is written
-
-    def snapshot_unread(self, why: str) -> None:
-        """Note that the store did not give a snapshot; the page stays as it is until it does."""
-        self.ledger.progress.unread += 1
-        if not self._unread_told:
-            self._unread_told = True
-            logger.warning(
-                "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
-                " again; where the snapshots are gone for good, crawl once with -a force=1",
-                why,
-            )
-        if self.held.store_failed and self.turns is not None:
-            self.ledger.progress.unread += len(self.turns.again)
-            self.turns.again = Queue()
-
-    # How it ends
 
     def finish(self, reason: str, now: int) -> RunResult:
         """Seal a run that ended by itself, close any other as interrupted; report it.

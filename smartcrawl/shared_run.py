@@ -17,7 +17,8 @@ from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.connection import connect, place_of
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Claim, RedisFrontier
-from smartcrawl.items import Page, StoredRobots
+from smartcrawl.hosts import HostNotes
+from smartcrawl.items import Page
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders, closing_of
 from smartcrawl.politeness import HostGate, slot_of
@@ -31,10 +32,10 @@ from smartcrawl.registry.session import PostgresConnection
 from smartcrawl.registry.shared import SharedReader
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run import Run, registry_of
+from smartcrawl.shared_hosts import SharedNotes
 from smartcrawl.sharing.frontier import OVER, SharedFrontier
 from smartcrawl.sharing.gate import SharedGate
 from smartcrawl.sources import Source
-from smartcrawl.urls import host_key
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +52,21 @@ class SharedRun(Run):
 
     _merged = staticmethod(merged)
 
-    def __init__(self, *, membership: Membership, redis: RedisFrontier, **parts: object) -> None:
+    def __init__(
+        self,
+        *,
+        membership: Membership,
+        redis: RedisFrontier,
+        robots: SharedRobots,
+        **parts: object,
+    ) -> None:
         self._membership = membership
         self._redis = redis
+        self._robots = robots
         self._settled = False  #: whether the scope moves no more
         self._handed_on = False  #: whether depths were handed on from everything
         super().__init__(lease=membership, **parts)  # type: ignore[arg-type]
         self.cuts.news()  # what the registry had already is none
-        self.robots: SharedRobots | None = None
 
     @classmethod
     def join(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
@@ -94,22 +102,23 @@ class SharedRun(Run):
                 robots=options.robots_obeyed,
                 place=place_of(options.redis),
             )
+            robots = SharedRobots(
+                client,
+                options.robots_ttl,
+                source=source.name,
+                run=opened.no,
+                began=opened.started_at,
+            )
             run = cls(
                 membership=membership,
                 redis=redis,
+                robots=robots,
                 source=source,
                 options=options,
                 orders=orders,
                 registry=registry,
                 opened=opened,
                 now=now,
-            )
-            run.robots = SharedRobots(
-                client,
-                options.robots_ttl,
-                source=source.name,
-                run=opened.no,
-                began=opened.started_at,
             )
             run._begin(now)
         except BaseException:
@@ -138,6 +147,9 @@ class SharedRun(Run):
         )
         self._shared_reader = readonly
         return self.shared
+
+    def _new_hosts(self) -> HostNotes:
+        return SharedNotes(self._reader, self.ledger, self._robots, self.shared)
 
     def new_gate(self) -> HostGate:
         """Return a gate that heeds what all workers know."""
@@ -338,25 +350,7 @@ class SharedRun(Run):
             self.shared.close()
         super().close()
 
-    # What hosts say
-
-    def robots_of_others(self, origin: str) -> StoredRobots | None:
-        """Return what another worker read in this run; None: ask."""
-        if self.robots is not None:
-            with suppress(FrontierError):  # then it is asked
-                return self.robots.get(origin)
-        return None
-
-    def robots_read(
-        self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
-    ) -> None:
-        """Keep what the robots.txt of an origin says, for all workers."""
-        super().robots_read(origin, robots, crawl_delay)
-        if self.robots is not None:
-            with suppress(FrontierError):  # then others ask, too
-                self.robots.put(origin, robots)
-        host = slot_of(host_key(origin))
-        self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))
+    # Whose turn it is
 
     def turn_is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
         """Whether a page must wait for its host's next turn; see ``Run.turn_is_spent``.

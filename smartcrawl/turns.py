@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
-from smartcrawl.frontier import Frontier, Queue
+from smartcrawl.extractions import Extractions
+from smartcrawl.frontier import Frontier
 from smartcrawl.items import NAMES_SIGNED, Link, Page
 from smartcrawl.ledger import Ledger
 from smartcrawl.reach import Reach
@@ -22,12 +23,19 @@ class Turns:
     The stored links of what is skipped stay in force, so that whatever lies behind it is found.
     """
 
-    def __init__(self, reach: Reach, frontier: Frontier, ledger: Ledger, now: int) -> None:
+    def __init__(
+        self,
+        reach: Reach,
+        frontier: Frontier,
+        extractions: Extractions,
+        ledger: Ledger,
+        now: int,
+    ) -> None:
         self.skipped = 0  #: pages
-        self.again = Queue()  #: numbers of skipped pages that are to be extracted again
         self._skipped = bytearray()  #: by number
         self._reach = reach
         self._frontier = frontier
+        self._extractions = extractions
         self._ledger = ledger
         self._now = now
         self._modified: dict[int, int] = {}  #: when sitemaps say that a page was modified last
@@ -66,7 +74,7 @@ class Turns:
         self._skipped[page.no] = SKIPPED
         self.skipped += 1
         if page.extraction is Extraction.AGAIN:
-            self.again.put(page.no)
+            self._extractions.again.put(page.no)
         if page.kind or page.status is not Status.OUT_OF_SCOPE:
             self._reach.replay(page)
 

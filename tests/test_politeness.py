@@ -391,7 +391,9 @@ class Bench:
             options=Options.of(SETTINGS | {"DATA_DIR": "nowhere"} | settings),
             blocked_hosts=frozenset(),
             incomplete=self.incomplete.append,
-            asks_for_time=lambda url, seconds: self.asked.append((url, seconds)),
+            hosts=SimpleNamespace(
+                asks_for_time=lambda url, seconds: self.asked.append((url, seconds))
+            ),
             new_gate=lambda: HostGate(self.crawler.spider.run.options),
         )
         self.hosts = HostMiddleware.from_crawler(self.crawler)

@@ -407,6 +407,7 @@ class Run:
         self.stored = stored
         self.read: list[tuple[str, StoredRobots, float | None]] = []
         self.reasons: list[str] = []
+        self.hosts = self  #: it takes those notes, too
 
     def stored_robots(self, origin: str) -> StoredRobots | None:
         return self.stored

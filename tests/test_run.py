@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -412,12 +411,12 @@ def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.Log
     queue = Queue()
     for number in range(7):
         queue.put(number)
-    run.turns = SimpleNamespace(again=queue)
+    run.extractions.again = queue
     run.held._unread = 3
 
-    run.snapshot_unread("it is not there")
-    run.snapshot_unread("it is not there")
+    run.extractions.unread("it is not there")
+    run.extractions.unread("it is not there")
 
     assert run.ledger.progress.unread == 2 + 7
-    assert len(run.turns.again) == 0
+    assert len(run.extractions.again) == 0
     assert caplog.text.count("crawl once with -a force=1") == 1
