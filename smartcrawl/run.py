@@ -30,15 +30,8 @@ from smartcrawl.registry.databases import Lease
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry, Writer, Written, open_registry
 from smartcrawl.registry.removal import Removed
-from smartcrawl.registry.runs import (
-    OpenRun,
-    Role,
-    RunResult,
-    failed_seeds,
-    failed_sitemaps,
-    silent,
-    tally,
-)
+from smartcrawl.registry.runs import OpenRun, Role, RunResult
+from smartcrawl.registry.shortfalls import failed_seeds, failed_sitemaps, silent, tally
 from smartcrawl.registry.starts import last_starts, left_out
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Mode

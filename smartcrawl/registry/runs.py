@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -19,8 +19,7 @@ from smartcrawl.registry.settle import settle
 from smartcrawl.registry.tombstones import forget_overdue
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import SPOKEN
-from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
-from smartcrawl.rules.model import RESUMABLE, Fault, Rule, RunState, Word
+from smartcrawl.rules.model import RESUMABLE, Rule, RunState, Word
 
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
@@ -59,29 +58,6 @@ _SEED = """
 INSERT INTO seed (run, no, pinned) VALUES (?, ?, ?)
 ON CONFLICT (run, no) DO UPDATE SET pinned = min(seed.pinned, excluded.pinned)
 """
-_SEEDS = """
-SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target), d.pinned
-  FROM seed d JOIN record r USING (no)
- WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
-"""
-_SITEMAPS = """
-SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
-       coalesce(r.error_message, 'redirected to ' || r.redirect_target), s.outcome = 5,
-       r.redirect_no
-  FROM record r JOIN state s USING (no)
- WHERE r.source = :source AND NOT (r.kind > 0 AND s.standing = 1)
-   AND (s.visited_run = :run OR (s.reached_run = :run AND :due))
-   AND ((r.kind > 0 AND s.standing = 0) OR r.no IN carray(:given))
- ORDER BY r.no
-"""
-_SITEMAP_END = """
-SELECT r.kind > 0 AND s.standing = 1, s.visited_run, s.http_status, s.outcome = 5, r.redirect_no
-  FROM record r JOIN state s USING (no) WHERE r.no = ?
-"""
-_ANSWER = """
-SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
-  FROM record r JOIN state s USING (no) WHERE r.no = ?
-"""
 _SEAL = """
 UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ? WHERE no = ? AND state < 2
 """
@@ -107,16 +83,6 @@ _CLONES = """
 SELECT s.outcome, count(*) FROM record r JOIN state s USING (no)
  WHERE r.duplicate_of IS NOT NULL AND +r.source = ? AND s.outcome IN (1, 2) GROUP BY 1
 """
-_PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visited_run < :run"
-#: See rules.seal.no_answer.
-_SILENT = f"""
-SELECT count(*) FROM state
- WHERE reached_run = :run AND visited_run < :run AND visited_run > :since
-   AND error_count > 0
-   AND (http_status = 429 OR (http_status >= 500 AND http_status <> {int(Fault.TOO_MANY_REDIRECTS)}
-        AND http_status NOT BETWEEN {int(Fault.NOT_A_SITEMAP)} AND {int(Fault.OUT_OF_MEMORY)}))
-"""
-_TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
        not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
@@ -292,94 +258,6 @@ def add_seeds(
 ) -> None:
     """Remember what the run was asked for, to judge it at the seal."""
     connection.executemany(_SEED, [(run, number, role) for number in given])
-
-
-def failed_seeds(connection: Connection, run: int) -> tuple[str, ...]:
-    """Return the seeds that did not end, through redirects, in 200 or 304 in scope, and why.
-
-    Of pinned addresses only the host must have answered, whatever it said.
-    """
-    seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
-    return tuple(
-        f"{url} ({error})" if error else str(url)
-        for no, url, error, role in seeds
-        if not (_host_answered if role == Role.PIN else _answered)(connection, run, no)
-    )
-
-
-def failed_sitemaps(
-    connection: Connection, run: OpenRun, given: Collection[int]
-) -> tuple[str, ...]:
-    """Return the sitemaps that brought no addresses and had none before, and why.
-
-    One that was ``given`` by hand has to bring some. Of one that a robots.txt or another
-    sitemap names any answer will do, even that it is not there.
-    """
-    names = {"source": run.source, "run": run.no, "due": bool(run.due), "given": numbers(given)}
-    failed = []
-    row: Any
-    for row in connection.execute(_SITEMAPS, names).fetchall():
-        no, url, status, error, moved, redirect_no = row
-        held = False
-        if moved:
-            held, status = _sitemap_end(connection, run.no, redirect_no)
-        if not held and (no in given or _says_nothing(status)):
-            failed.append(f"{url} ({error or 'it is a page'})")
-    return tuple(failed)
-
-
-def _sitemap_end(connection: Connection, run: int, no: int | None) -> tuple[bool, int | None]:
-    """Return whether a sitemap that moved is held where it is now, and else what that answers.
-
-    What leads out of scope, in a circle or too far says nothing.
-    """
-    for _ in range(MAX_REDIRECTS + 1):
-        if no is None:
-            break
-        held, visited, status, moved, no = connection.execute(_SITEMAP_END, (no,)).fetchone()
-        if visited != run:
-            break
-        if not moved:
-            return bool(held), status
-    return False, int(Fault.REDIRECT_LOOP)
-
-
-def _says_nothing(status: int | None) -> bool:
-    """Whether an (extended) status leaves open whether there is a sitemap."""
-    if status is None or status == Fault.NOT_A_SITEMAP:
-        return False
-    return status == 429 or status >= 500
-
-
-def _host_answered(connection: Connection, run: int, no: int) -> bool:
-    row: Any = connection.execute(_ANSWER, (no,)).fetchone()
-    asked = run in (row[1], row[3])  # or skipped: what it said last counts
-    return bool(asked and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
-
-
-def _answered(connection: Connection, run: int, no: int | None) -> bool:
-    for _ in range(MAX_REDIRECTS + 1):
-        if no is None:
-            return False
-        row: Any = connection.execute(_ANSWER, (no,)).fetchone()
-        http_status, seen_run, redirect_no, _ = row  # seen: reached, and robots.txt allowed it
-        if seen_run != run or http_status not in {200, 304, *REDIRECTS}:
-            return False
-        if http_status not in REDIRECTS:
-            return True
-        no = redirect_no
-    return False
-
-
-def tally(connection: Connection, run: int) -> tuple[int, int, int]:
-    """Return (visits, unreachable visits, pending addresses) of a run."""
-    row: Any = connection.execute(_TALLY, (run,)).fetchone()
-    return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
-
-
-def silent(connection: Connection, run: int, since: int) -> int:
-    """Return how many pages a run skipped that were asked after run ``since``, and in vain."""
-    return int(connection.execute(_SILENT, {"run": run, "since": since}).get)
 
 
 def seal(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
