@@ -23,35 +23,23 @@ from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
-from smartcrawl.extract.sitemaps import (
-    MAX_ENTRIES,
-    SitemapError,
-    SitemapFault,
-    SitemapKind,
-    looks_like,
-    read_sitemap,
-)
-from smartcrawl.items import NAMES_SIGNED, Document, Link, Visit
+from smartcrawl.extract.sitemaps import looks_like
+from smartcrawl.items import NAMES_SIGNED, Document, Visit
 from smartcrawl.missing import MissingPages
 from smartcrawl.network import installed_resolver
-from smartcrawl.reach import MAX_HOPS, SITEMAP
+from smartcrawl.reach import MAX_HOPS
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
 from smartcrawl.signatures import unsigned
+from smartcrawl.sitemaps import read_as_sitemap
 from smartcrawl.stopping import is_stopping, stop
 
 logger = logging.getLogger(__name__)
 
 NOINDEX = "not indexed: noindex"
-_SITEMAP_FAULTS = {
-    SitemapFault.XML_FORBIDDEN: Fault.XML_FORBIDDEN,
-    SitemapFault.TOO_LARGE: Fault.TOO_LARGE,
-    SitemapFault.BROKEN: Fault.BROKEN_SITEMAP,
-    SitemapFault.NOT_A_SITEMAP: Fault.NOT_A_SITEMAP,
-}
 _NOTHING = b"\0\t\n\f\r "  #: bytes that say nothing
 _FLUSH_AFTER = 2.0  #: seconds that a batch may stay open
 
@@ -165,7 +153,7 @@ class ExtractPipeline(VisitPipeline):
         told = [html.robots_directives(line) for line in visit.robots_tags]
         noindex, nofollow = any(no for no, _ in told), any(no for _, no in told)
         as_sitemap = page.kind or page.named or looks_like(body)
-        if as_sitemap and self._read_sitemap(run, visit, body):
+        if as_sitemap and read_as_sitemap(run, visit, body):
             return
         if _is_emptied(visit, body) and not run.forces(page):
             why = "status 200 with an empty body: what was there before stays"
@@ -247,51 +235,6 @@ class ExtractPipeline(VisitPipeline):
             elif run.reach.stands_aside(visit):
                 visit.outcome = Outcome.ALIAS
             visit.chunks = chunks(document)
-
-    def _read_sitemap(self, run: Run, visit: Visit, body: bytes) -> bool:
-        """Read a sitemap or feed; False when it is a page after all.
-
-        It is never indexed. One that does not parse to its end changes nothing: what was
-        read of it before counts.
-        """
-        page = visit.page
-        try:
-            found = read_sitemap(body, content_type=visit.content_type, url=visit.url)
-        except SitemapError as error:
-            if not page.kind:
-                return False
-            is_page = (
-                error.kind is SitemapFault.NOT_A_SITEMAP
-                and html.media_type(visit.content_type, body) in html.HTML_TYPES
-                and page.standing is not Standing.LINKS
-                and page.no not in run.reach.given
-                and run.scope.allows(visit.url)
-            )
-            if is_page:
-                visit.kind = 0
-                run.extractions.configure(page, kind=0)
-                return False
-            visit.fail(_SITEMAP_FAULTS[error.kind], str(error))
-            return True
-        if page.standing is not Standing.HELD:
-            visit.kind = page.kind or page.named or 1
-        kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
-        links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
-        before = run.held.links(page)
-        if found.kind.is_feed:  # a feed is a window: what left it is not gone
-            for link in before:
-                if link.type == kind and len(links) < MAX_ENTRIES:
-                    links.setdefault(link.url, link)
-        visit.document = Document(content_type=html.media_type(visit.content_type, body))
-        visit.text_hash = visit.content_hash = visit.body_hash
-        visit.outcome = Outcome.NOT_ACCEPTABLE
-        noun = "feed" if found.kind.is_feed else "sitemap"
-        count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
-        visit.error = f"not indexed: a {noun} of {count}"
-        run.reach.follow(visit, links.values(), same_depth=True, cut=found.cut)
-        if run.turns is not None:
-            run.turns.notice(links.values(), before)
-        return True
 
     async def close_spider(self) -> None:
         """End the processes that read documents."""
