@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from smartcrawl.addresses import AddressBook, Found, Register
@@ -12,6 +11,7 @@ from smartcrawl.cuts import Cuts
 from smartcrawl.frontier import Depths
 from smartcrawl.items import NAMES_SIGNED, Address, Link, Page, Visit
 from smartcrawl.ledger import Ledger
+from smartcrawl.limits import Limits
 from smartcrawl.options import Options
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
@@ -19,18 +19,16 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
-from smartcrawl.rules.traps import Budget, Trap
 from smartcrawl.scope import Scope
-from smartcrawl.signatures import unsigned
+from smartcrawl.signed import Signed
 from smartcrawl.sources import Source
-from smartcrawl.urls import endpoint, has_port, host_key, normalize
+from smartcrawl.urls import endpoint, has_port, host_key
 
 MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address
 SITEMAP: Final = "sitemap"  #: type of a link to another sitemap; any other leads to a page
 REDIRECT: Final = "redirect"  #: type of the one link that a redirect is
 CUT: Final = "cut"  #: type of a link to the page itself: there are more links than are kept
-MAX_SIGNED: Final = 100_000  #: addresses with a signature that one run remembers
 _UNFILTERED: Final = 0  #: stands for a scope where stored numbers do not tell all
 
 
@@ -70,26 +68,25 @@ class Reach:
         self._ledger = ledger
         self._cuts = cuts
         self._options = options
-        self._budget: Budget | None = None
+        self._limits = Limits(reader, options, cuts, opened.started_at)
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
         self._hops_of = hops_of
         self._relax_all = opened.resumed
         self._moved = False  #: whether the scope did, since depths were handed on
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
-        self._limited = False  #: whether a budget refused something of the page in hand
-        self._signed: dict[str, str] = {}  #: by normalized source: what gives access, never stored
+        self._signed = Signed(options.trackers)
 
     # How it begins
 
     def begin(self) -> None:
         """Offer the seeds and sitemaps that were given, and what was registered by hand."""
         source = self._source
-        given = [self._bare(url) for url in source.seeds]
+        given = [self._signed.bare(url) for url in source.seeds]
         seeds = self._book.numbers(given, self.scope, self._register(None, 0))
         self.offer(seeds, 0)
         self.seeds = set(seeds)
-        sitemaps = [self._bare(url) for url in source.sitemaps]
+        sitemaps = [self._signed.bare(url) for url in source.sitemaps]
         hosts = map(host_key, sitemaps)
         self.given = set(self._sitemaps(sitemaps, hosts, kind=1, depth=0, given=True))
 
@@ -122,10 +119,11 @@ class Reach:
             page.no for page in pages if page.targets is not None and page.scope != self.scope_no
         ]
         raw = self._reader.raw_links(refiltered) if refiltered else {}
+        signed = len(self._signed.urls) > 0
         for page in pages:
             page.raw = raw.get(page.no)
-            if self._signed:
-                page.signed = self._signed.get(normalize(page.url, self._options.trackers))
+            if signed:
+                page.signed = self._signed.whole(page.url)
             named = self._kinds.get(page.no, 0)
             if page.kind or page.standing is Standing.BARE:
                 page.kind = named or page.kind
@@ -163,7 +161,8 @@ class Reach:
         """
         page, links = visit.page, list(links)
         listed = [
-            link._replace(url=self._bare(link.url)) if "?" in link.url else link for link in links
+            link._replace(url=self._signed.bare(link.url)) if "?" in link.url else link
+            for link in links
         ]
         visit.names_signed = any(
             link.url != bare.url for link, bare in zip(links, listed, strict=True)
@@ -183,8 +182,10 @@ class Reach:
         """Return the number of what a page names as canonical, if that is another in scope."""
         if url is None:
             return None
-        url = self._bare(url)
-        found = self._book.numbers([url], self.scope, self._register(origin, depth), self._refuse)
+        url = self._signed.bare(url)
+        found = self._book.numbers(
+            [url], self.scope, self._register(origin, depth), self._limits.refuse
+        )
         return next((number for number in found if number != origin), None)
 
     def stands_aside(self, visit: Visit) -> bool:
@@ -231,7 +232,9 @@ class Reach:
         """Return what is told of addresses that were just followed, by their numbers."""
         found: dict[int, int] = {}
         for url, told in urls.items():
-            numbers = self._book.numbers([url], self.scope, self._register(None, 0), self._refuse)
+            numbers = self._book.numbers(
+                [url], self.scope, self._register(None, 0), self._limits.refuse
+            )
             found.update(dict.fromkeys(numbers, told))
         return found
 
@@ -243,7 +246,7 @@ class Reach:
         the later ones of a chain may be linked by themselves.
         """
         number = visit.page.no
-        visit.location = target = self._bare(target)
+        visit.location = target = self._signed.bare(target)
         hops = max(self._hops.get(number, 0), self._hops_of(number)) + 1
         if hops > MAX_HOPS:
             return False
@@ -266,7 +269,7 @@ class Reach:
         by a later run, and until then no run has seen everything.
         """
         urls, sitemaps, moved = [], [], []
-        whole, self._limited = True, False
+        whole, self._limits.hit = True, False
         for link in links:
             if link.type == CUT:
                 whole = False
@@ -278,7 +281,7 @@ class Reach:
             elif not link.nofollow or link.type == "canonical":
                 urls.append(link.url)
         register = self._register(page.no, depth)
-        found = self._book.numbers(urls, self.scope, register, self._refuse)
+        found = self._book.numbers(urls, self.scope, register, self._limits.refuse)
         numbers = [number for number in found if number != page.no]
         self.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
@@ -289,14 +292,7 @@ class Reach:
                 self._cuts.count("sitemap_nesting", listed[0])
             elif listed:
                 numbers += self._sitemaps(listed, hosts, origin=page.no, kind=nesting, depth=depth)
-        return list(dict.fromkeys(numbers)), whole and not self._limited
-
-    def _bare(self, url: str) -> str:
-        """Return an address as it may be stored, and remember for this run what gives access."""
-        bare = unsigned(url)
-        if bare != url and len(self._signed) < MAX_SIGNED:
-            self._signed[normalize(bare, self._options.trackers)] = url
-        return bare
+        return list(dict.fromkeys(numbers)), whole and not self._limits.hit
 
     def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
         def register(found: Found) -> None:
@@ -314,25 +310,6 @@ class Reach:
             if not self._book.is_new(number) or number in self._frontier.lowered:
                 reached[number] = depth
 
-    def _refuse(self, url: str, host: str) -> bool:
-        """Whether an address that nobody knew before is left alone, because it looks endless."""
-        budget = self._budget
-        if budget is None:
-            options = self._options
-            budget = self._budget = Budget(
-                year=datetime.fromtimestamp(self._opened.started_at, UTC).year,
-                per_host=options.host_url_budget,
-                hosts=options.max_hosts,
-            )
-            for known, count in self._reader.host_counts():
-                budget.known(known, count)
-            budget.seen(self._reader.session_urls())
-        trap = budget.refuse(url, host)
-        if trap is not None:
-            self._cuts.refuse(trap, url)
-            self._limited = self._limited or trap in (Trap.HOST_BUDGET, Trap.TOO_MANY_HOSTS)
-        return trap is not None
-
     # Sitemaps
 
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
@@ -340,7 +317,7 @@ class Reach:
         if not (self._options.sitemaps_from_robots and urls):
             return
         if self.scope.holds(origin):
-            urls = [self._bare(url) for url in urls]
+            urls = [self._signed.bare(url) for url in urls]
             self._sitemaps(urls, map(host_key, urls), kind=1, depth=0)
         else:
             self._elsewhere.append((origin, urls))
@@ -382,7 +359,7 @@ class Reach:
             skipped_extensions=frozenset(),
         )
         register = self._register(origin, depth, kind)
-        found = self._book.sitemaps(urls, scope, register, None if given else self._refuse)
+        found = self._book.sitemaps(urls, scope, register, None if given else self._limits.refuse)
         numbers = [number for number in found if number != origin]
         for number in numbers:
             if kind < self._kinds.get(number, MAX_NESTING + 1):
