@@ -28,8 +28,19 @@ def parser(told: str, quick: str = "fewer pages and rounds, under 60 s") -> argp
     """Return a parser of the arguments that every benchmark has; ``told`` is its docstring."""
     made = argparse.ArgumentParser(description=told.splitlines()[0])
     made.add_argument("--quick", action="store_true", help=quick)
+    for what in ("pages", "rounds"):
+        told = f"no more {what} than that; the page says how many there were"
+        made.add_argument(f"--{what}", type=int, metavar="N", help=told)
     made.add_argument("--write", action="store_true", help="into docs/benchmarks.md as well")
     return made
+
+
+def size(
+    asked: argparse.Namespace, whole: tuple[int, int], quick: tuple[int, int]
+) -> tuple[int, int]:
+    """Return how many pages and rounds to measure, of those of the whole or the quick form."""
+    pages, rounds = quick if asked.quick else whole
+    return min(pages, asked.pages or pages), min(rounds, asked.rounds or rounds)
 
 
 def run(script: str, *arguments: str | Path) -> Figures:

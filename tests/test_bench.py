@@ -158,3 +158,18 @@ def test_an_edited_site_differs_in_its_share_of_pages_and_in_nothing_else(tmp_pa
     site.edited(root, target, 0.05)
     assert {name: after[name].read_text() for name in changed} == texts
     assert site.edited(root, target, 0.5) == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ([], (20_000, 5)),
+        (["--quick"], (800, 2)),
+        (["--pages", "5000", "--rounds", "3"], (5_000, 3)),
+        (["--quick", "--pages", "5000", "--rounds", "1"], (800, 1)),
+    ],
+)
+def test_no_more_pages_and_rounds_are_measured_than_asked_for(arguments, found):
+    asked = measure.parser("What it measures.").parse_args(arguments)
+
+    assert measure.size(asked, (20_000, 5), (800, 2)) == found
