@@ -43,6 +43,12 @@ def wire(log: list[Request]) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.fixture(autouse=True)
+def lane_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is by default, also where everything else is tried with the lane off."""
+    monkeypatch.delenv("REVALIDATION_LANE", raising=False)
+
+
 @pytest.fixture
 def twins(tmp_path: Path, ask: Scrapy) -> tuple[Crawl, Crawl]:
     """A crawl with the lane, and one without."""
