@@ -35,7 +35,7 @@ def parser(told: str, quick: str = "fewer pages and rounds, under 60 s") -> argp
     return made
 
 
-def size(
+def extent(
     asked: argparse.Namespace, whole: tuple[int, int], quick: tuple[int, int]
 ) -> tuple[int, int]:
     """Return how many pages and rounds to measure, of those of the whole or the quick form."""

@@ -172,4 +172,4 @@ def test_an_edited_site_differs_in_its_share_of_pages_and_in_nothing_else(tmp_pa
 def test_no_more_pages_and_rounds_are_measured_than_asked_for(arguments, found):
     asked = measure.parser("What it measures.").parse_args(arguments)
 
-    assert measure.size(asked, (20_000, 5), (800, 2)) == found
+    assert measure.extent(asked, (20_000, 5), (800, 2)) == found
