@@ -279,6 +279,9 @@ def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen
     look = "scrapy orphans --source docs"
     assert f"13 pages orphaned: {said}; to list them:  {look}" in told
 
+    cut = shown(counts={"orphaned": 1}, orphan_threshold=threshold, complete=False)
+    assert "1 page orphaned: this run did not come to them, which says nothing" in cut
+
 
 # Snapshots
 

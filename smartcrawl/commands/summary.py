@@ -113,14 +113,13 @@ def _print_looks(console: Console, run: Run, result: RunResult, data_dir: str) -
     source = f"--source {shlex.quote(run.source.name)}"
     threshold = run.options.policy.orphan_threshold
     seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
+    orphaned = f": no link led to them, and they stay until {seen} the same"
+    if not result.complete:
+        orphaned = ": this run did not come to them, which says nothing, for it was cut short"
     for word, why, look in (
         (Word.FAILED, "", f"registry --outcome failed {source}"),
         (Word.LOST, "", f"registry --outcome lost {source}"),
-        (
-            Word.ORPHANED,
-            f": no link led to them, and they stay until {seen} the same",
-            f"orphans {source}",
-        ),
+        (Word.ORPHANED, orphaned, f"orphans {source}"),
     ):
         if count := result.counts.get(word.word, 0):
             pages = "1 page" if count == 1 else f"{count:,} pages"
