@@ -281,6 +281,7 @@ def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen
 
     cut = shown(counts={"orphaned": 1}, orphan_threshold=threshold, complete=False)
     assert "1 page orphaned: this run did not come to them, which says nothing" in cut
+    assert "scrapy registry --outcome orphaned --source docs" in cut
 
 
 # Snapshots

@@ -114,12 +114,14 @@ def _print_looks(console: Console, run: Run, result: RunResult, data_dir: str) -
     threshold = run.options.policy.orphan_threshold
     seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
     orphaned = f": no link led to them, and they stay until {seen} the same"
+    candidates = f"orphans {source}"
     if not result.complete:
         orphaned = ": this run did not come to them, which says nothing, for it was cut short"
+        candidates = f"registry --outcome orphaned {source}"
     for word, why, look in (
         (Word.FAILED, "", f"registry --outcome failed {source}"),
         (Word.LOST, "", f"registry --outcome lost {source}"),
-        (Word.ORPHANED, orphaned, f"orphans {source}"),
+        (Word.ORPHANED, orphaned, candidates),
     ):
         if count := result.counts.get(word.word, 0):
             pages = "1 page" if count == 1 else f"{count:,} pages"
