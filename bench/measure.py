@@ -29,8 +29,8 @@ def parser(told: str, quick: str = "fewer pages and rounds, under 60 s") -> argp
     made = argparse.ArgumentParser(description=told.splitlines()[0])
     made.add_argument("--quick", action="store_true", help=quick)
     for what in ("pages", "rounds"):
-        told = f"no more {what} than that; the page says how many there were"
-        made.add_argument(f"--{what}", type=int, metavar="N", help=told)
+        most = f"no more {what} than that; the page says how many there were"
+        made.add_argument(f"--{what}", type=int, metavar="N", help=most)
     made.add_argument("--write", action="store_true", help="into docs/benchmarks.md as well")
     return made
 

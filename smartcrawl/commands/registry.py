@@ -6,10 +6,10 @@ import csv
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, TypeVar
 
 from scrapy.exceptions import UsageError
 
@@ -30,8 +30,9 @@ _COLUMNS = (
     "url",
     "errorMessage",
 )
-_STATUSES = {status.word.lower(): status for status in Status}
+_STATUSES = {status.word: status for status in Status}
 _OUTCOMES = {word.word: word for word in Word}
+_T = TypeVar("_T")
 
 
 class Command(RegistryCommand):
@@ -50,8 +51,9 @@ class Command(RegistryCommand):
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
-        words = ", ".join(status.word for status in Status)
-        parser.add_argument("--status", metavar="X", help=f"only this status: {words}")
+        parser.add_argument(
+            "--status", metavar="X", help=f"only this status: {', '.join(_STATUSES)}"
+        )
         parser.add_argument(
             "--outcome", metavar="X", help=f"only this last outcome: {', '.join(_OUTCOMES)}"
         )
@@ -75,22 +77,11 @@ class Command(RegistryCommand):
         if opts.new_epoch:
             self._new_epoch()
             return
-        status = outcome = None
-        if opts.status is not None:
-            status = _STATUSES.get(opts.status.lower())
-            if status is None:
-                words = ", ".join(status.word for status in Status)
-                raise RegistryError(f"{opts.status!r} is no status; there are {words}")
-        if opts.outcome is not None:
-            outcome = _OUTCOMES.get(opts.outcome.lower())
-            if outcome is None:
-                words = ", ".join(_OUTCOMES)
-                raise RegistryError(f"{opts.outcome!r} is no outcome; there are {words}")
         rows = records(
             connection,
             sources=sources,
-            status=status,
-            outcome=outcome,
+            status=_named(opts.status, "status", _STATUSES),
+            outcome=_named(opts.outcome, "outcome", _OUTCOMES),
             no_text=opts.no_text,
             sitemaps=opts.sitemaps,
             dead=opts.dead,
@@ -123,6 +114,16 @@ class Command(RegistryCommand):
             f"epoch {epoch} began: {pages} pages are written to the index anew by the next run of"
             " their source, and what it holds besides is listed by scrapy audit"
         )
+
+
+def _named(word: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
+    """Return what a word means, in any case; None where none was given."""
+    if word is None:
+        return None
+    for name, meant in known.items():
+        if name.lower() == word.lower():
+            return meant
+    raise RegistryError(f"{word!r} is no {what}; there are {', '.join(known)}")
 
 
 def _cell(value: object) -> object:

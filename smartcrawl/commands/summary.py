@@ -74,7 +74,7 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
     if result.reextracted:
-        pages = "1 page" if result.reextracted == 1 else f"{result.reextracted:,} pages"
+        pages = _pages(result.reextracted)
         console.print(f"{pages} extracted again, out of snapshots: the configuration changed")
     _print_snapshots(console, run.ledger.progress)
     if result.sitemaps:
@@ -110,24 +110,20 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
 
 def _print_looks(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
     """Print how to list the pages that somebody may want to look at, and what becomes of them."""
-    source = f"--source {shlex.quote(run.source.name)}"
     threshold = run.options.policy.orphan_threshold
     seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
-    orphaned = f": no link led to them, and they stay until {seen} the same"
-    candidates = f"orphans {source}"
-    if not result.complete:
-        orphaned = ": this run did not come to them, which says nothing, for it was cut short"
-        candidates = f"registry --outcome orphaned {source}"
-    for word, why, look in (
-        (Word.FAILED, "", f"registry --outcome failed {source}"),
-        (Word.LOST, "", f"registry --outcome lost {source}"),
-        (Word.ORPHANED, orphaned, candidates),
-    ):
-        if count := result.counts.get(word.word, 0):
-            pages = "1 page" if count == 1 else f"{count:,} pages"
-            name, _, arguments = look.partition(" ")
-            listed = escape(_command(name, data_dir, arguments))
-            console.print(f"{pages} {word.word}{why}; to list them:  {listed}")
+    for word in (Word.FAILED, Word.LOST, Word.ORPHANED):
+        count = result.counts.get(word.word, 0)
+        if not count:
+            continue
+        why, command, which = "", "registry", f"--outcome {word.word} "
+        if word is Word.ORPHANED and result.complete:
+            why = f": no link led to them, and they stay until {seen} the same"
+            command, which = "orphans", ""
+        elif word is Word.ORPHANED:
+            why = ": this run did not come to them, which says nothing, for it was cut short"
+        listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
+        console.print(f"{_pages(count)} {word.word}{why}; to list them:  {escape(listed)}")
 
 
 def _print_snapshots(console: Console, progress: Progress) -> None:
@@ -152,8 +148,7 @@ def _print_snapshots(console: Console, progress: Progress) -> None:
     )
     for what, count, why in told:
         if count:
-            pages = "1 page" if count == 1 else f"{count:,} pages"
-            console.print(f"[yellow]{what}[/] {pages} ({why})")
+            console.print(f"[yellow]{what}[/] {_pages(count)} ({why})")
 
 
 def _print_removals(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
@@ -173,6 +168,15 @@ def _print_removals(console: Console, run: Run, result: RunResult, data_dir: str
             f" {share:.0%} of a source's pages and {count} of them, and never the last ones\n"
             f"  look at them:  {escape(listed)}\n  remove them:   {escape(approved)}"
         )
+
+
+def _pages(count: int) -> str:
+    """Return a number of pages for people.
+
+    >>> _pages(1), _pages(1_234)
+    ('1 page', '1,234 pages')
+    """
+    return "1 page" if count == 1 else f"{count:,} pages"
 
 
 def _size(count: int) -> str:

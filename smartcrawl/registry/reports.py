@@ -15,7 +15,10 @@ from smartcrawl.urls import content_group, item_id
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
-_RECORDS = """
+#: The outcome as it is told: *new* and *modified* are called *clone* on a clone (rules.model.Word).
+_OUTCOME = """
+    CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END"""
+_RECORDS = f"""
 SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
        coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
        s.lost_count, s.gone_count, s.seen_run, s.depth, d.url, r.canonical_url, s.outcome,
@@ -28,9 +31,7 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
   LEFT JOIN record d ON d.no = r.duplicate_of
  WHERE (:every OR o.name IN carray(:sources))
    AND (:status IS NULL OR s.status = :status)
-   AND (:outcome IS NULL
-        OR CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END
-           = :outcome)
+   AND (:outcome IS NULL OR {_OUTCOME} = :outcome)
    AND (NOT :no_text OR c.text_length = 0)
    AND (NOT :sitemaps OR r.kind > 0)
    AND (NOT :dead OR r.no IN (SELECT no FROM dead_letter))
@@ -45,9 +46,8 @@ SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at
  ORDER BY r.no DESC
 """
 #: A run that did not end by itself has no settled counts; what it committed is counted here.
-_COUNTS = """
-SELECT CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END,
-       count(*)
+_COUNTS = f"""
+SELECT {_OUTCOME}, count(*)
   FROM state s JOIN record r USING (no)
  WHERE s.visited_run = ? AND s.outcome IS NOT NULL GROUP BY 1
 """
