@@ -76,6 +76,13 @@ class Connection(Protocol):
 class Sink(Protocol):
     """What a transaction of the registry says of the content that is searched."""
 
+    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
+        """Write titles and chunks before the transaction waits for others.
+
+        Returns the number that the content row of each must get; what gets none is to be removed
+        again. Empty where nothing was written, as nobody would wait for it.
+        """
+
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Write the chunks of a content row that has none."""
 

@@ -13,6 +13,7 @@ from smartcrawl.exceptions import RunOverError
 from smartcrawl.items import Batch
 from smartcrawl.ports import Connection, Many, Sink
 from smartcrawl.registry.clones import elect
+from smartcrawl.registry.contents import prepare
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.renaming import rename
 from smartcrawl.registry.visited import EVERY_RUN, Judgement, VisitWriter
@@ -165,8 +166,8 @@ def _displayed(host: str) -> str | None:
 class Sharing:
     """What workers that share a run must heed.
 
-    All of their transactions begin with the row of the run, so one waits for the other, and what
-    one of them reads here stays true until it commits.
+    All of their transactions take the row of the run before they read what others write, so one
+    waits for the other, and what one of them reads here stays true until it commits.
     """
 
     claim: int  #: number that was drawn when this worker joined
@@ -221,12 +222,13 @@ class Commit:
         )
 
     def begin(self, batch: Batch) -> None:
-        """Take the run's row, the first statement of all that workers do at the same time.
+        """Take the run's row, before all that others might do at the same time.
 
         Raises:
             RunOverError: the run is not open any more; nothing may be written to it.
         """
         self._begun = batch
+        self._visits.prepared = prepare(self._connection, self._sink, self._source, batch.visits)
         counts = {name: batch.counts[name] for name in _COUNTED}
         self._connection.execute(_COUNTS, {**counts, "run": self._run})
         if not self._connection.changes():
@@ -261,6 +263,8 @@ class Commit:
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
                 stale += 1
+        for left in self._visits.prepared.values():  # others were faster
+            self._sink.remove(left)
         for probe in batch.probes:
             excluded = probe.outcome is Outcome.EXCLUDED
             rule = Rule.EXCLUDED if excluded else Rule.ORPHAN

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from smartcrawl.items import Visit
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.ports import Connection, Many, Sink
 from smartcrawl.registry.pack import pack_document
+from smartcrawl.rules.model import Action
 
 #: What one page held alone, and no removal needs to be undone, gives its row to what follows it.
 _REPLACE = """
@@ -18,11 +20,17 @@ UPDATE content
    AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?12 AND no <> ?13)
    AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?12)
 """
-_PUT = """
-INSERT INTO content (source, content_hash, text_hash, text_length, title, description,
-                     language, sample, charset, image_count, document)
+_COLUMNS = """source, content_hash, text_hash, text_length, title, description, language, sample,
+    charset, image_count, document"""
+_PUT = f"""
+INSERT INTO content ({_COLUMNS})
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
+_PUT_AS = f"""
+INSERT INTO content (no, {_COLUMNS})
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING
+"""
+_HASHES = "SELECT content_hash FROM content WHERE source = ? AND content_hash IN carray(?)"
 _NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _AGAIN = """
 UPDATE content
@@ -43,8 +51,36 @@ class Holding(NamedTuple):
     alone: bool  #: whether it is certain that no other page does
 
 
-def hold(connection: Connection, sink: Sink, source: int, visit: Visit) -> Holding:
-    """Return the content row of what a visit found, written now if its hash is new."""
+def prepare(
+    connection: Connection, sink: Sink, source: int, visits: Iterable[Visit]
+) -> dict[bytes, int]:
+    """Let the index take what pages hold for the first time, before others are waited for.
+
+    Returns the numbers of contents that are in the index and have no row yet, by their hashes.
+    """
+    fresh = {
+        visit.content_hash: (visit.document.title, visit.chunks)
+        for visit in visits
+        if visit.action is Action.INDEX
+        and visit.page.content is None
+        and visit.document is not None
+        and visit.content_hash is not None
+    }
+    if not fresh:
+        return {}
+    held: Any = connection.execute(_HASHES, (source, Many(list(fresh)))).fetchall()
+    for (known,) in held:
+        del fresh[bytes(known)]
+    return dict(zip(fresh, sink.prepare(list(fresh.values())), strict=False)) if fresh else {}
+
+
+def hold(
+    connection: Connection, sink: Sink, source: int, visit: Visit, prepared: dict[bytes, int]
+) -> Holding:
+    """Return the content row of what a visit found, written now if its hash is new.
+
+    What is taken of the ``prepared`` goes out of them.
+    """
     page, document = visit.page, visit.document
     assert document is not None, "INDEX needs a document"
     row = (
@@ -66,6 +102,12 @@ def hold(connection: Connection, sink: Sink, source: int, visit: Visit) -> Holdi
         if connection.changes():
             sink.remove(number)
             sink.put(number, document.title, visit.chunks)
+            return Holding(number, same=False, alone=True)
+    number = prepared.get(visit.content_hash or b"")
+    if number is not None:
+        connection.execute(_PUT_AS, (number, *row))
+        if connection.changes():
+            del prepared[visit.content_hash or b""]
             return Holding(number, same=False, alone=True)
     number = connection.execute(_PUT, row).get
     if number is not None:

@@ -312,6 +312,10 @@ class Outgoing:
         self._again: set[int] = set()
         self._told: list[tuple[int, int | None]] = []
 
+    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
+        """Write nothing: the index is written while no transaction is open."""
+        return ()
+
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Take the chunks of a content row."""
         self._put[content] = chunks

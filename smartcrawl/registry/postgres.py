@@ -163,17 +163,18 @@ def migrate(connection: PostgresConnection, place: str) -> None:
             " ENCODING 'UTF8' TEMPLATE template0, and name it in REGISTRY_URL"
         )
     latest = migrations("postgres")[-1][0]
-    if _version(connection, place) == latest:
+    if _version(connection) == latest:
         return
     with transaction(connection):
         connection.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
-        version = _version(connection, place)
+        version = _version(connection)
         if version > latest:
             raise RegistryVersionError(
                 f"{place} has schema version {version}, this smartcrawl knows up to {latest};"
                 " upgrade smartcrawl, or name another REGISTRY_URL"
             )
         if not version:
+            _refuse_others(connection, place)
             connection.execute(_VERSION_TABLE)
             connection.execute("INSERT INTO smartcrawl_schema (version) VALUES (0)")
         for number, statements in migrations("postgres"):
@@ -183,17 +184,22 @@ def migrate(connection: PostgresConnection, place: str) -> None:
         connection.execute("UPDATE smartcrawl_schema SET version = ?", (latest,))
 
 
-def _version(connection: PostgresConnection, place: str) -> int:
+def _version(connection: PostgresConnection) -> int:
     """Return the version of the schema, 0 where there is none."""
-    if connection.execute(_IS_THERE).get:
-        return int(connection.execute(_VERSION).get)
+    return int(connection.execute(_VERSION).get) if connection.execute(_IS_THERE).get else 0
+
+
+def _refuse_others(connection: PostgresConnection, place: str) -> None:
+    """Refuse a schema that has tables of ours without being one.
+
+    It is told from one that another process makes just now by the lock that the caller holds.
+    """
     taken = [name for (name,) in connection.execute(_TAKEN)]
     if taken:
         raise RegistryError(
             f"{place} has a table {taken[0]} of another program; name a database or a schema"
             " (?options=-csearch_path%3DNAME) of its own in REGISTRY_URL"
         )
-    return 0
 
 
 _SAID: Final = {

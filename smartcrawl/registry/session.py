@@ -15,6 +15,7 @@ from psycopg import ClientCursor, errors
 from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
+from smartcrawl.ports import Many
 from smartcrawl.registry.dialect import bound, translated, values_of
 from smartcrawl.registry.transactions import WRITING
 
@@ -66,6 +67,7 @@ class PostgresRows:
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor
+        self._has_rows = cursor.rownumber is not None  # its description is made anew each time
 
     @property
     def get(self) -> Any:
@@ -79,11 +81,11 @@ class PostgresRows:
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
-        return self._cursor.fetchone() if self._cursor.description is not None else None
+        return self._cursor.fetchone() if self._has_rows else None
 
     def fetchall(self) -> list[Any]:
         """Return the rows that are left."""
-        return self._cursor.fetchall() if self._cursor.description is not None else []
+        return self._cursor.fetchall() if self._has_rows else []
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows that are left."""
@@ -141,7 +143,12 @@ class PostgresConnection:
         return self._patiently(lambda: self._run(statement, values))
 
     def _run(self, statement: str, values: Any) -> PostgresRows:
-        cursor = self._connection.execute(translated(statement), bound(statement, values))
+        text, told = translated(statement), bound(statement, values)
+        cursor: psycopg.Cursor[Any]
+        if _are_arrays(values):  # whose types are certain: they need not be written as text
+            cursor = psycopg.Cursor(self._connection).execute(text.replace("%s", "%b"), told)
+        else:
+            cursor = self._connection.execute(text, told)
         self._changes = max(cursor.rowcount, 0)
         return PostgresRows(cursor)
 
@@ -254,6 +261,13 @@ class PostgresConnection:
             with suppress(psycopg.Error):  # it is cleared away later
                 self._connection.execute(_SIGN_OFF, (self._id,))
         self._connection.close()
+
+
+def _are_arrays(values: Any) -> bool:
+    """Whether a statement is given nothing but arrays, none of them empty."""
+    if not values or not isinstance(values, tuple):
+        return False
+    return all(isinstance(value, Many) and len(value.values) > 0 for value in values)
 
 
 def is_passing(error: psycopg.Error) -> bool:

@@ -23,12 +23,16 @@ _STORE = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
 _STORE_NO = "SELECT no FROM store WHERE url = ?"
 _KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
 _KNOWN = "SELECT body_hash, path FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
-_TAKEN = "SELECT 1 FROM snapshot WHERE store = ? AND path = ?"
+_TAKEN = "SELECT path FROM snapshot WHERE store = ? AND path IN carray(?)"
 _PUT = """
 INSERT INTO snapshot (store, body_hash, path, content_type, at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT DO NOTHING RETURNING no
+ON CONFLICT DO NOTHING
 """
-_KEPT = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash = ? RETURNING no"
+_KEEP = """
+UPDATE snapshot SET released = NULL
+ WHERE store = ? AND body_hash IN carray(?) AND released IS NOT NULL
+"""
+_NUMBERS = "SELECT body_hash, no FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
 #: Numbers are given again: the hash tells that it still is the page's own.
 _WHERE = """
 SELECT t.url, p.path, p.body_hash, coalesce(r.content_type, p.content_type)
@@ -106,17 +110,20 @@ class Snapshots:
         rows: Any = connection.execute(_KNOWN, values).fetchall()
         known: dict[bytes, str] = dict(rows)
         again = self._missing(known)
-        paths: dict[bytes, str] = {}
+        paths = {digest: known[digest] for digest in again}
         bodies: dict[bytes, bytes] = {}
+        fresh: dict[bytes, tuple[bytes, str]] = {}
         for visit in wanted:
             digest = visit.body_hash
             if digest is None or visit.body is None or digest in bodies:
                 continue
-            if digest in again:
-                paths[digest], bodies[digest] = known[digest], visit.body
-            elif digest not in known:
-                paths[digest] = self._path(connection, keys[visit.page.no], visit, now, paths)
+            if digest not in known:
+                document = visit.document
+                kind = visit.content_type if document is None else document.content_type
+                fresh[digest] = (keys[visit.page.no], kind)
+            if digest in fresh or digest in again:
                 bodies[digest] = visit.body
+        paths |= self._paths(connection, fresh, now, set(paths.values()))
         failed = self._put(paths, bodies)
         for visit in wanted:
             visit.snapshot_error = failed.get(visit.body_hash or b"")
@@ -151,34 +158,50 @@ class Snapshots:
 
     def note(self, connection: Connection, batch: Batch, new: dict[bytes, str], now: int) -> None:
         """Give each visit the number of its snapshot; the caller's transaction."""
-        noted: dict[bytes, int | None] = {}
+        stored: dict[bytes, list[Visit]] = {}
         for visit in batch.visits:
             digest = visit.body_hash
-            if visit.body is None or digest is None or visit.snapshot_error is not None:
-                continue
-            if digest in noted:
-                visit.snapshot = noted[digest]
-            elif digest in new:
-                row = (self._no, digest, new[digest], visit.content_type or None, now)
-                visit.snapshot = noted[digest] = connection.execute(_PUT, row).get
-            else:  # unless another run removed it just now
-                visit.snapshot = connection.execute(_KEPT, (self._no, digest)).get
-                noted[digest] = visit.snapshot
-            if visit.snapshot is None:
-                visit.snapshot_error = "another run wrote to its snapshot at the same time"
+            if visit.body is not None and digest is not None and visit.snapshot_error is None:
+                stored.setdefault(digest, []).append(visit)
+        if not stored:
+            return
+        rows = [
+            (self._no, digest, new[digest], visits[0].content_type or None, now)
+            for digest, visits in stored.items()
+            if digest in new
+        ]
+        connection.executemany(_PUT, rows)
+        values = (self._no, Many(list(stored)))
+        connection.execute(_KEEP, values)
+        found: Any = connection.execute(_NUMBERS, values).fetchall()
+        numbers = {bytes(digest): int(no) for digest, no in found}
+        for digest, visits in stored.items():
+            for visit in visits:
+                visit.snapshot = numbers.get(digest)
+                if visit.snapshot is None:
+                    visit.snapshot_error = "another run wrote to its snapshot at the same time"
 
-    def _path(
+    def _paths(
         self,
         connection: Connection,
-        key: bytes,
-        visit: Visit,
+        fresh: Mapping[bytes, tuple[bytes, str]],
         now: int,
-        taken: dict[bytes, str],
-    ) -> str:
-        kind = visit.document.content_type if visit.document is not None else visit.content_type
-        path = path_of(now, key, kind)
-        in_use = path in taken.values() or connection.execute(_TAKEN, (self._no, path)).get
-        return path_of(now, key, kind, body_hash=visit.body_hash) if in_use else path
+        taken: set[str],
+    ) -> dict[bytes, str]:
+        """Return where new bodies go, each with the id of its page and its media type.
+
+        A path that is in use already, or ``taken`` now, is told apart by the body's hash.
+        """
+        if not fresh:
+            return {}
+        paths = {digest: path_of(now, *told) for digest, told in fresh.items()}
+        rows: Any = connection.execute(_TAKEN, (self._no, Many(list(paths.values())))).fetchall()
+        taken = taken.union(path for (path,) in rows)
+        for digest, path in paths.items():
+            if path in taken:
+                paths[digest] = path_of(now, *fresh[digest], body_hash=digest)
+            taken.add(paths[digest])
+        return paths
 
     def find(self, connection: Connection, page: int) -> Place:
         """Return where the snapshot of a page lies, which other pages may share.

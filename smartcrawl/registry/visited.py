@@ -176,6 +176,7 @@ class VisitWriter:
         self._claim = claim
         self._unless = unless
         self._judgement = judgement
+        self.prepared: dict[bytes, int] = {}  #: contents.prepare
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
         """Write one visit; False when it is stale. Touched groups of clones go to ``changed``."""
@@ -374,7 +375,9 @@ class VisitWriter:
 
     def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
         page = visit.page
-        content, same, alone = hold(self._connection, self._sink, self._source, visit)
+        content, same, alone = hold(
+            self._connection, self._sink, self._source, visit, self.prepared
+        )
         original = None
         if not (same or alone):
             names = {

@@ -8,6 +8,11 @@ from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection
 
 
+def searchable(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Return chunks so that there is one to be found by the title."""
+    return list(chunks) or [Chunk((), "")]
+
+
 class Buffer:
     """Keeps what is put and removed (``ports.Sink``) until ``flush``, which each index has."""
 
@@ -16,9 +21,13 @@ class Buffer:
         self._removed: set[int] = set()
         self._added: dict[int, tuple[str, list[Chunk]]] = {}
 
+    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
+        """Write nothing: whoever writes to the index at all waits for the others."""
+        return ()
+
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Write the chunks of a content row that has none."""
-        self._added[content] = (title, list(chunks) or [Chunk((), "")])
+        self._added[content] = (title, searchable(chunks))
 
     def remove(self, content: int) -> None:
         """Remove the chunks of a content row; what is put after this call stays."""

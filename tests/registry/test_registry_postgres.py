@@ -17,7 +17,7 @@ from smartcrawl.exceptions import RegistryError, RegistryVersionError, RunHeldEr
 from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Address, Batch
 from smartcrawl.ports import Connection, Many
-from smartcrawl.registry import choices, heartbeat, registry, session
+from smartcrawl.registry import choices, heartbeat, postgres, registry, session
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
@@ -471,6 +471,27 @@ def test_postgres_choices_of_many_at_once_are_made_once(postgres_url):
     assert first.execute('SELECT count(*) FROM "Known"').get == 0
     first.close()
     second.close()
+
+
+def test_postgres_registry_that_another_makes_just_now_is_no_other_programs(
+    postgres_url, monkeypatch
+):
+    """Between two looks at the database, it may come about."""
+    run, made = PostgresConnection._run, []
+
+    def looks(self: PostgresConnection, statement: str, values: Any) -> Any:
+        found = run(self, statement, values)
+        if statement == postgres._IS_THERE and not made:
+            made.append(True)
+            PostgresDatabase(postgres_url).open().close()
+        return found
+
+    monkeypatch.setattr(PostgresConnection, "_run", looks)
+    connection = PostgresDatabase(postgres_url).open()
+
+    assert made
+    assert connection.execute("SELECT count(*) FROM sequence").get == 2
+    connection.close()
 
 
 def test_postgres_registry_is_made_once_by_many_at_once(postgres_url):

@@ -1,12 +1,18 @@
 """The index in PostgreSQL finds and shows what FTS5 finds and shows."""
 
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from threading import Thread
 
 import pytest
 
+from smartcrawl.items import Batch, Visit
 from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.sinks.postgres import search
-from tests.registry.build import Desk, index_is_sound
+from smartcrawl.registry.transactions import WRITING
+from smartcrawl.sinks.postgres import _BETWEEN_WORDS, search, searched
+from tests.registry.build import NOW, Desk, index_is_sound
 from tests.registry.spare import Spare
 
 URL = "http://a.example/"
@@ -67,3 +73,98 @@ def test_postgres_shows_headings_as_they_are(desk: Desk):
     desk.write(visit)
 
     assert [hit.headings for hit in search(desk.connection, "lamp")] == ["A/B <[lamps]> > C"]
+
+
+def test_postgres_words_of_ascii_end_where_all_others_do():
+    text = "".join(map(chr, range(128))) + "a_b__c.d"
+
+    assert searched(text).split() == _BETWEEN_WORDS.sub(" ", text).split()
+
+
+# What is written before others are waited for
+
+
+def is_whole(desk: Desk) -> bool:
+    """Whether all that is searched is of a content, with the words of its text."""
+    strays = "SELECT count(*) FROM chunk WHERE content NOT IN (SELECT no FROM content)"
+    return desk.value(strays) == 0 and index_is_sound(desk.connection)
+
+
+@contextmanager
+def writing_beside(desk: Desk, visit: Visit) -> Iterator[int]:
+    """Write a visit over a connection of its own while a transaction of the run is open.
+
+    Yields the backend that waits for the run's row, once it does.
+    """
+    assert Desk.connected is not None
+    twin = copy(desk)
+    twin.connection = Desk.connected(None)
+    backend = twin.value("SELECT pg_backend_pid()")
+    thread = Thread(target=twin.write, args=(visit,))
+    thread.start()
+    until = time.monotonic() + 30
+    waits = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = ?"
+    while not desk.value(waits, (backend,)):
+        assert time.monotonic() < until, "it does not wait"
+        time.sleep(0.01)
+    yield int(str(backend))
+    desk.connection.execute("COMMIT")
+    thread.join()
+    twin.connection.close()
+
+
+def test_postgres_words_are_written_before_the_run_is_waited_for(desk: Desk):
+    """Workers that share a run write one after another, and find words side by side."""
+    visit = desk.visit(URL, "a lamp")
+    desk.connection.execute(WRITING)
+    desk.commit().begin(Batch())
+    held = """
+        SELECT count(*) FROM pg_locks
+         WHERE pid = ? AND relation = ?::regclass AND mode = 'RowExclusiveLock'
+    """
+
+    with writing_beside(desk, visit) as backend:
+        assert desk.value(held, (backend, "chunk")) == 1
+        assert desk.value(held, (backend, "content")) == 0
+
+    assert shown(desk, "lamp") == ["a [lamp]"]
+    assert is_whole(desk)
+
+
+def test_postgres_text_that_two_found_at_once_is_in_the_index_once(desk: Desk):
+    text = "a lamp " * 50
+    first, second = desk.visit(URL + "a", text), desk.visit(URL + "b", text)
+    desk.connection.execute(WRITING)
+    desk.commit().write(Batch(visits=[first]), NOW)
+
+    with writing_beside(desk, second):
+        pass
+
+    assert desk.originals() == {URL + "a": None, URL + "b": URL + "a"}
+    assert desk.value("SELECT count(DISTINCT content) FROM chunk") == 1
+    assert is_whole(desk)
+
+
+def test_postgres_text_of_a_visit_that_came_too_late_is_not_in_the_index(desk: Desk):
+    first, late = desk.visit(URL, "a lamp"), desk.visit(URL, "a torch")
+    desk.write(first)
+
+    assert desk.write(late, number=1) == 1, "it is stale"
+
+    assert shown(desk, "lamp") == ["a [lamp]"]
+    assert shown(desk, "torch") == []
+    assert desk.value("SELECT count(DISTINCT content) FROM chunk") == 1
+    assert is_whole(desk)
+
+
+def test_postgres_text_that_is_known_is_not_written_again(desk: Desk):
+    """Nor twice for two pages of one batch."""
+    text = "a lamp " * 50
+    desk.write(*(desk.visit(URL + name, text) for name in "ab"))
+    last = desk.value("SELECT max(no) FROM chunk")
+    desk.index(URL + "c", text)
+    desk.index(URL + "d", "a torch")
+
+    assert desk.value("SELECT count(*) FROM chunk") == 2
+    assert desk.value("SELECT max(no) FROM chunk") == int(str(last)) + 1
+    assert is_whole(desk)
