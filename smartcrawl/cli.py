@@ -66,11 +66,7 @@ class RegistryCommand(ScrapyCommand):
             self.options = options = Options.of(self.settings)
             self.database = database_of(options.registry)
             if not self.database.exists():
-                raise RegistryError(
-                    f"there is no registry at {self.database} yet: crawl something first, such"
-                    " as scrapy crawl site -a url=https://…, or name its folder with -s DATA_DIR=,"
-                    " or its database with -s REGISTRY_URL="
-                )
+                raise no_registry(self.database)
             connection = self.opened()
             try:
                 sources = sources_named(connection, opts.source)
@@ -113,6 +109,15 @@ class RegistryCommand(ScrapyCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print what was asked for; ``sources`` empty means all."""
+
+
+def no_registry(database: Database) -> RegistryError:
+    """Return the error that a registry is missing, with the remedy."""
+    return RegistryError(
+        f"there is no registry at {database} yet: crawl something first, such as scrapy crawl site"
+        " -a url=https://…, or name its folder with -s DATA_DIR=, or its database with"
+        " -s REGISTRY_URL="
+    )
 
 
 @contextmanager

@@ -202,6 +202,7 @@ EXTENSIONS = {
     "scrapy.extensions.throttle.AutoThrottle": None,  # never lowers a delay on a 304
     "scrapy.extensions.logstats.LogStats": None,
     "scrapy.extensions.corestats.CoreStats": 0,
+    "scrapy.extensions.remote_control.RemoteControl": None,  # aiohttp's server, and see below
 }
 HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means nobody answered
 REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour

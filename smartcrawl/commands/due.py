@@ -8,6 +8,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from scrapy.exceptions import UsageError
 
+from smartcrawl.cli import no_registry
 from smartcrawl.commands.crawl import DONE, FAILED, tell
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.exceptions import RegistryError, SmartcrawlError
@@ -120,7 +121,7 @@ class Command(CrawlCommand):
         try:
             database = database_of(options.registry)
             if not database.exists():
-                raise RegistryError(f"there is no registry at {database} yet")
+                raise no_registry(database)
             with database.translated("write"):
                 connection = database.open()
                 unknown = []

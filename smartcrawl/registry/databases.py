@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from smartcrawl.ports import Connection
-from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.sqlite import SqliteDatabase
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
@@ -65,4 +65,8 @@ class Database(Protocol):
 
 def database_of(place: Path | str) -> Database:
     """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database."""
-    return SqliteDatabase(place) if isinstance(place, Path) else PostgresDatabase(place)
+    if isinstance(place, Path):
+        return SqliteDatabase(place)
+    postgres: Any = import_module("smartcrawl.registry.postgres")  # a tenth of a command's start
+    database: Database = postgres.PostgresDatabase(place)
+    return database

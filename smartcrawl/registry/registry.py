@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from smartcrawl.items import Batch, Visit
 from smartcrawl.ports import Connection, Indexing, Sink
@@ -15,7 +15,6 @@ from smartcrawl.registry import choices, runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.databases import Database, database_of
-from smartcrawl.registry.joining import Membership
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
@@ -27,6 +26,9 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Fault, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.snapshots import SnapshotStore
+
+if TYPE_CHECKING:  # it needs PostgreSQL's client, which few runs do
+    from smartcrawl.registry.joining import Membership
 
 _T = TypeVar("_T")
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum, auto
 from typing import Any, Final, NamedTuple
 
-from elasticsearch import ApiError, Elasticsearch, TransportError
-
 from smartcrawl.exceptions import SinkError
+from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.documents import tombstone
 from smartcrawl.sinks.elasticsearch.faults import (
     FORBIDDEN,
@@ -83,7 +82,7 @@ class BulkWriter:
 
     def __init__(
         self,
-        client: Elasticsearch,
+        client: library.Elasticsearch,
         index: str,
         name: str,
         *,
@@ -155,8 +154,8 @@ class BulkWriter:
             answer = self._client.bulk(
                 index=self._index, operations=lines, require_alias=True, filter_path=_READ
             ).body
-        except (ApiError, TransportError) as error:
-            status = error.meta.status if isinstance(error, ApiError) else 0
+        except (library.ApiError, library.TransportError) as error:
+            status = error.meta.status if isinstance(error, library.ApiError) else 0
             if status == 413:
                 return self._halves(actions, reason(error))
             if not is_passing(error):

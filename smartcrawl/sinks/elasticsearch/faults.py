@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from elasticsearch import (
-    ApiError,
-    ConnectionTimeout,
-    SSLError,
-    TransportError,
-    UnsupportedProductError,
-)
-
 from smartcrawl.exceptions import SinkError
 from smartcrawl.logs import shown
+from smartcrawl.sinks.elasticsearch import library
 
 #: Statuses after which the same request may be taken: overload, a proxy, a node that starts.
 PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
@@ -22,20 +15,22 @@ FORBIDDEN: Final = frozenset({401, 403})
 REBUILD: Final = "scrapy reindex --from-registry builds it anew out of the registry"
 
 
-def is_passing(error: ApiError | TransportError) -> bool:
+def is_passing(error: library.ApiError | library.TransportError) -> bool:
     """Whether the same request may be taken later: nothing was wrong with it."""
-    if isinstance(error, ApiError):
-        return not isinstance(error, UnsupportedProductError) and error.meta.status in PASSING
-    return not isinstance(error, SSLError)
+    if isinstance(error, library.ApiError):
+        return (
+            not isinstance(error, library.UnsupportedProductError) and error.meta.status in PASSING
+        )
+    return not isinstance(error, library.SSLError)
 
 
-def reason(error: ApiError | TransportError) -> str:
+def reason(error: library.ApiError | library.TransportError) -> str:
     """Return what was wrong, on one line, without secrets."""
-    if isinstance(error, UnsupportedProductError):
+    if isinstance(error, library.UnsupportedProductError):
         return "it does not say that it is an Elasticsearch"
-    if isinstance(error, ApiError):
+    if isinstance(error, library.ApiError):
         return f"status {error.meta.status}, {told(error.body)}"
-    if isinstance(error, ConnectionTimeout):
+    if isinstance(error, library.ConnectionTimeout):
         return "no answer in time"
     cause = str(error.errors[-1] if error.errors else error.message)
     return shown(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
@@ -53,17 +48,17 @@ def told(body: Any) -> str:
     return shown(": ".join(str(part) for part in parts if part))[:600] or "without a reason"
 
 
-def refusal(error: ApiError | TransportError, name: str) -> SinkError:
+def refusal(error: library.ApiError | library.TransportError, name: str) -> SinkError:
     """Return the error that says what to do; ``name`` is who refused."""
     why = reason(error)
-    if isinstance(error, UnsupportedProductError):
+    if isinstance(error, library.UnsupportedProductError):
         return SinkError(f"what answers at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
-    if isinstance(error, SSLError):
+    if isinstance(error, library.SSLError):
         return SinkError(
             f"{name} cannot be trusted, or talks without TLS: {why}; name the certificate that"
             " signed its own in ELASTICSEARCH_CA_CERTS, or write http:// in ELASTICSEARCH_URL"
         )
-    if not isinstance(error, ApiError):
+    if not isinstance(error, library.ApiError):
         return SinkError(f"{name} cannot be reached: {why}; start it, or correct ELASTICSEARCH_URL")
     match error.meta.status:
         case 401:

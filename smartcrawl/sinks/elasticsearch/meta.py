@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from elasticsearch import Elasticsearch
-
 from smartcrawl.exceptions import SinkError
+from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.faults import REBUILD
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.versions import epoch_of
@@ -91,7 +90,9 @@ def mismatch(memory: Memory, known: Known) -> str | None:
 class MetaIndex:
     """The one document of ``{prefix}-meta``; each change is made to what was read."""
 
-    def __init__(self, client: Elasticsearch, index: str, name: str, patience: Patience) -> None:
+    def __init__(
+        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
+    ) -> None:
         self._client = client
         self._index = index
         self._name = name

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
-from elasticsearch import ApiError, Elasticsearch, TransportError
-
 from smartcrawl.exceptions import SinkError
+from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.faults import REBUILD, forbidden, refusal
 from smartcrawl.sinks.elasticsearch.mapping import (
     LIVING,
@@ -59,7 +58,7 @@ class Index(NamedTuple):
     uuid: str
 
 
-def connect(target: Target, timeout: float) -> Elasticsearch:
+def connect(target: Target, timeout: float) -> library.Elasticsearch:
     """Return a client; nothing is asked yet. It does not try again by itself: Patience does.
 
     ``timeout`` is how long one answer may take, in seconds.
@@ -71,7 +70,7 @@ def connect(target: Target, timeout: float) -> Elasticsearch:
         options["basic_auth"] = (target.user, target.password)
     if target.api_key:
         options["api_key"] = target.api_key
-    return Elasticsearch(
+    return library.Elasticsearch(
         target.url,
         **options,
         request_timeout=timeout,
@@ -80,7 +79,7 @@ def connect(target: Target, timeout: float) -> Elasticsearch:
     )
 
 
-def check_server(client: Elasticsearch, target: Target) -> None:
+def check_server(client: library.Elasticsearch, target: Target) -> None:
     """Check what answers, and what we may do there.
 
     Raises:
@@ -94,13 +93,13 @@ def check_server(client: Elasticsearch, target: Target) -> None:
                 f"{target.url} is an Elasticsearch {version}: this program talks to 8.x and 9.x"
             )
         lacking = sorted(_lacking(client, target.prefix))
-    except (ApiError, TransportError) as error:
+    except (library.ApiError, library.TransportError) as error:
         raise refusal(error, target.url) from error
     if lacking:
         raise forbidden(target.url, f"it lacks {', '.join(lacking)}")
 
 
-def _lacking(client: Elasticsearch, prefix: str) -> Iterator[str]:
+def _lacking(client: library.Elasticsearch, prefix: str) -> Iterator[str]:
     """Yield the rights that we lack; none where security is switched off."""
     # Without security there is no such interface, and each version says so in another way.
     answer = client.options(ignore_status=(400, 405, 410, 500)).security.has_privileges(
@@ -121,7 +120,9 @@ def _lacking(client: Elasticsearch, prefix: str) -> Iterator[str]:
 class Indices:
     """The indices of pages under one prefix."""
 
-    def __init__(self, client: Elasticsearch, names: Names, name: str, patience: Patience) -> None:
+    def __init__(
+        self, client: library.Elasticsearch, names: Names, name: str, patience: Patience
+    ) -> None:
         self._client = client
         self._names = names
         self._name = name

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from elasticsearch import ApiError, TransportError
-
 from smartcrawl.exceptions import SinkError
+from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.faults import is_passing, reason, refusal
 
 LONGEST_PAUSE: Final = 30.0  #: seconds
@@ -93,7 +92,7 @@ class Patience:
         while True:
             try:
                 answer = request()
-            except (ApiError, TransportError) as error:
+            except (library.ApiError, library.TransportError) as error:
                 if not self._seconds or not is_passing(error):
                     raise refusal(error, name) from error
                 self.wait(name, reason(error))

@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from elasticsearch import ApiError, Elasticsearch, TransportError
-
+from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.versions import epoch_of, number_of
 
@@ -35,7 +34,9 @@ class Scanner:
     read then is what is held then.
     """
 
-    def __init__(self, client: Elasticsearch, index: str, name: str, patience: Patience) -> None:
+    def __init__(
+        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
+    ) -> None:
         self._client = client
         self._index = index
         self._name = name
@@ -61,7 +62,7 @@ class Scanner:
                     return
                 last = hits[-1]["sort"][0]
         finally:
-            with suppress(ApiError, TransportError):  # it ends by itself, too
+            with suppress(library.ApiError, library.TransportError):  # it ends by itself, too
                 self._client.close_point_in_time(id=view)
 
     def _open(self) -> str:

@@ -10,10 +10,8 @@ from functools import partial
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from elasticsearch import Elasticsearch
-
 from smartcrawl.exceptions import SinkError
-from smartcrawl.sinks.elasticsearch import search
+from smartcrawl.sinks.elasticsearch import library, search
 from smartcrawl.sinks.elasticsearch.bulk import BulkWriter, Entry, Written
 from smartcrawl.sinks.elasticsearch.documents import iso
 from smartcrawl.sinks.elasticsearch.faults import REBUILD
@@ -46,7 +44,7 @@ class ElasticsearchSink:
 
     def __init__(
         self,
-        client: Elasticsearch,
+        client: library.Elasticsearch,
         target: Target,
         identity: str,
         *,
