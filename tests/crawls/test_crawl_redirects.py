@@ -256,7 +256,8 @@ def test_a_redirect_out_of_scope_is_recorded_and_not_followed(site: Site, crawl:
 
         assert other.log == []
     assert crawl.outcomes() == {"/": "new", "/away": "redirected"}
-    assert crawl.rows("SELECT redirect_target FROM record WHERE no = 2") == [(other.url("/"),)]
+    targets = "SELECT redirect_target FROM record WHERE redirect_target IS NOT NULL"
+    assert crawl.rows(targets) == [(other.url("/"),)]
     site.pages["/"] = Page(redirect=other.url("/"))
 
     crawl(site.url("/"), expect=3)  # a seed must end in scope
