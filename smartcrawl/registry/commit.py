@@ -263,7 +263,7 @@ class Commit:
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
                 stale += 1
-        for left in self._visits.prepared.values():  # others were faster
+        for left in self._visits.prepared.values():  # stale, or others had its text before
             self._sink.remove(left)
         for probe in batch.probes:
             excluded = probe.outcome is Outcome.EXCLUDED

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from smartcrawl.items import Visit
+from smartcrawl.items import Chunk, Visit
 from smartcrawl.ports import Connection, Many, Sink
 from smartcrawl.registry.pack import pack_document
 from smartcrawl.rules.model import Action
@@ -53,29 +53,30 @@ class Holding(NamedTuple):
 
 def prepare(
     connection: Connection, sink: Sink, source: int, visits: Iterable[Visit]
-) -> dict[bytes, int]:
+) -> dict[int, int]:
     """Let the index take what pages hold for the first time, before others are waited for.
 
-    Returns the numbers of contents that are in the index and have no row yet, by their hashes.
+    Returns, by the numbers of pages, those of contents that are in the index and have no row yet.
     """
-    fresh = {
-        visit.content_hash: (visit.document.title, visit.chunks)
-        for visit in visits
-        if visit.action is Action.INDEX
-        and visit.page.content is None
-        and visit.document is not None
-        and visit.content_hash is not None
-    }
+    fresh: dict[bytes, Visit] = {}
+    for visit in visits:
+        new = visit.action is Action.INDEX and visit.page.content is None
+        if new and visit.content_hash is not None:
+            fresh.setdefault(visit.content_hash, visit)
     if not fresh:
         return {}
     held: Any = connection.execute(_HASHES, (source, Many(list(fresh)))).fetchall()
     for (known,) in held:
         del fresh[bytes(known)]
-    return dict(zip(fresh, sink.prepare(list(fresh.values())), strict=False)) if fresh else {}
+    texts: dict[int, tuple[str, Sequence[Chunk]]] = {}
+    for visit in fresh.values():
+        assert visit.document is not None, "INDEX needs a document"
+        texts.setdefault(visit.page.no, (visit.document.title, visit.chunks))
+    return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
 
 
 def hold(
-    connection: Connection, sink: Sink, source: int, visit: Visit, prepared: dict[bytes, int]
+    connection: Connection, sink: Sink, source: int, visit: Visit, prepared: dict[int, int]
 ) -> Holding:
     """Return the content row of what a visit found, written now if its hash is new.
 
@@ -103,11 +104,11 @@ def hold(
             sink.remove(number)
             sink.put(number, document.title, visit.chunks)
             return Holding(number, same=False, alone=True)
-    number = prepared.get(visit.content_hash or b"")
+    number = prepared.get(page.no)
     if number is not None:
         connection.execute(_PUT_AS, (number, *row))
         if connection.changes():
-            del prepared[visit.content_hash or b""]
+            del prepared[page.no]
             return Holding(number, same=False, alone=True)
     number = connection.execute(_PUT, row).get
     if number is not None:

@@ -22,6 +22,8 @@ _TOKEN: Final = re.compile(
     rf"|(?P<value>{_VALUE})|(?P<percent>%)"
 )
 
+_PLACE: Final = re.compile(r"(?<!%)%s")
+
 
 @cache
 def translated(statement: str) -> str:
@@ -37,6 +39,16 @@ def translated(statement: str) -> str:
     if statement in _WORDS:
         return _WORDS[statement]
     return _TOKEN.sub(_replaced, statement)
+
+
+@cache
+def in_binary(text: str) -> str:
+    """Return a statement, as psycopg takes it, with all of its values in binary.
+
+    >>> in_binary("SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%s)")
+    "SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%b)"
+    """
+    return _PLACE.sub("%b", text)
 
 
 def _replaced(found: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
 from smartcrawl.ports import Many
-from smartcrawl.registry.dialect import bound, translated, values_of
+from smartcrawl.registry.dialect import bound, in_binary, translated, values_of
 from smartcrawl.registry.transactions import WRITING
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class PostgresRows:
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor
-        self._has_rows = cursor.rownumber is not None  # its description is made anew each time
+        self._has_rows = cursor.rownumber is not None  # a description is made anew each time
 
     @property
     def get(self) -> Any:
@@ -146,7 +146,7 @@ class PostgresConnection:
         text, told = translated(statement), bound(statement, values)
         cursor: psycopg.Cursor[Any]
         if _are_arrays(values):  # whose types are certain: they need not be written as text
-            cursor = psycopg.Cursor(self._connection).execute(text.replace("%s", "%b"), told)
+            cursor = psycopg.Cursor(self._connection).execute(in_binary(text), told)
         else:
             cursor = self._connection.execute(text, told)
         self._changes = max(cursor.rowcount, 0)

@@ -28,10 +28,7 @@ _PUT = """
 INSERT INTO snapshot (store, body_hash, path, content_type, at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 """
-_KEEP = """
-UPDATE snapshot SET released = NULL
- WHERE store = ? AND body_hash IN carray(?) AND released IS NOT NULL
-"""
+_KEEP = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash IN carray(?)"
 _NUMBERS = "SELECT body_hash, no FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
 #: Numbers are given again: the hash tells that it still is the page's own.
 _WHERE = """
@@ -171,9 +168,10 @@ class Snapshots:
             if digest in new
         ]
         connection.executemany(_PUT, rows)
-        values = (self._no, Many(list(stored)))
-        connection.execute(_KEEP, values)
-        found: Any = connection.execute(_NUMBERS, values).fetchall()
+        # Also those that are held: another run may be about to let go of them.
+        kept = [digest for digest in stored if digest not in new]
+        connection.execute(_KEEP, (self._no, Many(kept)))
+        found: Any = connection.execute(_NUMBERS, (self._no, Many(list(stored)))).fetchall()
         numbers = {bytes(digest): int(no) for digest, no in found}
         for digest, visits in stored.items():
             for visit in visits:

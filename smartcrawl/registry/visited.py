@@ -176,7 +176,7 @@ class VisitWriter:
         self._claim = claim
         self._unless = unless
         self._judgement = judgement
-        self.prepared: dict[bytes, int] = {}  #: contents.prepare
+        self.prepared: dict[int, int] = {}  #: contents.prepare
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
         """Write one visit; False when it is stale. Touched groups of clones go to ``changed``."""

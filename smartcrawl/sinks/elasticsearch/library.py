@@ -1,7 +1,7 @@
 """The client library of Elasticsearch, loaded when something of it is used for the first time.
 
-Each command imports all of them, and most have no Elasticsearch: the library would be a third of
-their start, and 16 MiB.
+Scrapy imports all commands to run one of them, and most runs have no Elasticsearch: the library
+would be a third of their start, and 16 MiB.
 """
 
 from __future__ import annotations
