@@ -67,7 +67,8 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
     sink = opened(options, connection, on_wait=waiting)
     if told.get(known.IDENTITY) != sink.identity():
         with transaction(connection):
-            known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
+            if known.known_of(connection).get(known.IDENTITY) != sink.identity():  # by another one
+                known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
     return RemoteIndexing(ElasticsearchPages(sink), chunked, waiting)
 
 
@@ -79,10 +80,20 @@ def opened(
 ) -> ElasticsearchSink:
     """Open the Elasticsearch that a registry writes.
 
+    Another process may write both meanwhile, so that the index is ahead of what was read of the
+    registry: then it is read again.
+
     Raises:
         SinkError: likewise.
     """
-    return opened_as(options, known_to(connection), how, on_wait)
+    facts = known_to(connection)
+    while True:
+        try:
+            return opened_as(options, facts, how, on_wait)
+        except SinkError:
+            before, facts = facts, known_to(connection)
+            if facts == before:
+                raise
 
 
 def opened_as(

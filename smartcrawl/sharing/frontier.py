@@ -283,6 +283,7 @@ class SharedFrontier(Depths):
         """See whether nothing is left to do, when Redis knows of nothing."""
         moves = self._moves
         census = self.redis.census()
+        self.spent = census.spent  # others may have taken what was left since the last exchange
         if census.claimed or (census.waiting and not census.spent) or self._courier.carries:
             return False
         if not census.spent and self._left_over():
