@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
 
 from smartcrawl.exceptions import SnapshotMissingError
-from smartcrawl.registry.snapshots import Snapshots, lose
+from smartcrawl.items import Batch, Page, Visit
+from smartcrawl.registry.snapshots import Snapshots, lose, release
 from smartcrawl.registry.sqlite import connect, migrate
 from smartcrawl.rules.model import Outcome
 from smartcrawl.snapshots import SnapshotStore
@@ -78,6 +80,21 @@ def test_what_a_page_holds_does_not_expire(connection: apsw.Connection, snapshot
     assert snapshots.expire(connection, 1) == 0
     connection.execute("UPDATE record SET snapshot = NULL")
     assert snapshots.expire(connection, 1) == 1
+
+
+def test_a_body_that_comes_again_is_held_as_if_it_had_stayed(
+    connection: apsw.Connection, snapshots: Snapshots
+):
+    """Else it would go without its retention when it is let go of the next time."""
+    connection.execute("UPDATE record SET snapshot = NULL")
+    release(connection, 7, 100)
+    assert connection.execute("SELECT released FROM snapshot").get == 100
+    visit = Visit(cast("Page", None), Outcome.CHANGED, body=b"body", body_hash=HASH)
+
+    snapshots.note(connection, Batch(visits=[visit]), {}, 200)
+
+    assert (visit.snapshot, visit.snapshot_error) == (7, None)
+    assert connection.execute("SELECT released FROM snapshot").get is None
 
 
 def test_in_one_batch_a_loss_comes_after_what_shares_it(desk: Desk):
