@@ -246,7 +246,7 @@ def test_elasticsearch_is_fetched_once_by_parallel_workers(apt, java, cache, not
 
 def test_half_an_elasticsearch_is_never_taken_for_a_whole_one(apt, java, cache, nothing_installed):
     apt.broken.touch()
-    assert "get failed" in absence(servers.elasticsearch().__enter__)[1]
+    assert "get failed" in absence(servers.elasticsearch("8.19").__enter__)[1]
     assert list(cache.rglob("half"))
     apt.broken.unlink()
     servers.elasticsearch_lookup.cache_clear()
