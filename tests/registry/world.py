@@ -508,7 +508,8 @@ def healed(answers: dict[int, Answer], shut: Container[int] = ()) -> dict[int, A
             passed = chain(no, hops)
             end = found.get(passed[-1]) if passed and len(passed) <= HOPS else None
             far = len(chain(no, hops | names) or ()) > HOPS
-            if end is None or far or not end.indexable or passed[-1] in shut:
+            barred = any(hop in shut for hop in passed or ())  # what is excluded leads nowhere
+            if end is None or far or not end.indexable or barred:
                 found[no] = Answer(content=no % 3)
                 break
     return found
