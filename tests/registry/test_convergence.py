@@ -740,6 +740,14 @@ def test_whatever_is_interrupted_the_registry_converges(story: Story):
     converges(story)
 
 
+def test_a_healed_world_has_no_redirect_by_way_of_an_excluded_page():
+    """Nobody asks that one, so the page would keep its old content and never come to rest."""
+    world = {0: Answer(links=(1,)), 1: Answer(kind="redirect", status=302, target=2)}
+    world[2] = Answer(kind="redirect", status=308, target=0)
+    assert healed(world)[1] == world[1]
+    assert healed(world, {2})[1] == Answer(content=1)
+
+
 @pytest.mark.slow
 @settings(QUICK, derandomize=False, print_blob=True, max_examples=LONG_FORM)
 @given(story=stories())
