@@ -15,6 +15,7 @@ from redis import Redis
 
 from smartcrawl.registry.pack import unpack_numbers
 from tests.crawls.commands import Crawl, Result
+from tests.servers.processes import state_of
 
 _SECONDS = 60
 #: Seconds between two signs of life of a worker, and of waiting after Redis lost everything.
@@ -31,6 +32,11 @@ class Worker:
     @property
     def ended(self) -> bool:
         return (self._folder / "status").is_file()
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether it was sent SIGSTOP, which has come to pass."""
+        return state_of(self.pid) == "T"
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)

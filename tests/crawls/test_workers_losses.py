@@ -125,10 +125,14 @@ def halted(
 ) -> list[Worker]:
     """Start three workers; return when one of them stands still at a place.
 
-    ``mark``: where its process id is written.
+    ``mark``: what the first one makes there, so that it is the only one.
     """
     workers = crew.begin(stage.site.url("/"), job=job, HALTS_AT=f"{place} {mark}")
-    wait_until(mark.exists, f"one of them comes to {place}")
+    wait_until(
+        # Not the mark, which is there before: SIGCONT before SIGSTOP would do nothing.
+        lambda: any(worker.stands_still for worker in workers),
+        f"one of them stands still at {place}",
+    )
     return workers
 
 
@@ -314,10 +318,9 @@ def test_workers_fence_off_one_that_stood_still_for_too_long(
     stage: Stage, crew: Crew, tmp_path: Path
 ):
     """It even holds the row of the run, which all others write to."""
-    mark = tmp_path / "mark"
     crew.crawl.environment |= AT_ONCE
-    workers = halted(stage, crew, "Commit.write", mark)
-    [still] = [worker for worker in workers if str(worker.pid) == mark.read_text()]
+    workers = halted(stage, crew, "Commit.write", tmp_path / "mark")
+    [still] = [worker for worker in workers if worker.stands_still]
     crew.bury(still)
     crew.end(*(worker for worker in workers if worker is not still))
     assert same(crew, stage.first)

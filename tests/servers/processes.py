@@ -276,7 +276,7 @@ def end_family(process: subprocess.Popen[Any]) -> None:
     """Kill a process and all below it, and wait until they are gone."""
     # Held first: it could start another one after they were counted.
     process.send_signal(signal.SIGSTOP)
-    while _state(process.pid) not in ("T", "Z", None):
+    while state_of(process.pid) not in ("T", "Z", None):
         time.sleep(0.001)
     family = descendants(process.pid)
     process.kill()
@@ -303,7 +303,8 @@ def _end(family: Sequence[Relative]) -> None:
         time.sleep(0.005)
 
 
-def _state(pid: int) -> str | None:
+def state_of(pid: int) -> str | None:
+    """The letter of proc(5) for what a process does, as T for one that stands still."""
     facts = _facts(pid)
     return facts[0] if facts else None
 
