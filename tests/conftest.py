@@ -37,8 +37,17 @@ def pytest_report_header() -> str:
     return "seeds: " + " ".join(f"{name}={os.environ[name]}" for name in SEEDS)
 
 
+#: Modules whose tests look at one stage, which takes long to set.
+STAGES = ("test_hostile", "test_kill", "test_workers_losses")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave long forms out unless -m names them."""
+    """Leave long forms out unless -m names them; what shares a stage comes first.
+
+    A worker of pytest-xdist that has nothing left takes tests from the end of what others still
+    have (--dist=worksteal): from the midst of a module it would set the same stage once more.
+    """
+    items.sort(key=lambda item: item.path.stem not in STAGES)
     if "slow" in config.option.markexpr:
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
