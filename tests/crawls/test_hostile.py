@@ -19,7 +19,7 @@ _MEMORY = 300 * 1024  #: KiB
 _RUNS = (1, 2)
 #: Impatient, and never done with the host, though most of what it answers is no answer.
 _SETTINGS: dict[str, object] = {
-    "DOWNLOAD_TIMEOUT": 5,
+    "DOWNLOAD_TIMEOUT": 8,
     "RETRY_TIMES": 0,
     "CONCURRENT_REQUESTS": 32,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 32,
