@@ -120,13 +120,9 @@ def under_way(stage: Stage, crew: Crew, **environment: str) -> list[Worker]:
     return workers
 
 
-def halted(
-    stage: Stage, crew: Crew, place: str, mark: Path, job: str | None = None
-) -> list[Worker]:
-    """Start three workers; return when one of them stands still at a place.
-
-    ``mark``: what the first one makes there, so that it is the only one.
-    """
+def halted(stage: Stage, crew: Crew, place: str, job: str | None = None) -> list[Worker]:
+    """Start three workers; return when one of them stands still at a place."""
+    mark = crew.crawl.folder / "mark"  # the first one makes it there, so that it is the only one
     workers = crew.begin(stage.site.url("/"), job=job, HALTS_AT=f"{place} {mark}")
     wait_until(
         # Not the mark, which is there before: SIGCONT before SIGSTOP would do nothing.
@@ -204,10 +200,10 @@ def test_workers_lose_nothing_when_a_server_is_killed_and_comes_back(
 
 
 def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_once(
-    stage: Stage, crew: Crew, redis_url: str, tmp_path: Path
+    stage: Stage, crew: Crew, redis_url: str
 ):
     crew.kill(*under_way(stage, crew))
-    workers = halted(stage, crew, "SharedFrontier._fill", tmp_path / "mark", crew.job)
+    workers = halted(stage, crew, "SharedFrontier._fill", crew.job)
     with RedisClient.from_url(redis_url) as client:
         client.flushall()
     go_on(*workers)
@@ -219,9 +215,9 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
 
 @pytest.mark.parametrize("place", ["SharedRun.relax", "settle_sealed"])
 def test_workers_end_a_run_whose_redis_went_away_at_the_end(
-    stage: Stage, second: Crew, redis: servers.Redis, tmp_path: Path, place: str
+    stage: Stage, second: Crew, redis: servers.Redis, place: str
 ):
-    workers = halted(stage, second, place, tmp_path / "mark")
+    workers = halted(stage, second, place)
     redis.kill()
     go_on(*workers)
     time.sleep(1)
@@ -232,9 +228,9 @@ def test_workers_end_a_run_whose_redis_went_away_at_the_end(
 
 
 def test_workers_lose_nothing_when_postgres_is_killed_while_the_run_ends(
-    stage: Stage, second: Crew, postgres: servers.Postgres, tmp_path: Path
+    stage: Stage, second: Crew, postgres: servers.Postgres
 ):
-    workers = halted(stage, second, "settle_sealed", tmp_path / "mark")
+    workers = halted(stage, second, "settle_sealed")
     postgres.kill()
     go_on(*workers)
     postgres.start()
@@ -314,12 +310,10 @@ def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
 
 
 @pytest.mark.covers("M-33")
-def test_workers_fence_off_one_that_stood_still_for_too_long(
-    stage: Stage, crew: Crew, tmp_path: Path
-):
+def test_workers_fence_off_one_that_stood_still_for_too_long(stage: Stage, crew: Crew):
     """It even holds the row of the run, which all others write to."""
     crew.crawl.environment |= AT_ONCE
-    workers = halted(stage, crew, "Commit.write", tmp_path / "mark")
+    workers = halted(stage, crew, "Commit.write")
     [still] = [worker for worker in workers if worker.stands_still]
     crew.bury(still)
     crew.end(*(worker for worker in workers if worker is not still))
