@@ -114,6 +114,12 @@ class PageIndex(Protocol):
     def sealed(self, number: int) -> int:
         """Remember that a run was sealed; return the highest version that is remembered."""
 
+    def purge(self, before: int) -> None:
+        """Delete the tombstones that were written before a time, in Unix seconds.
+
+        A failure is logged, not raised: the next run deletes them.
+        """
+
     def close(self) -> None:
         """Close the connections."""
 
@@ -151,7 +157,10 @@ class Indexing(Protocol):
         """Wait for an index no longer than until ``stopping`` says so, from any thread."""
 
     def seal(self, connection: Connection) -> None:
-        """Let registry and index remember how far both are; the last step of a run."""
+        """Let registry and index remember how far both are, once a run is sealed and swept."""
+
+    def purge(self, before: int) -> None:
+        """Delete the tombstones that were written before a time, in Unix seconds."""
 
     def close(self) -> None:
         """Close what is open."""

@@ -102,6 +102,9 @@ class EmbeddedIndexing:
     def seal(self, connection: Connection) -> None:
         """There is nothing to compare later."""
 
+    def purge(self, before: int) -> None:
+        """There are no tombstones: what is removed is deleted at once."""
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -285,6 +288,10 @@ class RemoteIndexing:
         sealed = self._index.sealed(number)
         with transaction(connection):
             known.note(connection, sealed=str(sealed))
+
+    def purge(self, before: int) -> None:
+        """Delete old tombstones; see ``ports.PageIndex``."""
+        self._index.purge(before)
 
     def close(self) -> None:
         """Close the connections to the index."""

@@ -34,6 +34,7 @@ _T = TypeVar("_T")
 
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _RESERVE_SHARED = 512  #: the same, where others draw meanwhile, so that nothing can be given back
+_TOMBSTONE_AGE = 86_400  #: seconds; the first run sealed after that deletes it (design.md 6)
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
 
 
@@ -195,6 +196,7 @@ class Registry:
                 before = ending.now - ending.closing.snapshot_retention
                 self.snapshots.expire(self.connection, before)
             self.indexing.seal(self.connection)
+            self.indexing.purge(ending.now - _TOMBSTONE_AGE)
             return runs.result(self.connection, ending.run)
 
         return self._steps(end)

@@ -49,13 +49,14 @@ class Documents:
             path = next(
                 path
                 for path, record in self._crawl.pages().items()
-                if self._key(record["url"]) == key
+                if self.key(record["url"]) == key
             )
             found[path] = "gone" if told.get("deleted") else " ".join(indexes.texts(told))
         assert len(ids) >= len(found)
         return found
 
-    def _key(self, url: str) -> str:
+    def key(self, url: str) -> str:
+        """The hash by which the index knows an address."""
         rows = self._crawl.rows(f"SELECT lower(hex(id)) FROM record WHERE url = '{url}'")
         return str(rows[0][0])
 
@@ -117,6 +118,46 @@ def test_elasticsearch_follows_changes_clones_and_removals(shop, indexed, pages)
     indexed(shop.url("/"))
     assert len(indexed.hits("apple")) == 1
     assert open_records(indexed) == 0
+
+
+def test_elasticsearch_tombstones_are_deleted_by_the_first_run_a_day_later(shop, indexed, pages):
+    shop.pages["/a"] = shop.pages["/b"] = shop.pages["/copy"] = Page("gone", status=410)
+    indexed(shop.url("/"), lost_threshold=1)
+    assert (pages()["/a"], pages()["/b"]) == ("gone", "gone")
+    indexed(shop.url("/"))
+    assert (pages()["/a"], pages()["/b"]) == ("gone", "gone"), "they are young"
+
+    buried = {hit["_id"]: hit for hit in indexes.hits(indexed.environment)}
+    (key,) = [key for key in buried if key.endswith(pages.key(shop.url("/a")))]
+    (young,) = [key for key in buried if key.endswith(pages.key(shop.url("/b")))]
+    indexes.age(indexed.environment, buried[key], 86_400)
+    indexes.age(indexed.environment, buried[young], 86_400 - 3_600)
+    result = indexed(shop.url("/"))
+
+    assert set(pages()) == {"/", "/b"}
+    assert "1 old tombstone" in result.err
+    assert open_records(indexed) == 0
+
+
+PURGE_FAILS = """
+from smartcrawl.exceptions import SinkError
+from smartcrawl.sinks.elasticsearch import sink
+def fails(self, before):
+    raise SinkError("the index does not answer")
+sink.ElasticsearchSink.purge_tombstones = fails
+"""
+
+
+def test_elasticsearch_that_cannot_delete_tombstones_costs_no_run(shop, indexed, pages):
+    shop.pages["/b"] = html("B", text="other words of b")
+    (indexed.folder / "sitecustomize.py").write_text(PURGE_FAILS)
+    indexed.environment["PYTHONPATH"] = f"{indexed.folder}:."
+
+    result = indexed(shop.url("/"))
+
+    assert "stay in the index until the next run: the index does not answer" in result.err
+    assert indexed.runs()[-1]["complete"]
+    assert indexed.hits('"other words"') == ["/b"]
 
 
 def test_elasticsearch_shows_a_lost_page_as_lost_without_being_written(shop, indexed, pages):

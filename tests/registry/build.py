@@ -87,6 +87,9 @@ class Elsewhere:
     def sealed(self, number: int) -> int:
         return number
 
+    def purge(self, before: int) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -45,6 +45,16 @@ class ElasticsearchPages:
         self._show()
         return self.sink.sealed(number)
 
+    def purge(self, before: int) -> None:
+        """Delete the tombstones that were written before a time; see ``ports.PageIndex``."""
+        try:
+            gone = self.sink.purge_tombstones(before)
+        except SinkError as error:
+            logger.warning("old tombstones stay in the index until the next run: %s", error)
+            return
+        if gone:
+            logger.info("%d old tombstone%s deleted from the index", gone, "s" if gone > 1 else "")
+
     def close(self) -> None:
         """Let searches see what was written, and close the connections."""
         try:
