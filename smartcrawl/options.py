@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -51,58 +51,60 @@ _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The choices that the operator has. The manual is docs/settings.md."""
+    """The choices that the operator has. The manual is docs/settings.md.
+
+    No field has a default: ``settings.py`` is the one place for those.
+    """
 
     data_dir: Path
     registry: Path | str  #: file of the SQLite registry, or URL of a PostgreSQL database
     sources_file: Path
-    redis: str | None = None  #: URL of the frontier that workers share; None: there is one worker
-    concurrent: int = 16  #: requests in flight
-    per_host: int = 3  #: requests in flight, each host
-    download_delay: float = 0.0  #: seconds between requests to a host, at least
-    registry_table: str = "IngestItems"  #: its name for other programs
-    elasticsearch: Target | None = None  #: None: content lies in the registry's file
-    sink_wait: int = 3_600  #: seconds without an answer of the sink after which a run ends
-    partition: str = "host"  #: what its PartitionKey holds: host or scheme
-    depth_limit: int = 0
-    due_only: bool = False  #: ask only what is due
-    content_hash_basis: str = "auto"
-    extract_processes: int = 2
-    extract_memory: int = 512  #: MiB
-    extract_cpu_seconds: int = 30
-    force_on_canonical: bool = True  #: index anew when only the canonical URL changed
-    allow_networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    allow_ports: tuple[int, ...] = ()  #: beside 80 and 443
-    trackers: Trackers = field(default_factory=Trackers)
-    out_of_scope_policy: str = "orphan"
-    sweep_max_ratio: float = 0.1
-    sweep_min_count: int = 10
-    trust_sample_ratio: float = 0.0
-    max_unverified_days: int = 0  #: 0: a 304 counts for ever
-    soft_404: bool = True  #: ask each host for an address that cannot exist
-    head_policy: str = "auto"
-    head_min_bytes: int = 1_048_576
-    revalidation_lane: bool = False  #: ask known pages beside the engine where that is the same
-    robots_obeyed: bool = True  #: and asked
-    robots_ttl: int = 86_400  #: seconds
-    robots_max_stale: int = 2_592_000  #: seconds
-    retry_after_max_wait: int = 60  #: seconds
-    host_failures_to_park: int = 20  #: visits in a row
-    host_failure_seconds: int = 30
-    host_park_seconds: int = 60
-    host_probes: int = 3
-    policy: Policy = field(default_factory=Policy)
-    schedule: Schedule = field(default_factory=Schedule)
-    undo_ttl: int = 2_592_000  #: seconds
-    gone_ttl: int = 7_776_000  #: seconds that the record of a removed page is kept; 0: for ever
-    snapshot_store: str | None = None  #: URL; None: bodies are not kept
-    snapshot_retention: int = 2_592_000  #: seconds; of bodies that no page holds any more
-    re_extract_per_run: int = 10_000  #: pages fetched whole for another configuration; 0: all
-    sitemaps_from_robots: bool = True
-    host_url_budget: int = 1_000_000  #: addresses of one host; 0: no limit
-    max_hosts: int = 1_000  #: hosts of one source; 0: no limit
+    redis: str | None  #: URL of the frontier that workers share; None: there is one worker
+    concurrent: int  #: requests in flight
+    per_host: int  #: requests in flight, each host
+    download_delay: float  #: seconds between requests to a host, at least
+    registry_table: str  #: its name for other programs
+    elasticsearch: Target | None  #: None: content lies in the registry's file
+    sink_wait: int  #: seconds without an answer of the sink after which a run ends
+    partition: str  #: what its PartitionKey holds: host or scheme
+    depth_limit: int
+    due_only: bool  #: ask only what is due
+    content_hash_basis: str
+    extract_processes: int
+    extract_memory: int  #: MiB
+    extract_cpu_seconds: int
+    force_on_canonical: bool  #: index anew when only the canonical URL changed
+    allow_networks: tuple[IPv4Network | IPv6Network, ...]
+    allow_ports: tuple[int, ...]  #: beside 80 and 443
+    trackers: Trackers
+    out_of_scope_policy: str
+    sweep_max_ratio: float
+    sweep_min_count: int
+    trust_sample_ratio: float
+    max_unverified_days: int  #: 0: a 304 counts for ever
+    soft_404: bool  #: ask each host for an address that cannot exist
+    head_policy: str
+    head_min_bytes: int
+    revalidation_lane: bool  #: ask known pages beside the engine where that is the same
+    robots_obeyed: bool  #: and asked
+    robots_ttl: int  #: seconds
+    retry_after_max_wait: int  #: seconds
+    host_failures_to_park: int  #: visits in a row
+    host_failure_seconds: int
+    host_park_seconds: int
+    host_probes: int
+    policy: Policy
+    schedule: Schedule
+    undo_ttl: int  #: seconds
+    gone_ttl: int  #: seconds that the record of a removed page is kept; 0: for ever
+    snapshot_store: str | None  #: URL; None: bodies are not kept
+    snapshot_retention: int  #: seconds; of bodies that no page holds any more
+    re_extract_per_run: int  #: pages fetched whole for another configuration; 0: all
+    sitemaps_from_robots: bool
+    host_url_budget: int  #: addresses of one host; 0: no limit
+    max_hosts: int  #: hosts of one source; 0: no limit
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -164,7 +166,6 @@ class Options:
             revalidation_lane=_one_of(settings, "REVALIDATION_LANE", "auto", "off") == "auto",
             robots_obeyed=_switch(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=_whole(settings, "ROBOTS_TTL_SECONDS"),
-            robots_max_stale=_whole(settings, "ROBOTS_MAX_STALE_SECONDS"),
             retry_after_max_wait=_whole(settings, "RETRY_AFTER_MAX_WAIT"),
             host_failures_to_park=_whole(settings, "HOST_FAILURES_TO_PARK", least=1),
             host_failure_seconds=_whole(settings, "HOST_FAILURE_SECONDS"),
@@ -204,6 +205,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
     for name in SCRAPY_WHOLE:
         _whole(settings, name, least=int(SCRAPY_LIMITS[name]))
     _whole(settings, "MIN_DOWNLOAD_RATE")
+    _whole(settings, "ROBOTS_MAX_STALE_SECONDS")
     for name in SWITCHES:
         if str(settings[name]) not in SWITCH:
             raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")

@@ -5,11 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import MISSING, fields
 from ipaddress import ip_network
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
+from scrapy.settings import default_settings
 
 from smartcrawl import settings as module
 from smartcrawl.exceptions import SettingError
@@ -145,6 +147,31 @@ def test_shipped_settings_make_valid_options():
     assert (*breaker, made.host_park_seconds, made.host_probes) == (20, 30, 60, 3)
 
 
+def test_no_default_is_written_twice():
+    """`settings.py` has them; `Options` has none, and those of the rules are the same."""
+    own = [f.name for f in fields(Options) if (f.default, f.default_factory) != (MISSING, MISSING)]
+    shipped = Options.of(module.defaults)
+
+    assert own == []
+    assert shipped.policy == Policy()
+    assert shipped.schedule == Schedule()
+    assert shipped.trackers == Trackers()
+
+
+def test_every_setting_is_read():
+    folder = ROOT / "smartcrawl"
+    readers = [file for file in folder.rglob("*.py") if file.name != "settings.py"]
+    read = {
+        node.value
+        for file in readers
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+    }
+    scrapys = vars(default_settings)
+
+    assert [name for name in module.defaults if name not in read and name not in scrapys] == []
+
+
 # What they take
 
 
@@ -259,7 +286,6 @@ def test_what_scrapy_reads_as_a_whole_number_must_be_one(name: str):
         ("SWEEP_MAX_RATIO", "1.0", "sweep_max_ratio", 1.0),
         ("SWEEP_MAX_RATIO", "0", "sweep_max_ratio", 0.0),
         ("DEPTH_LIMIT", "3", "depth_limit", 3),
-        ("ROBOTS_MAX_STALE_SECONDS", "0", "robots_max_stale", 0),
         ("RETRY_AFTER_MAX_WAIT", "0", "retry_after_max_wait", 0),
         ("HOST_FAILURES_TO_PARK", "5", "host_failures_to_park", 5),
         ("HOST_FAILURE_SECONDS", "7", "host_failure_seconds", 7),

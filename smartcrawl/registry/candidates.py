@@ -98,8 +98,8 @@ class Closing:
     remove_excluded: bool  #: OUT_OF_SCOPE_POLICY=remove
     undo_ttl: int  #: seconds
     in_scope: Callable[[str, int], bool]  #: URL and depth
-    snapshot_retention: int = 2_592_000  #: seconds; of bodies that no page holds any more
-    gone_ttl: int = 0  #: seconds that tombstones are kept; 0: for ever
+    snapshot_retention: int  #: seconds; of bodies that no page holds any more
+    gone_ttl: int  #: seconds that tombstones are kept; 0: for ever
 
     def withholds(self, removals: int, pages: int) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""

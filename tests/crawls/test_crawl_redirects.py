@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.run import Run
 from smartcrawl.sources import ad_hoc
+from tests.choices import options
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
@@ -305,10 +305,7 @@ def test_the_scope_moves_with_a_seed_to_its_host_with_www_and_says_so(site: Site
 def test_a_seed_moves_to_the_same_host_with_or_without_www_only(
     tmp_path: Path, seed: str, target: str, moves: bool
 ):
-    options = Options(
-        data_dir=tmp_path, registry=tmp_path / "r.db", sources_file=tmp_path / "sources.toml"
-    )
-    run = Run.open(ad_hoc(seed, {}), options, Orders(), now=1_700_000_000)
+    run = Run.open(ad_hoc(seed, {}), options(tmp_path), Orders(), now=1_700_000_000)
     try:
         assert run.reach.seed_moved(1, target) is moves
         assert run.scope.allows(target) is (moves or target.startswith(seed))

@@ -51,6 +51,8 @@ def closing(**choices: object) -> Closing:
         "remove_excluded": False,
         "undo_ttl": 2_592_000,
         "in_scope": lambda url, depth: True,
+        "snapshot_retention": 2_592_000,
+        "gone_ttl": 0,
     }
     return Closing(**(told | choices))
 

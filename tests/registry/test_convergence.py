@@ -44,6 +44,7 @@ from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, S
 from smartcrawl.run import Run
 from smartcrawl.sinks.sqlite import EmbeddedIndex, search
 from smartcrawl.sources import Source
+from tests.choices import options
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
 from tests.registry.world import (
     HELD,
@@ -268,11 +269,8 @@ class Crawler:
 
     def options(self) -> Options:
         choices = self.choices
-        return Options(
-            soft_404=False,  # nobody answers for an address that cannot exist
-            data_dir=DATA,
-            registry=DATA / "registry.db",
-            sources_file=DATA,
+        return options(
+            DATA,
             out_of_scope_policy="remove" if choices.remove_excluded else "orphan",
             sweep_max_ratio=choices.max_ratio,
             sweep_min_count=choices.min_count,

@@ -6,7 +6,6 @@ Real runs over a registry in memory, and a model that was written from docs/adr/
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,13 +15,13 @@ from hypothesis import strategies as st
 from smartcrawl import pipelines
 from smartcrawl.extract import sitemap_entries
 from smartcrawl.items import Visit
-from smartcrawl.options import Options
 from smartcrawl.orders import Orders
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Run
 from smartcrawl.sources import Source
+from tests.choices import options
 from tests.registry.build import NOW, at_once
 from tests.registry.test_convergence import CRAWLER, DATA, empty_registry, in_memory, put_back
 
@@ -105,16 +104,9 @@ class Player:
     def play(self, step: Step) -> None:
         self.now += 1_000
         policy = Policy(lost_threshold=THRESHOLD, orphan_threshold=THRESHOLD)
-        options = Options(
-            soft_404=False,  # nobody answers for an address that cannot exist
-            data_dir=DATA,
-            registry=DATA / "registry.db",
-            sources_file=Path("nowhere"),
-            sweep_max_ratio=1.0,
-            policy=policy,
-        )
+        choices = options(DATA, sweep_max_ratio=1.0, policy=policy)
         source = Source(name="docs", seeds=(f"{HOST}/",))
-        run = Run.open(source, options, Orders(), self.now)
+        run = Run.open(source, choices, Orders(), self.now)
         extract = pipelines.ExtractPipeline(CRAWLER, run)
         decide = pipelines.DecidePipeline(CRAWLER, run)
         run.sitemaps_named(HOST, [MAP] if step.named else [])
