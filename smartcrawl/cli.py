@@ -26,7 +26,7 @@ from smartcrawl.logs import escaped, json_safe, shown, shown_lines
 from smartcrawl.options import Options
 from smartcrawl.ports import Connection
 from smartcrawl.registry.databases import Database, database_of
-from smartcrawl.registry.purge import Removal, Target, held_count, remove
+from smartcrawl.registry.purge import Removal, Target, losses, remove
 from smartcrawl.registry.reports import sources_named
 from smartcrawl.rules.absence import withholds
 
@@ -170,12 +170,13 @@ class ChangingCommand(RegistryCommand):
             return None
         options = self.options
         for number, name in sorted({(t.source_no, t.source) for t in targets}):
-            removals = sum(t.source_no == number for t in targets)
-            pages = held_count(connection, number)
+            of_source = [target for target in targets if target.source_no == number]
+            content, records = losses(connection, number, of_source)
             ratio, least = options.sweep_max_ratio, options.sweep_min_count
-            if withholds(removals, pages, max_ratio=ratio, min_count=least):
+            if withholds(content, records, max_ratio=ratio, min_count=least):
                 return (
-                    f"this would remove {removals} of the {pages} pages of {name}; more than"
+                    f"this would remove {records.removals} of the {records.pages} pages of {name}"
+                    f" ({content.removals} of {content.pages} with content); more than"
                     f" {least} pages and {ratio:.0%} of a source at once, or all of it, go only"
                     " when their number is given"
                 )

@@ -31,7 +31,7 @@ from smartcrawl.ports import Connection
 from smartcrawl.registry import audit
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.sequences import last
-from smartcrawl.rules.absence import withholds
+from smartcrawl.rules.absence import Loss, withholds
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
@@ -166,7 +166,8 @@ class Command(ChangingCommand):
         options = self.options
         ratio, least = options.sweep_max_ratio, options.sweep_min_count
         if most is None:
-            too_many = withholds(gone, documents, max_ratio=ratio, min_count=least)
+            loss = Loss(gone, documents)
+            too_many = withholds(loss, loss, max_ratio=ratio, min_count=least)
         else:
             too_many = gone > most
         if too_many:

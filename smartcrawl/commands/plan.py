@@ -23,10 +23,10 @@ from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.purge import Target, withheld
 from smartcrawl.registry.story import Entry
 from smartcrawl.robots import reading
-from smartcrawl.rules.absence import lets_go, withholds
+from smartcrawl.rules.absence import Loss, lets_go, withholds
 from smartcrawl.rules.forecast import Finding, Way, ways
 from smartcrawl.rules.http import REDIRECTS
-from smartcrawl.rules.model import Rule, Word
+from smartcrawl.rules.model import Rule, Standing, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
 from smartcrawl.sources import Source, load
 from smartcrawl.urls import digest, normalize
@@ -283,9 +283,13 @@ def _told(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str,
             failed.append((entry, proposed.probe))
         else:
             removals.append((entry, way))
-    pages = sum(entry.standing > 0 for entry in entries.values())
+    content = Loss(
+        sum(entry.standing == Standing.HELD for entry, _ in removals),
+        sum(entry.standing == Standing.HELD for entry in entries.values()),
+    )
+    records = Loss(len(removals), sum(entry.standing > 0 for entry in entries.values()))
     ratio, least = walk.options.sweep_max_ratio, walk.options.sweep_min_count
-    trips = withholds(len(removals), pages, max_ratio=ratio, min_count=least)
+    trips = withholds(content, records, max_ratio=ratio, min_count=least)
     values = (
         name,
         _note(walk),
@@ -305,7 +309,7 @@ def _told(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str,
             {"url": entry.url, "rule": way.rule.word, "when": f"if {way}"}
             for entry, way in removals[:limit]
         ],
-        {"withholds": trips, "removals": len(removals), "pages": pages},
+        {"withholds": trips, "removals": records.removals, "pages": records.pages},
         {
             "count": len(waiting),
             "shown": [{"url": t.url, "rule": t.rule.word, "run": t.run} for t in waiting[:limit]],

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers
-from smartcrawl.rules.absence import SPOKEN, Policy, is_abandoned, is_old, lets_go, withholds
+from smartcrawl.rules.absence import (
+    SPOKEN,
+    Loss,
+    Policy,
+    is_abandoned,
+    is_old,
+    lets_go,
+    withholds,
+)
 from smartcrawl.rules.model import Rule
 
 OUT_OF_SCOPE = "out of scope"
@@ -56,12 +65,12 @@ SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.outcome = 10 AND s.{_OF_SOURCE}
 """
 _PROPOSED = """
-SELECT c.rule, c.probe, s.outcome = 1 AND s.visited_run = :run, count(*)
+SELECT c.rule, c.probe, s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*)
   FROM candidate c JOIN state s USING (no)
- WHERE c.source = :source AND c.renewed = :run GROUP BY 1, 2, 3
+ WHERE c.source = :source AND c.renewed = :run GROUP BY 1, 2, 3, 4
 """
 _PAGES = f"""
-SELECT count(*) FROM state
+SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
  WHERE standing > 0 AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
 """
 _WITHHOLD = f"""
@@ -75,8 +84,9 @@ DELETE FROM candidate WHERE source = :source AND renewed = :run
    AND rule IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
 """
 #: Due crawls see a source in slices: what those since the last complete run removed counts, too.
+#: Evidence that cannot be undone any more counts as content.
 _REMOVED_BEFORE = """
-SELECT count(*) FROM evidence e
+SELECT count(*) FILTER (WHERE e.content IS NOT NULL OR e.restore IS NULL), count(*) FROM evidence e
  WHERE (SELECT due FROM run WHERE no = :run) AND e.source = :source AND e.undone IS NULL
    AND e.run < :run
    AND e.run > (SELECT coalesce(max(no), 0) FROM run
@@ -101,9 +111,9 @@ class Closing:
     snapshot_retention: int  #: seconds; of bodies that no page holds any more
     gone_ttl: int  #: seconds that tombstones are kept; 0: for ever
 
-    def withholds(self, removals: int, pages: int) -> bool:
+    def withholds(self, content: Loss, records: Loss) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""
-        return withholds(removals, pages, max_ratio=self.max_ratio, min_count=self.min_count)
+        return withholds(content, records, max_ratio=self.max_ratio, min_count=self.min_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,15 +237,19 @@ def guard(connection: Connection, ending: Ending) -> int:
     What came with this very run, such as a page whose canonical page turned up later, is no
     loss and does not count.
     """
-    names, closing = ending.names, ending.closing
-    removals = sum(
-        row[3]
-        for row in _rows(connection, _PROPOSED, names)
-        if not row[2] and (row[0] != Rule.ORPHAN or lets_go(row[1]))
+    names = ending.names
+    removals: Counter[bool] = Counter()  # by whether content goes
+    for rule, probe, is_new, has_content, count in _rows(connection, _PROPOSED, names):
+        if not is_new and (rule != Rule.ORPHAN or lets_go(probe)):
+            removals[bool(has_content)] += count
+    [before] = _rows(connection, _REMOVED_BEFORE, names)
+    [pages] = _rows(connection, _PAGES, names)
+    goes = (removals[True], removals.total())
+    content, records = (
+        Loss(now + earlier, left + earlier)
+        for now, left, earlier in zip(goes, pages, before, strict=True)
     )
-    before = int(connection.execute(_REMOVED_BEFORE, names).get)
-    pages = int(connection.execute(_PAGES, names).get) + before
-    if removals and closing.withholds(removals + before, pages):
+    if removals and ending.closing.withholds(content, records):
         connection.execute(_WITHHOLD, names | {"spoken": numbers(SPOKEN)})
     return int(connection.execute(_WITHHELD, names).get)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from smartcrawl.registry.candidates import probed
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, Restorer, Undone
 from smartcrawl.registry.transactions import transaction
-from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Status
 
@@ -25,7 +26,7 @@ _PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: what removes pi
 _WANTED = "(:every OR o.name IN carray(:sources))"
 _PAGE = """
 SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
-       s.seen_run, s.reached_run, s.last_checked, r.error_message
+       s.seen_run, s.reached_run, s.last_checked, r.error_message, s.standing = 2
 """
 _LOST = f"""{_PAGE}
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
@@ -55,7 +56,9 @@ _HELD = f"""{_PAGE}
  WHERE s.standing > 0 AND {_WANTED} ORDER BY o.name, r.no
 """
 _PAGES = """
-SELECT count(*) FROM record r JOIN state s USING (no) WHERE r.source = ? AND s.standing > 0
+SELECT count(*) FILTER (WHERE s.standing = 2), count(*)
+  FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND s.standing > 0
 """
 _LATEST = "SELECT max(no) FROM run WHERE source = ?"
 _RUN = "SELECT o.no, o.name FROM run r JOIN source o ON o.no = r.source WHERE r.no = ?"
@@ -98,6 +101,7 @@ class Target:
     removable: bool = True  #: whether the order to remove takes it along
     run: int | None = None  #: that proposed it first, if it is withheld
     why_not: str | None = None  #: why it is not removable
+    content: bool = True  #: whether content goes with it
 
 
 def lost(connection: Connection, policy: Policy, *, sources: Sequence[str] = ()) -> list[Target]:
@@ -194,12 +198,17 @@ def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> lis
 
 def _target(row: Sequence[Any], rule: Rule, detail: str, **told: Any) -> Target:
     values: list[Any] = [*row[:4], Status(row[4]), *row[5:13], rule, detail]
-    return Target(*values, **told)
+    return Target(*values, **(told | {"content": bool(row[13])}))
 
 
-def held_count(connection: Connection, source_no: int) -> int:
-    """Return how many pages of a source are held."""
-    return int(connection.execute(_PAGES, (source_no,)).get)
+def losses(connection: Connection, source_no: int, targets: Iterable[Target]) -> tuple[Loss, Loss]:
+    """Return what removing ``targets`` takes from their source: pages with content, all records.
+
+    ``source_no``: source.no of all of them.
+    """
+    goes = Counter(target.content for target in targets)
+    row: Any = connection.execute(_PAGES, (source_no,)).fetchone()
+    return Loss(goes[True], row[0]), Loss(goes.total(), row[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,23 +207,41 @@ def lets_go(probe: int | None) -> bool:
     return probe in SPOKEN
 
 
-def withholds(removals: int, pages: int, *, max_ratio: float, min_count: int) -> bool:
+class Loss(NamedTuple):
+    """The removals of one sweep, beside the size of the source."""
+
+    removals: int
+    pages: int  #: of the source, before the run
+
+
+def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
+    """Whether a loss is too large: more than the limits, or all of two or more pages.
+
+    >>> [exceeds(Loss(n, 200), max_ratio=0.1, min_count=10) for n in (20, 21)]
+    [False, True]
+    >>> [exceeds(Loss(n, n), max_ratio=0.1, min_count=10) for n in (1, 2)]
+    [False, True]
+    """
+    if loss.removals > 1 and loss.removals >= loss.pages:
+        return True
+    return loss.removals > min_count and loss.removals > max_ratio * loss.pages
+
+
+def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
     """Whether a sweep is withheld, because it would remove too much at once.
 
-    ``removals`` of ``pages`` held before the run. Two or more pages that are the last of a
-    source never go by themselves: that is what a lost server looks like.
+    The loss is judged twice, because a page that only keeps links must not hide the loss of all
+    content: ``content`` counts the pages with content, ``records`` the other ones as well.
+    A ``max_ratio`` of 1 turns every check off.
 
-    >>> [withholds(n, 100, max_ratio=0.1, min_count=10) for n in (10, 11)]
-    [False, True]
-    >>> [withholds(n, 20, max_ratio=0.1, min_count=10) for n in (10, 11)]
-    [False, True]
-    >>> withholds(1, 1, max_ratio=0.1, min_count=10), withholds(2, 2, max_ratio=0.1, min_count=10)
-    (False, True)
+    >>> limits = {"max_ratio": 0.1, "min_count": 10}
+    >>> withholds(Loss(8, 8), Loss(8, 9), **limits), withholds(Loss(7, 8), Loss(7, 8), **limits)
+    (True, False)
 
     Source: INV-5; design.md 8 (guard).
     """
     if max_ratio >= 1:
         return False
-    if removals > 1 and removals >= pages:
-        return True
-    return removals > min_count and removals > max_ratio * pages
+    return any(
+        exceeds(loss, max_ratio=max_ratio, min_count=min_count) for loss in (content, records)
+    )

@@ -11,7 +11,7 @@ from smartcrawl.items import Link
 from smartcrawl.registry import purge, runs, story
 from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.removal import BATCH
-from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status
 from smartcrawl.sinks.embedded import search
 from smartcrawl.urls import DEFAULT_TRACKERS, digest
@@ -239,7 +239,7 @@ def test_other_sources_are_left_alone(crawled: Desk):
         ("other", 4, 1),
     ]
     for (source,) in crawled.rows("SELECT no FROM source"):
-        assert purge.held_count(crawled.connection, source) == 1
+        assert purge.losses(crawled.connection, source, []) == (Loss(0, 1), Loss(0, 1))
 
 
 def test_many_pages_go_in_several_transactions(crawled: Desk, monkeypatch):
@@ -523,7 +523,7 @@ def test_a_forgotten_source_holds_nothing_has_no_pins_and_is_not_missed(crawled:
     removed(crawled, purge.forgettable(crawled.connection, "docs"))
     purge.undeclare(crawled.connection, "docs")
 
-    assert purge.held_count(crawled.connection, 1) == 0
+    assert purge.losses(crawled.connection, 1, []) == (Loss(0, 0), Loss(0, 0))
     assert crawled.rows("SELECT * FROM pin") == []
     assert runs.declared_sources(crawled.connection) == []
     assert hits(crawled) == set()

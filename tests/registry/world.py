@@ -441,15 +441,18 @@ class Model:
         def came_now(no: int) -> bool:
             return self.pages[no].new == self.run and self.pages[no].visited == self.run
 
-        pages = sum(p.standing > 0 and not came_now(no) for no, p in self.pages.items())
-        removals = sum(not came_now(no) for no in self.proposed)
         choices = self.choices
-        if choices.max_ratio >= 1 or not removals:
+        if choices.max_ratio >= 1:
             return
-        if (removals > 1 and removals >= pages) or (
-            removals > choices.min_count and removals > choices.max_ratio * pages
-        ):
-            self.proposed = {}
+        for least in (LINKS, HELD):  # all records, then those with content
+            before = {
+                no for no, p in self.pages.items() if p.standing >= least and not came_now(no)
+            }
+            pages, removals = len(before), len(before & self.proposed.keys())
+            if (removals > 1 and removals >= pages) or (
+                removals > choices.min_count and removals > choices.max_ratio * pages
+            ):
+                self.proposed = {}
 
     def remove(self, no: int) -> None:
         """The sweep removed a page."""

@@ -10,6 +10,7 @@ from smartcrawl.rules.absence import (
     AGEING,
     PASSING,
     Counts,
+    Loss,
     Policy,
     counted,
     is_abandoned,
@@ -272,9 +273,30 @@ def test_a_look_lets_removal_go_ahead_as_the_manual_says():
 
 @pytest.mark.parametrize(("removals", "pages", "ratio", "count", "told"), table("The guard"))
 def test_what_the_guard_withholds_is_the_manuals(removals, pages, ratio, count, told):
-    withheld = withholds(int(removals), int(pages), max_ratio=float(ratio), min_count=int(count))
+    loss = Loss(int(removals), int(pages))
 
-    assert withheld == (told == "yes")
+    assert withholds(loss, loss, max_ratio=float(ratio), min_count=int(count)) == (told == "yes")
+
+
+@pytest.mark.parametrize(("removals", "pages", "every", "records", "held"), table("The guard", 1))
+def test_the_guard_counts_pages_with_content_and_all_records(removals, pages, every, records, held):
+    shipped = {"max_ratio": 0.1, "min_count": 10}
+    content, whole = Loss(int(removals), int(pages)), Loss(int(every), int(records))
+
+    assert withholds(content, whole, **shipped) == (held == "yes")
+    assert not withholds(content, whole, max_ratio=1, min_count=0)
+
+
+LOSSES = st.builds(Loss, st.integers(0, 300), st.integers(0, 300))
+
+
+@given(LOSSES, LOSSES, st.floats(0, 1), st.integers(0, 300))
+def test_a_loss_that_is_withheld_by_itself_is_withheld_beside_any_other(one, other, ratio, count):
+    limits = {"max_ratio": ratio, "min_count": count}
+    if withholds(one, Loss(0, 0), **limits):
+        assert withholds(one, other, **limits)
+    if withholds(Loss(0, 0), one, **limits):
+        assert withholds(other, one, **limits)
 
 
 @given(
@@ -286,7 +308,7 @@ def test_what_the_guard_withholds_is_the_manuals(removals, pages, ratio, count, 
 )
 def test_more_removals_are_withheld_rather_and_more_pages_less(removals, pages, ratio, count, more):
     def withheld(n, of, max_ratio=ratio, min_count=count):
-        return withholds(n, of, max_ratio=max_ratio, min_count=min_count)
+        return withholds(Loss(n, of), Loss(0, 0), max_ratio=max_ratio, min_count=min_count)
 
     if withheld(removals, pages):
         assert withheld(removals + more, pages)
@@ -298,7 +320,9 @@ def test_more_removals_are_withheld_rather_and_more_pages_less(removals, pages, 
 
 @given(st.integers(2, 10_000), st.floats(0, 1, exclude_max=True), st.integers(0, 20_000))
 def test_the_last_pages_of_a_source_never_go_by_themselves(pages, ratio, count):
-    assert withholds(pages, pages, max_ratio=ratio, min_count=count)
+    everything, records = Loss(pages, pages), Loss(pages, pages + 40_000)
+    for losses in ((everything, records), (Loss(0, 0), everything)):
+        assert withholds(*losses, max_ratio=ratio, min_count=count)
 
 
 @pytest.mark.parametrize(

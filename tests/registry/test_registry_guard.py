@@ -1,0 +1,118 @@
+"""What the guard counts: pages with content, and all records (docs/adr/0013)."""
+
+import pytest
+
+from smartcrawl.registry import purge
+from smartcrawl.rules.absence import Loss, Policy
+from smartcrawl.rules.model import Outcome, Rule, Word
+from tests.registry.build import LATER, Desk, closing
+
+HOME, LOGIN = "http://a.example/", "http://a.example/login"
+PAGES = [f"http://a.example/{n}" for n in range(7)]
+
+
+def answer(desk: Desk, status: int, *urls: str) -> None:
+    """Have known pages answer, in the run that is open."""
+    desk.reach(*urls)
+    outcome = Outcome.SAME if status == 200 else Outcome.NOT_FOUND
+    for url in urls:
+        visit = desk.visit(url, outcome=outcome, status=status)
+        visit.document = None
+        desk.write(visit)
+
+
+def links_only(desk: Desk, *urls: str) -> None:
+    """Have pages answer that they must not be indexed."""
+    for url in urls:
+        desk.write(desk.visit(url, outcome=Outcome.NOT_ACCEPTABLE, error="noindex"))
+
+
+@pytest.fixture
+def site(database: str) -> Desk:
+    """Eight pages with content and one that keeps its links only, after a complete run."""
+    desk = Desk()
+    desk.closing = closing(lost_threshold=1)
+    desk.open()
+    for url in (HOME, *PAGES):
+        desk.index(url, f"words of {url}")
+    links_only(desk, LOGIN)
+    desk.seal()
+    return desk
+
+
+@pytest.mark.covers("R4-12")
+def test_a_page_without_content_does_not_hide_the_loss_of_all_content(site: Desk):
+    site.open()
+    site.reach(LOGIN)
+    links_only(site, LOGIN)
+    answer(site, 404, HOME, *PAGES)
+
+    result = site.seal()
+
+    assert site.removed == []
+    assert result.withheld == 8
+    assert {row[0] for row in site.rows("SELECT rule FROM candidate")} == {Rule.GONE}
+
+
+def test_a_few_pages_of_a_source_still_go(site: Desk):
+    site.open()
+    site.reach(LOGIN)
+    links_only(site, LOGIN)
+    answer(site, 200, HOME, *PAGES[3:])
+    answer(site, 404, *PAGES[:3])
+
+    result = site.seal()
+
+    assert {page.url for page in site.removed} == set(PAGES[:3])
+    assert {page.word for page in site.removed} == {Word.GONE.word}
+    assert result.withheld == 0
+
+
+def test_too_many_records_without_content_are_withheld_as_well(database: str):
+    desk = Desk()
+    desk.closing = closing(lost_threshold=1)
+    desk.open()
+    links = [f"http://a.example/links/{n}" for n in range(11)]
+    desk.index(HOME, "home words")
+    links_only(desk, *links)
+    desk.seal()
+    desk.open()
+    answer(desk, 200, HOME)
+    answer(desk, 404, *links)
+
+    result = desk.seal()
+
+    assert (desk.removed, result.withheld) == ([], 11)
+
+
+def test_commands_count_pages_with_content_and_all_records(site: Desk):
+    site.open()
+    site.reach(LOGIN)
+    links_only(site, LOGIN)
+    answer(site, 404, HOME, *PAGES)
+    site.seal()
+
+    [number] = {number for (number,) in site.rows("SELECT no FROM source")}
+    lost = purge.lost(site.connection, Policy())
+    assert purge.losses(site.connection, number, lost) == (Loss(8, 8), Loss(8, 9))
+    everything = purge.forgettable(site.connection, "docs")
+    assert purge.losses(site.connection, number, everything) == (Loss(8, 8), Loss(9, 9))
+    site.open()
+    site.seal()
+    orphans = [t for t in purge.orphans(site.connection) if t.url in (LOGIN, PAGES[0])]
+    assert purge.losses(site.connection, number, orphans) == (Loss(1, 8), Loss(2, 9))
+
+
+@pytest.mark.parametrize("undo_ttl", [2_592_000, -1], ids=["undoable", "expired"])
+def test_what_due_crawls_removed_since_the_last_complete_run_counts(site: Desk, undo_ttl: int):
+    """A part that is small enough by itself is withheld beside the part before it."""
+    site.closing = closing(lost_threshold=1, min_count=3, undo_ttl=undo_ttl)
+    removed = []
+    for part in (PAGES[:3], PAGES[3:4]):
+        site.open(now=LATER)
+        site.connection.execute("UPDATE run SET due = TRUE WHERE state = 0")
+        answer(site, 404, *part)
+        site.seal("not_due: 9", now=LATER)
+        removed += [page.url for page in site.removed]
+
+    assert removed == PAGES[:3]
