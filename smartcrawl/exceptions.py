@@ -90,6 +90,10 @@ class HeadersTooLargeError(SmartcrawlError):
     """The headers of an answer do not end where those of a sound server do."""
 
 
+class CertificateError(SmartcrawlError):
+    """The TLS certificate of a server is refused: expired, of another name, of unknown issuer."""
+
+
 class RobotsUnknownError(SmartcrawlError):
     """The rules of a host could not be had, so none of its pages is asked."""
 

@@ -13,7 +13,12 @@ from scrapy.exceptions import (
     StopDownload,
 )
 
-from smartcrawl.exceptions import AddressRefusedError, HostDownError, RobotsUnknownError
+from smartcrawl.exceptions import (
+    AddressRefusedError,
+    CertificateError,
+    HostDownError,
+    RobotsUnknownError,
+)
 from smartcrawl.extract.encodings import EncodingError
 from smartcrawl.network import refused_address
 from smartcrawl.rules.model import Fault
@@ -37,6 +42,7 @@ REASONS: Final = {
     "ConnectionAborted": Fault.RESET,
     "Error": Fault.TLS,  # OpenSSL.SSL.Error
     "VerificationError": Fault.TLS,
+    "CertificateError": Fault.TLS,
 }
 #: What is wrong with a packed body (extract.encodings).
 ENCODING_FAULTS: Final = {
@@ -87,9 +93,16 @@ def told(error: BaseException, url: str) -> tuple[Fault, str]:
     if fault is Fault.ADDRESS_REFUSED and detail.startswith("port"):
         return fault, f"{detail}: permit it with ALLOW_PORTS"
     message = MESSAGES.get(fault)
+    if any(isinstance(reason.value, CertificateError) for reason in _reasons(error)):
+        return fault, detail[:1024]  # it names the remedy itself
     if message is None or fault in _PLAIN:
         return fault, (message or detail)[:1024]
     return fault, f"{message} ({detail})"[:1024]
+
+
+def _reasons(error: BaseException) -> tuple[Any, ...]:
+    """Return the failures that Twisted wrapped, if any."""
+    return tuple(getattr(error.__cause__, "reasons", None) or ())
 
 
 def _detail(error: BaseException) -> str:
@@ -98,8 +111,7 @@ def _detail(error: BaseException) -> str:
     >>> _detail(ConnectionResetError(104, "Connection reset by peer"))
     '[Errno 104] Connection reset by peer'
     """
-    reasons: Any = getattr(error.__cause__, "reasons", None) or ()
-    for reason in reasons:
+    for reason in _reasons(error):
         error = reason.value
     text = " ".join(str(error).split())
     return text if text and "twisted." not in text else type(error).__name__
@@ -109,8 +121,7 @@ def _fault_of(error: BaseException) -> Fault:
     for kind, fault in FAULTS:
         if isinstance(error, kind):
             return fault
-    reasons: Any = getattr(error.__cause__, "reasons", None) or ()
-    for reason in reasons:
+    for reason in _reasons(error):
         inner = REASONS.get(type(reason.value).__name__)
         if inner is not None:
             return inner

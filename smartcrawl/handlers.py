@@ -17,7 +17,10 @@ from twisted.python.failure import Failure
 from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
+from smartcrawl.certificates import ContextFactory, Trust
 from smartcrawl.exceptions import HeadersTooLargeError
+from smartcrawl.options import Options
+from smartcrawl.run import run_of
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included
@@ -33,6 +36,14 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._pool._factory = _BoundedFactory
+        if crawler.settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] == "SENTINEL":  # Scrapy's default
+            run = run_of(crawler)
+            contexts: Any = ContextFactory.from_crawler(crawler)
+            if run is None:
+                contexts.trust = Trust.of(None, Options.of(crawler.settings))
+            else:
+                contexts.trust = Trust.of(run.source, run.options)
+            self._contextFactory = contexts
 
 
 class _BoundedFactory(_LenientHTTP11ClientFactory):

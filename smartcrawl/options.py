@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from smartcrawl.authorities import authority_file
 from smartcrawl.exceptions import SettingError
 from smartcrawl.logs import log_format, redacted
 from smartcrawl.rules.absence import PASSING, Policy
@@ -43,6 +44,7 @@ SWITCHES = (
     "AUTOTHROTTLE_ENABLED",
     "HTTPPROXY_ENABLED",
     "SITEMAPS_FROM_ROBOTS",
+    "VERIFY_CERTIFICATES",
     "FORCE_REINDEX_ON_CANONICAL_CHANGE",
     "SOFT_404_DETECTION",
 )
@@ -78,6 +80,8 @@ class Options:
     force_on_canonical: bool  #: index anew when only the canonical URL changed
     allow_networks: tuple[IPv4Network | IPv6Network, ...]
     allow_ports: tuple[int, ...]  #: beside 80 and 443
+    verify_certificates: bool
+    ca_file: Path | None  #: authorities that are trusted beside those of the system
     trackers: Trackers
     out_of_scope_policy: str
     sweep_max_ratio: float
@@ -136,6 +140,8 @@ class Options:
             force_on_canonical=_switch(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=_networks(settings, "ALLOW_NETWORKS"),
             allow_ports=_ports(settings, "ALLOW_PORTS"),
+            verify_certificates=_switch(settings, "VERIFY_CERTIFICATES"),
+            ca_file=_authorities(settings, "CA_FILE"),
             trackers=Trackers(
                 prefixes=_words(settings, "TRACKING_PARAM_PREFIXES"),
                 names=frozenset(_words(settings, "TRACKING_PARAM_NAMES")),
@@ -403,6 +409,16 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
         error_base=_whole(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
         jitter=round(1000 * _number(settings, "CRAWL_JITTER", least=0, most=0.5)),
     )
+
+
+def _authorities(settings: Mapping[str, Any], name: str) -> Path | None:
+    value = str(settings[name] or "").strip()
+    if not value:
+        return None
+    try:
+        return authority_file(value)
+    except ValueError as error:
+        raise SettingError(f"{name} is {value!r}: {error}") from error
 
 
 def _networks(settings: Mapping[str, Any], name: str) -> tuple[IPv4Network | IPv6Network, ...]:

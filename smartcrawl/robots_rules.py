@@ -226,7 +226,8 @@ class RobotsRules:
             return self._read(origin, kept)
         logger.warning("robots.txt unknown: no page of this host is asked: %s (%s)", why, url)
         if fault not in (Fault.ADDRESS_REFUSED, Fault.HOST_DOWN):  # no robots.txt would help
-            fault = Fault.ROBOTS_UNKNOWN
+            if fault is not Fault.TLS:  # its pages would fail in the same way: name the remedy
+                fault = Fault.ROBOTS_UNKNOWN
             if run is not None:
                 run.incomplete(f"robots_unknown: {host_key(origin)}")
         now = time.monotonic()

@@ -53,6 +53,8 @@ FORCE_REINDEX_ON_CANONICAL_CHANGE = _env(
 )  # index a page anew when it names another canonical address
 ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks that may be asked: 10.0.0.0/8,…
 ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts beside 80 and 443
+VERIFY_CERTIFICATES = _env("VERIFY_CERTIFICATES", True)  # refuse servers without a valid one
+CA_FILE = _env("CA_FILE", "")  # PEM file of authorities to trust beside those of the system
 SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps that robots.txt names
 HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
 MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
@@ -133,6 +135,7 @@ DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds for a whole answer
 MIN_DOWNLOAD_RATE = _env("MIN_DOWNLOAD_RATE", 1_024)  # bytes a second of a body; 0: any
 DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
 TWISTED_DNS_RESOLVER = "smartcrawl.network.GuardedResolver"  # see ALLOW_NETWORKS
+DOWNLOAD_VERIFY_CERTIFICATES = True  # of a handler of your own; ours reads VERIFY_CERTIFICATES
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
 RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # seconds a host may ask to be left alone

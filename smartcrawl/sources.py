@@ -21,11 +21,13 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
 
+from smartcrawl.authorities import authority_file
 from smartcrawl.exceptions import SourceError
 from smartcrawl.patterns import compiled
 from smartcrawl.rules.model import Mode
@@ -141,6 +143,21 @@ def _label(text: str) -> str:
     return text
 
 
+def _authorities(text: object, info: ValidationInfo) -> object:
+    """Return the path of ``ca_file``; a relative one starts beside sources.toml.
+
+    Raises:
+        ValueError: the file cannot be read or holds no certificate.
+    """
+    if not isinstance(text, str):
+        return text
+    folder: Path | None = info.context["folder"] if info.context else None
+    try:
+        return authority_file(text, folder)
+    except ValueError as error:
+        raise ValueError(f"is {_shown(text)}: {error}") from error
+
+
 _List = BeforeValidator(_as_tuple)
 _Addresses = Annotated[tuple[Annotated[str, AfterValidator(_web_address)], ...], _List]
 _Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], _List]
@@ -205,6 +222,8 @@ class Source(BaseModel):
     max_depth: _Limit = 0  #: links from a seed, 0: no limit
     max_pages: _Limit = 0  #: visits of one run, 0: no limit
     release: Annotated[str, AfterValidator(_label)] | None = None
+    verify_certificates: bool | None = None  #: of its servers; None: as VERIFY_CERTIFICATES says
+    ca_file: Annotated[Path, BeforeValidator(_authorities)] | None = None  #: None: as CA_FILE says
     ad_hoc: bool = False  #: named by an address, not declared
 
     @field_validator("seeds", "sitemaps")
@@ -293,7 +312,7 @@ def load(path: Path) -> dict[str, Source]:
     sources: dict[str, Source] = {}
     for name, table in tables.items():
         try:
-            source = _declared(name, table)
+            source = _declared(name, table, path.absolute().parent)
         except SourceError as error:
             problems += str(error).splitlines()
         else:
@@ -373,8 +392,8 @@ def select(name: str, sources: Mapping[str, Source]) -> Source:
     )
 
 
-def _declared(name: str, table: object) -> Source:
-    """Return the source of one table.
+def _declared(name: str, table: object, folder: Path) -> Source:
+    """Return the source of one table; ``folder`` is that of sources.toml.
 
     Raises:
         SourceError: one line for each problem.
@@ -395,7 +414,8 @@ def _declared(name: str, table: object) -> Source:
     values = {key: value for key, value in table.items() if key in KEYS}
     release = values.get("release")
     try:
-        source = Source(name=name if release is None else f"{name}@{release}", **values)
+        values["name"] = name if release is None else f"{name}@{release}"
+        source = Source.model_validate(values, context={"folder": folder})
     except ValidationError as error:
         problems += _told(where, error)
     if problems:
@@ -432,6 +452,10 @@ def _reason(found: ErrorDetails) -> str:
             takes = "a table, as in { pattern = '/tag/', mode = 'links_only' }"
         case "is_instance_of":
             takes = f"one of {', '.join(_MODES)}"
+        case "bool_type":
+            takes = "true or false"
+        case "is_instance_of" if found["loc"][0] == "ca_file":
+            takes = "a text in quotes"
         case "int_type" | "greater_than_equal":
             takes = "a whole number, 0 for no limit"
         case _:

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.settings import BaseSettings
-from scrapy.utils.ssl import _make_ssl_context
 from yarl import URL
 
+from smartcrawl.certificates import Trust, asyncio_context
 from smartcrawl.decoding import is_slow
 from smartcrawl.exceptions import LaneError
 from smartcrawl.handlers import MAX_HEADERS
@@ -39,7 +39,9 @@ class LaneClient:
     headers than the engine takes is an error here, too: the engine finds what it is.
     """
 
-    def __init__(self, settings: BaseSettings, resolver: GuardedResolver) -> None:
+    def __init__(
+        self, settings: BaseSettings, resolver: GuardedResolver, trust: Trust | None = None
+    ) -> None:
         self._rate = settings.getint("MIN_DOWNLOAD_RATE")
         self._max_size = settings.getint("DOWNLOAD_MAXSIZE")
         connector = aiohttp.TCPConnector(
@@ -47,7 +49,7 @@ class LaneClient:
             limit_per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
             resolver=_Resolver(resolver),
             use_dns_cache=False,  # the guard's resolver has one
-            ssl=_make_ssl_context(settings),
+            ssl=asyncio_context(settings, trust or Trust()),
         )
         self._session = aiohttp.ClientSession(
             connector=connector,

@@ -19,6 +19,7 @@ from scrapy.http import Headers, Response
 from scrapy.responsetypes import responsetypes
 from scrapy.utils.request import request_httprepr
 
+from smartcrawl.certificates import Trust
 from smartcrawl.decoding import DecodingMiddleware
 from smartcrawl.exceptions import LaneError
 from smartcrawl.extensions import DelayControl
@@ -275,7 +276,11 @@ class RevalidationLane:
     def _open(self) -> LaneClient:
         if self._client is None:
             client: Any = import_module("smartcrawl.lane.client")  # 10 MiB that first crawls spare
-            opened: LaneClient = client.LaneClient(self._crawler.settings, self._resolver)
+            opened: LaneClient = client.LaneClient(
+                self._crawler.settings,
+                self._resolver,
+                Trust.of(self._run.source, self._run.options),
+            )
             self._client = opened
         return self._client
 
