@@ -150,6 +150,7 @@ class Page:
     doubted: bool = False  #: to be downloaded whole this time
     signs: int = 0  #: NAMES_SIGNED, NEEDS_SIGNATURE
     signed: str | None = None  #: ``url`` with what gives access to it, for this run only
+    etag_marks: int = 0  #: bits of rules.trust
 
     @property
     def lacks_signature(self) -> bool:
@@ -167,6 +168,7 @@ class Visit:
     url: str = ""  #: the spelling that was asked last
     error: str | None = None  #: for people, at most 1,024 characters
     conditional: bool = False
+    asked_etag: str | None = None  #: If-None-Match of its last request
     requests: int = 0  #: HTTP requests that it took
     conditional_requests: int = 0
     wire_bytes: int = 0  #: body bytes as they came, hops and retries included
@@ -230,14 +232,16 @@ class Attempt:
     requests: int = 0
     conditional_requests: int = 0
     conditional: bool = False  #: whether the last request was
+    asked_etag: str | None = None  #: If-None-Match of the last request
     wire_bytes: int = 0  #: of all bodies
     content_length: int = 0  #: of the last body, on the wire
     content_encoding: str | None = None
     retry_after: int | None = None  #: seconds, as the last answer asked
 
-    def asks(self, url: str, *, conditional: bool) -> None:
-        """Note a request that goes out."""
+    def asks(self, url: str, *, conditional: bool, etag: str | None = None) -> None:
+        """Note a request that goes out; ``etag``: its If-None-Match."""
         self.conditional = conditional
+        self.asked_etag = etag
         self.requests += 1
         self.conditional_requests += conditional
         if not self.trail or self.trail[-1] != url:
@@ -250,6 +254,7 @@ class Attempt:
             outcome=Outcome.UNREACHABLE,
             url=url,
             conditional=self.conditional,
+            asked_etag=self.asked_etag,
             requests=self.requests,
             conditional_requests=self.conditional_requests,
             wire_bytes=self.wire_bytes,

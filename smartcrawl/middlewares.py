@@ -75,7 +75,8 @@ class RevalidationMiddleware:
             request.headers.pop(name, None)
         for name, value in headers.items():
             request.headers[name] = value.encode("latin-1")
-        attempt.asks(request.url, conditional=bool(headers) and request.method == "GET")
+        conditional = bool(headers) and request.method == "GET"
+        attempt.asks(request.url, conditional=conditional, etag=headers.get("If-None-Match"))
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Note what came over the wire, before it is decompressed."""

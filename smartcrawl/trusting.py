@@ -8,8 +8,8 @@ from smartcrawl.items import Page, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
 from smartcrawl.rules.http import is_same_by_head
-from smartcrawl.rules.model import Outcome, Standing
-from smartcrawl.rules.trust import Seen, Trust, is_sampled, is_unverified
+from smartcrawl.rules.model import Fault, Outcome, Standing
+from smartcrawl.rules.trust import UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
 
 _BELIEVED = Trust()
 
@@ -33,6 +33,8 @@ class HostTrust:
         """Whether a page is downloaded whole this time, whatever its validators say."""
         if page.standing is Standing.BARE:
             return False
+        if page.etag_marks & UNCONFIRMED:
+            return True
         options = self._options
         return is_sampled(page.no, page.attempts, options.trust_sample_ratio) or is_unverified(
             page.verified_at, self._now, options.max_unverified_days, page.no
@@ -71,6 +73,8 @@ class HostTrust:
         before = self.of(page.host)
         if visit.not_modified:
             after = before.seen_304()
+        elif visit.http_status == Fault.OTHER_VERSION:
+            after = before.contradicted()
         elif (
             visit.http_status == 200
             and visit.outcome in (Outcome.SAME, Outcome.CHANGED)

@@ -11,7 +11,7 @@ from smartcrawl.registry.story import Entry
 from smartcrawl.rules.forecast import unconditional
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
-from smartcrawl.rules.trust import Trust
+from smartcrawl.rules.trust import UNCONFIRMED, Trust
 from smartcrawl.sources import Source
 from smartcrawl.urls import host_key
 
@@ -52,6 +52,7 @@ class Today:
             extraction=self.extraction(entry),
             ordered=bool(entry.ordered),
             believed=not entry.validators or bool(self.believed(entry)),
+            unconfirmed=entry.etag_marks & UNCONFIRMED > 0,
         )
 
     def trust(self, entry: Entry) -> Trust:

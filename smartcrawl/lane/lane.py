@@ -246,7 +246,8 @@ class RevalidationLane:
         if is_stopping(self._crawler):
             self._run.unanswered(flight.page)  # it stays pending
             return
-        flight.attempt.asks(flight.page.url, conditional=True)
+        etag = flight.headers.get("If-None-Match")
+        flight.attempt.asks(flight.page.url, conditional=True, etag=etag)
         self._counts.asked(flight)
         try:
             answer = await self._open().ask(flight.page.url, {**self._headers, **flight.headers})

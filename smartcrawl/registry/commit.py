@@ -53,12 +53,13 @@ ON CONFLICT (host) DO UPDATE SET at = excluded.at, profile = excluded.profile
 """
 _TRUST = """
 INSERT INTO trust (host, etags, frozen, dates, false_dates, repeated, rotated, ignored, honoured,
-                   distrusted_at)
-SELECT no, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM host WHERE name = ?
+                   contradictory, distrusted_at)
+SELECT no, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM host WHERE name = ?
 ON CONFLICT (host) DO UPDATE
    SET etags = excluded.etags, frozen = excluded.frozen, dates = excluded.dates,
        false_dates = excluded.false_dates, repeated = excluded.repeated,
        rotated = excluded.rotated, ignored = excluded.ignored, honoured = excluded.honoured,
+       contradictory = excluded.contradictory,
        distrusted_at = CASE WHEN excluded.distrusted_at IS NULL THEN NULL
                             WHEN excluded.etags < trust.etags THEN excluded.distrusted_at
                             ELSE coalesce(trust.distrusted_at, excluded.distrusted_at) END
@@ -90,7 +91,8 @@ UPDATE state
    SET visited_run = :run, seen_run = :run, number = :number, last_checked = :now,
        last_answered = :now, next_visit = :now + {wait}, interval = {interval}, status = 2,
        outcome = 3, http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
-       unchanged_count = unchanged_count + 1, attempts = attempts + 1
+       unchanged_count = unchanged_count + 1, attempts = attempts + 1,
+       etag_marks = 0
  WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
 #: What robots.txt refused when it was visited last goes on ageing.
@@ -114,7 +116,8 @@ _CUT_SO_FAR = "SELECT cut FROM run WHERE no = ?"
 _NOT_VISITED = "UPDATE run SET visits = visits - ? WHERE no = ?"
 _KNOWN = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
 _TRUST_SO_FAR = """
-SELECT t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured
+SELECT t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
+       t.contradictory
   FROM trust t JOIN host h ON h.no = t.host WHERE h.name = ?
 """
 _COUNTS = """

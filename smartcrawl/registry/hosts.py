@@ -22,7 +22,8 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
        (SELECT min(status) FROM robots
          WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
        h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason,
-       t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured
+       t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
+       t.contradictory
   FROM host h LEFT JOIN page p ON p.host = h.no
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
@@ -32,7 +33,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
 """
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured
+       t.honoured, t.contradictory
   FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL
 """
 _BLOCK = """

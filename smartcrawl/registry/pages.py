@@ -23,7 +23,8 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
        r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
        r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
        i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
-       coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs, s.visited_run
+       coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs, s.visited_run,
+       s.etag_marks
   FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no) LEFT JOIN item i USING (no)
   JOIN host h ON h.no = r.host
  WHERE r.no IN carray(?)
@@ -94,7 +95,7 @@ _ROBOTS = "SELECT fetched_at, status, etag, last_modified, body FROM robots WHER
 #: What was found out long ago may have been mended since: it is learnt anew.
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured
+       t.honoured, t.contradictory
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
 """
@@ -180,6 +181,7 @@ class PageReader:
                 http_status=row[35],
                 signs=row[36],
                 visited_run=row[37],
+                etag_marks=row[38],
             )
         return [found[number] for number in numbers if number in found]
 

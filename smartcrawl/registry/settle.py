@@ -95,7 +95,7 @@ UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no I
 _SHIELDED = f"""
 SELECT s.http_status, count(*), min(r.url) FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND r.source = :source
-   AND s.http_status BETWEEN {int(Fault.CHALLENGE)} AND {int(Fault.UNSIGNED)}
+   AND s.http_status BETWEEN {int(Fault.CHALLENGE)} AND {int(Fault.OTHER_VERSION)}
  GROUP BY 1 ORDER BY 1
 """
 _DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"

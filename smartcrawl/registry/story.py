@@ -39,7 +39,8 @@ SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.l
        + CASE WHEN r.last_modified IS NULL THEN 0 ELSE 2 END, coalesce(r.configuration, 0),
        r.canonical_no, r.redirect_no, r.redirect_target, r.error_message,
        EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no), s.next_visit, r.kind,
-       r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, FALSE)
+       r.snapshot IS NOT NULL, coalesce(i.requested OR i.generation > i.processed, FALSE),
+       s.etag_marks
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no)
  WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
 """
@@ -122,6 +123,7 @@ class Entry(NamedTuple):
     kind: int  #: see Page.kind
     snapshot: int  #: whether there is one of the body that is held
     ordered: int  #: whether somebody ordered it to be indexed anew
+    etag_marks: int  #: see Page.etag_marks
 
     @property
     def sound(self) -> bool:

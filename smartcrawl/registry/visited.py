@@ -15,6 +15,7 @@ from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.rules.trust import marks_after
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
 _VISITED = """
@@ -27,7 +28,7 @@ UPDATE state
        lost_count = :lost, gone_count = :gone, lost_since = :lost_since,
        gone_since = :gone_since, unchanged_count = :unchanged, error_count = :errors,
        last_answered = CASE WHEN :learnt THEN :now ELSE last_answered END,
-       attempts = attempts + 1
+       attempts = attempts + 1, etag_marks = :marks
  WHERE no = :no AND number < :claim AND visited_run < :unless
 """
 EVENT = """
@@ -144,6 +145,15 @@ def _signs(visit: Visit) -> int:
     return signs
 
 
+def _etag_marks(visit: Visit) -> int:
+    """Return the marks about the ETag of a page after a visit (Page.etag_marks)."""
+    return marks_after(
+        visit.page.etag_marks,
+        contradicted=visit.http_status == Fault.OTHER_VERSION,
+        taken=visit.action not in (Action.NOTE, Action.HOLD),
+    )
+
+
 def _told_snapshot(visit: Visit) -> str | None:
     """Return that a page has no snapshot, and why, as its message."""
     return None if visit.snapshot_error is None else f"no snapshot: {visit.snapshot_error}"[:1024]
@@ -227,6 +237,7 @@ class VisitWriter:
             "unchanged": unchanged,
             "errors": errors,
             "learnt": outcome not in _SILENT,
+            "marks": _etag_marks(visit),
             "no": page.no,
         }
         self._connection.execute(_VISITED, values)

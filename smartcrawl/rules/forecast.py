@@ -220,9 +220,17 @@ def _error(http_status: int) -> Outcome:
 
 
 def unconditional(
-    *, standing: Standing, validators: bool, extraction: Extraction, ordered: bool, believed: bool
+    *,
+    standing: Standing,
+    validators: bool,
+    extraction: Extraction,
+    ordered: bool,
+    believed: bool,
+    unconfirmed: bool,
 ) -> str | None:
     """Return why the next request for a page carries no validators; None when it does.
+
+    ``unconfirmed``: its last 304 named another version than the one that was asked about.
 
     Source: RP-05, R0-38; design.md 3.
     """
@@ -236,4 +244,6 @@ def unconditional(
         return "the server gave no validators"
     if not believed:
         return "what its server says of changes is not believed"
+    if unconfirmed:
+        return "its last 304 named another version"
     return None

@@ -15,6 +15,8 @@ MAX_REDIRECTS = 5  #: hops (R2-21)
 MAX_VALIDATOR = 8 * 1024  #: characters
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
+#: How servers mark the coded form of a version: "v-gzip", "v--gzip", "v;br", and "v;;;" for plain.
+_CODED = re.compile(r"(.+?)[-;:+]+(gzip|gz|br|deflate|zstd|;)")
 MAX_RETRY_AFTER = 86_400  #: seconds; nobody's word counts for longer
 
 
@@ -68,6 +70,31 @@ def kept_validators(
         if _is_unfit(last_modified) or (moment is not None and moment > now + _CLOCK):
             last_modified = None
     return etag, last_modified
+
+
+def is_other_version(asked: str | None, answered: str | None) -> bool:
+    """Whether the ETag of a 304 names another version than the ETag that was asked about.
+
+    Only the opaque parts count, without the suffix of a content coding: a weak tag and a strong
+    one with the same opaque part name the same version. A missing or empty tag names none.
+
+    >>> is_other_version('"a"', '"b"'), is_other_version('"a"', 'W/"a-gzip"')
+    (True, False)
+    >>> is_other_version(None, '"b"'), is_other_version('"a"', None)
+    (False, False)
+
+    Source: RFC 9111 section 4.3.4; RFC 9110 section 8.8.3.
+    """
+    if asked is None or answered is None:
+        return False
+    named = _version(answered)
+    return named != "" and named != _version(asked)
+
+
+def _version(etag: str) -> str:
+    opaque = etag.removeprefix("W/").removeprefix("w/").strip('"')
+    coded = _CODED.fullmatch(opaque)
+    return coded[1] if coded else opaque
 
 
 def _is_unfit(validator: str) -> bool:

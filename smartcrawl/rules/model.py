@@ -188,6 +188,7 @@ class Fault(IntEnum):
     LOGIN = 1213
     COLLAPSED = 1214
     UNSIGNED = 1215
+    OTHER_VERSION = 1216
 
     @property
     def outcome(self) -> Outcome:

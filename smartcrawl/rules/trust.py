@@ -12,6 +12,9 @@ _PHASES: Final = 1 << 16
 _SCATTER: Final = 40_503  #: see rules.schedule
 _TENTH: Final = 10
 
+# Bits of Page.etag_marks. The numbers are stored; never renumber.
+UNCONFIRMED: Final = 1  #: its last 304 named another version: the next request has no condition
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -37,6 +40,7 @@ class Trust:
     rotated: int = 0  #: of these, with another ETag: no 304 will ever come by it
     ignored: int = 0  #: asked with validators, and answered 200 with the same ETag
     honoured: int = 0  #: 1 once there was a 304
+    contradictory: int = 0  #: 304s that named another version than the one that was asked about
 
     def after(self, seen: Seen) -> Trust:
         """Return it after one more answer with a body.
@@ -75,15 +79,25 @@ class Trust:
         """Return it after a 304: once is enough to know that conditions are looked at."""
         return self if self.honoured else replace(self, honoured=1)
 
+    def contradicted(self) -> Trust:
+        """Return it after a 304 that named another version than the one that was asked about."""
+        return replace(self, contradictory=self.contradictory + 1)
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether its 304s are not believed, whichever condition they answer."""
+        return _many(self.contradictory, self.etags + self.contradictory)
+
     @property
     def believes_etags(self) -> bool:
         """Whether If-None-Match is worth sending: ETags are neither frozen nor rotate."""
-        return not (_many(self.frozen, self.etags) or _most(self.rotated, self.repeated))
+        frozen, rotate = _many(self.frozen, self.etags), _most(self.rotated, self.repeated)
+        return not (frozen or rotate or self.contradicts)
 
     @property
     def believes_dates(self) -> bool:
         """Whether If-Modified-Since is worth sending."""
-        return not _many(self.false_dates, self.dates)
+        return not (_many(self.false_dates, self.dates) or self.contradicts)
 
     @property
     def ignores_conditions(self) -> bool:
@@ -107,10 +121,16 @@ class Trust:
                 f"its ETags rotate: {self.rotated} of {self.repeated} unchanged pages came with"
                 " another one"
             )
-        if not self.believes_dates:
+        if _many(self.false_dates, self.dates):
             found.append(
                 f"its dates are false: {self.false_dates} of {self.dates} pages had changed under"
                 " the same one"
+            )
+        if self.contradicts:
+            found.append(
+                f"its 304s contradict themselves: {self.contradictory} of"
+                f" {self.etags + self.contradictory} named another version than the one that was"
+                " asked about"
             )
         if self.ignores_conditions:
             found.append("it answers 200 where nothing changed")
@@ -123,6 +143,22 @@ def _many(lies: int, asked: int) -> bool:
 
 def _most(lies: int, asked: int) -> bool:
     return lies >= MIN_LIES and lies * 2 >= asked
+
+
+def marks_after(before: int, *, contradicted: bool, taken: bool) -> int:
+    """Return the marks of a page after a visit.
+
+    ``contradicted``: a 304 named another version than the one that was asked about. ``taken``: the
+    answer was believed; any other answer leaves the marks as they are.
+
+    >>> marks_after(0, contradicted=True, taken=False)
+    1
+    >>> marks_after(1, contradicted=False, taken=True)
+    0
+    """
+    if contradicted:
+        return before | UNCONFIRMED
+    return 0 if taken else before
 
 
 def is_sampled(number: int, visits: int, ratio: float) -> bool:

@@ -86,6 +86,36 @@ def test_a_rotating_etag_is_left_out_so_that_the_date_counts(site: Site, crawl: 
     assert {r.status for r in site.log if r.path.startswith("/p")} == {304}
 
 
+@pytest.mark.covers("M-10")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_304s_that_name_other_versions_are_not_believed_until_downloads_speak_for_the_host(
+    site: Site, crawl: Crawl, lane: str
+):
+    crawl.environment |= {"REVALIDATION_LANE": lane, "TRUST_SAMPLE_RATIO": "0"}
+    date = "Mon, 05 Jan 2026 10:00:00 GMT"
+    fill(site, "same", last_modified=date)
+    crawl(site.url("/"))
+    pages = dict(site.pages)
+    for n in range(2):
+        site.pages[f"/p{n}"] = Page("", status=304, etag='"other"')
+    site.clear()
+
+    crawl(site.url("/"))
+
+    whole = [path for path, sent in conditions(site).items() if not any(sent)]
+    assert len(whole) >= PAGES // 2, "all that were asked after these two"
+    assert "its 304s contradict themselves: 2 of" in crawl.run("hosts").out
+    assert "not believed" in crawl.run("why", site.url("/p9")).out
+    site.pages |= pages
+    crawl(site.url("/"))
+    assert "not believed" not in crawl.run("hosts").out
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert set(conditions(site).values()) == {(True, False), (True, True)}
+
+
 def test_pages_that_are_never_the_same_cost_no_trust(site: Site, crawl: Crawl):
     """One of forty shows another quote each time, under the ETag of its template."""
     crawl.environment["TRUST_SAMPLE_RATIO"] = "1"

@@ -308,18 +308,31 @@ def test_a_record_that_was_not_visited_tells_no_outcome(word):
 def test_why_a_page_is_asked_without_validators(standing, validators, extraction, ordered, why):
     told = unconditional(
         standing=standing, validators=validators, extraction=extraction, ordered=ordered,
-        believed=True,
+        believed=True, unconfirmed=False,
     )  # fmt: skip
 
     assert told == why
 
 
 def test_validators_that_are_not_believed_are_not_sent():
-    told = {"standing": Standing.HELD, "extraction": Extraction.STANDS, "ordered": False}
+    told = {
+        "standing": Standing.HELD, "extraction": Extraction.STANDS, "ordered": False,
+        "unconfirmed": False,
+    }  # fmt: skip
 
     why = "what its server says of changes is not believed"
     assert unconditional(**told, validators=True, believed=False) == why
     assert "gave no" in unconditional(**told, validators=False, believed=False)
+
+
+def test_a_304_that_named_another_version_is_followed_by_a_request_without_validators():
+    facts = {
+        "standing": Standing.HELD, "extraction": Extraction.STANDS, "ordered": False,
+        "validators": True, "unconfirmed": True,
+    }  # fmt: skip
+
+    assert unconditional(**facts, believed=True) == "its last 304 named another version"
+    assert "not believed" in unconditional(**facts, believed=False)
 
 
 def test_a_way_without_a_least_age_is_due_at_once():

@@ -12,6 +12,7 @@ from smartcrawl.rules.http import (
     MAX_VALIDATOR,
     REDIRECTS,
     conditional_headers,
+    is_other_version,
     is_same_by_head,
     kept_validators,
     outcome_of,
@@ -137,6 +138,54 @@ def test_a_star_names_no_version(etag):
     assert kept_validators(etag, None, NOW) == (None, None)
     assert kept_validators(f'"{etag}"', None, NOW) == (f'"{etag}"', None)
     assert kept_validators("**", None, NOW) == ("**", None)
+
+
+@pytest.mark.covers("RD-04")
+@pytest.mark.parametrize(
+    ("asked", "answered", "other"),
+    [
+        ('"a"', '"a"', False),
+        ('"a"', '"b"', True),
+        ('"a"', 'W/"a"', False),
+        ('W/"a"', '"a"', False),
+        ('w/"a"', '"a"', False),
+        ('W/"a"', 'w/"a"', False),
+        ('W/"a"', '"b"', True),
+        ('"a"', 'W/"b"', True),
+        ('W/"a"', 'W/"b"', True),
+        ("a", '"a"', False),
+        ("a", "b", True),
+        ('"Wa"', '"a"', True),
+        ('"a', '"a"', False),
+        ('"A"', '"a"', True),
+        ('"a?"', '"a"', True),
+        (None, '"b"', False),
+        ('"a"', None, False),
+        ('"a"', "", False),
+        ('"a"', '""', False),
+        ('""', '"a"', True),
+        ('""', '""', False),
+        # Content codings
+        ('"a-gzip"', '"a"', False),
+        ('"a"', '"a-gzip"', False),
+        ('"a-gzip"', '"a-br"', False),
+        ('"a-gzip"', 'W/"a;br"', False),
+        ('"a--gzip"', '"a;gzip"', False),
+        ('"a;;;"', '"a;gz"', False),
+        ('"a:deflate"', '"a+zstd"', False),
+        ('"a-gzip"', '"b-gzip"', True),
+        ('"a-1"', '"a-2"', True),
+        ('"a-"', '"a"', True),
+        ('"a;"', '"a"', True),
+        ('"agzip"', '"a"', True),
+        ('"a-gzip-b"', '"a"', True),
+        ('"-gzip"', '"a"', True),
+        ('"ab-gzip"', '"a"', True),
+    ],
+)
+def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):
+    """RFC 9111, 4.3.4: the opaque part names the version, however weak or coded it is."""
+    assert is_other_version(asked, answered) is other
 
 
 @pytest.mark.covers("M-10", "R0-37")

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.trust import Seen, Trust, is_sampled, is_unverified
+from smartcrawl.rules.trust import (
+    UNCONFIRMED,
+    Seen,
+    Trust,
+    is_sampled,
+    is_unverified,
+    marks_after,
+)
 
 DAY = 86_400
 PLAIN = Seen(
@@ -66,6 +73,11 @@ def test_each_answer_counts_for_what_it_shows():
         (Trust(ignored=1), True, True, False),
         (Trust(ignored=2), True, True, True),
         (Trust(ignored=9, honoured=1), True, True, False),
+        (Trust(contradictory=1), True, True, False),
+        (Trust(contradictory=2), False, False, False),
+        (Trust(etags=38, contradictory=2), False, False, False),
+        (Trust(etags=39, contradictory=2), True, True, False),
+        (Trust(etags=57, contradictory=3), False, False, False),
     ],
 )
 def test_a_host_is_believed_until_it_was_found_out(trust, etags, dates, ignores):
@@ -77,15 +89,17 @@ def test_a_host_is_believed_until_it_was_found_out(trust, etags, dates, ignores)
 
 def test_what_is_not_believed_is_told_with_its_counts():
     assert Trust().told() == []
-    assert Trust(40, 2, 30, 3, 8, 4, 5).told() == [
+    assert Trust(40, 2, 30, 3, 8, 4, 5, 0, 4).told() == [
         "its ETags are frozen: 2 of 40 pages had changed under the same one",
         "its ETags rotate: 4 of 8 unchanged pages came with another one",
         "its dates are false: 3 of 30 pages had changed under the same one",
+        "its 304s contradict themselves: 4 of 44 named another version than the one that was asked"
+        " about",
         "it answers 200 where nothing changed",
     ]
 
 
-@given(st.builds(Trust, *[COUNTS] * 8), st.booleans(), st.booleans())
+@given(st.builds(Trust, *[COUNTS] * 9), st.booleans(), st.booleans())
 def test_an_honest_answer_never_costs_trust(trust, conditional, by_date):
     seen = TRUE_DATE if by_date else replace(HONEST, conditional=conditional)
     later = trust.after(seen)
@@ -100,6 +114,22 @@ def test_one_304_shows_that_conditions_are_looked_at():
     assert trust.ignores_conditions
     assert trust.seen_304() == trust.seen_304().seen_304() == replace(trust, honoured=1)
     assert not trust.seen_304().ignores_conditions
+
+
+def test_a_304_that_names_another_version_counts():
+    assert Trust(9, 1).contradicted().contradicted() == Trust(9, 1, contradictory=2)
+
+
+def test_a_page_stays_marked_until_an_answer_is_believed():
+    for before in (0, UNCONFIRMED):
+        assert marks_after(before, contradicted=True, taken=False) == UNCONFIRMED
+        assert marks_after(before, contradicted=False, taken=False) == before
+        assert marks_after(before, contradicted=False, taken=True) == 0
+    assert marks_after(2, contradicted=True, taken=False) == 2 | UNCONFIRMED
+
+
+def test_the_marks_are_stored():
+    assert UNCONFIRMED == 1
 
 
 # Samples
