@@ -343,7 +343,6 @@ class Batch:
     cut: str | None = None  #: what kept the run from seeing everything, when that is news
     text: int = 0  #: characters of new text
     bodies: int = 0  #: bytes of bodies that are to be stored
-    reextracted: int = 0  #: visits that are none: out of snapshots
 
     MAX_VISITS: ClassVar = 40
     MAX_TOUCHED: ClassVar = 500

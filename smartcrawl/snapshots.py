@@ -164,10 +164,6 @@ class SnapshotStore:
             raise error
         return store
 
-    def uri(self, path: str) -> str:
-        """Return the whole address of a snapshot."""
-        return f"{self.url}/{path}"
-
     def put(self, path: str, body: bytes) -> None:
         """Store a body, in the place of what is at ``path``.
 

@@ -135,6 +135,7 @@ def test_forgetting_the_scope_does_not_forget_what_is_not_committed(book: Book):
     assert len(book.new) == 1
 
 
+@pytest.mark.covers("G-22")
 def test_known_addresses_are_one_look_up_a_page_and_none_the_second_time(book: Book):
     urls = [f"{HOST}/{n}" for n in range(60)]
 

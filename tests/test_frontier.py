@@ -91,7 +91,7 @@ def test_every_offered_number_leaves_once_in_the_order_of_its_host(hosts, steps)
     assert set(loaded) == set(depths)
 
 
-@pytest.mark.covers("R0-04", "R1-24", "R4-30", "R4-33")
+@pytest.mark.covers("M-34", "R0-04", "R1-24", "R4-30", "R4-33")
 def test_a_number_that_was_asked_is_not_asked_again():
     shelf = Shelf()
     shelf.frontier.offer([1, 2], 1)

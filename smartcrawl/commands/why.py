@@ -78,14 +78,15 @@ class Command(RegistryCommand):
         declared = load(options.sources_file)
         teller = _Teller(self, connection, options, declared, settings)
         pages = [page for page in known(connection, key) if not sources or page.source in sources]
-        told = {
-            "url": request_url(url) or url,
-            "id": item_id("url", key),
-            "records": [teller.story(page, key) for page in pages],
-            "inScopeOf": [] if pages else teller.in_scope(url),
-            "refusedBy": [] if pages else teller.refused(url),
-            "nearMisses": [] if pages else story.near_misses(connection, url, options.trackers),
-        }
+        values = (
+            request_url(url) or url,
+            item_id("url", key),
+            [teller.story(page, key) for page in pages],
+            [] if pages else teller.in_scope(url),
+            [] if pages else teller.refused(url),
+            [] if pages else story.near_misses(connection, url, options.trackers),
+        )
+        told = dict(zip(KEYS, values, strict=True))
         if opts.format == "json":
             print_json(told)
         else:

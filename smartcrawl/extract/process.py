@@ -69,11 +69,6 @@ class Process:
                 fcntl.fcntl(self._output.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
 
     @property
-    def pid(self) -> int:
-        """Its number."""
-        return self._popen.pid
-
-    @property
     def alive(self) -> bool:
         """Whether it can be asked."""
         return self._popen.poll() is None and not (self._overdue or self._killed)

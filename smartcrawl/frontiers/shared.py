@@ -78,11 +78,6 @@ class Census(NamedTuple):
     spent: bool = False  #: as many were handed out as the run may ask for
     again: bool = False  #: Redis lost the frontier meanwhile, and depths with it
 
-    @property
-    def pending(self) -> int:
-        """Numbers whose visit is not over."""
-        return self.waiting + self.claimed
-
 
 class RedisFrontier:
     """The frontier of one run, as one of its workers sees it; any thread may call any method.
@@ -226,31 +221,6 @@ class RedisFrontier:
             results, self._arrived = self._arrived, []
         return _merged(results)
 
-    def claim(self, want: int) -> list[Claim]:
-        """Claim up to ``want`` numbers; see ``exchange``."""
-        return self.exchange(want).claims
-
-    def ack(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Note that outcomes are committed; return the claims that were not ours any more."""
-        return self.exchange(done=claims).stale
-
-    def land(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Give the places at their hosts free; return the claims that were not ours any more."""
-        return self.exchange(landed=claims).stale
-
-    def release(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Give claims back unvisited; return those that were not ours any more."""
-        return self.exchange(released=claims).stale
-
-    def offer(self, found: Iterable[Waiting]) -> tuple[list[int], list[int]]:
-        """Offer numbers; return those that are news, and those that are shallower now.
-
-        This is no answer to what the registry must be told: who offered them first may die before
-        it commits. Each worker commits all that it finds.
-        """
-        result = self.exchange(found=found)
-        return result.news, result.shallower
-
     # Staying alive, and looking after the dead
 
     def renew(self) -> list[Claim]:
@@ -262,23 +232,11 @@ class RedisFrontier:
         with self._lock:
             return self._renew()
 
-    def reap(self) -> int:
-        """Let wait again what dead workers held, as every ``exchange`` does; return how many."""
-        return int(self._look()["reaped"])
-
     def census(self) -> Census:
         """Count what waits and what is held."""
         answer = self._look()
         told = ("waiting", "claimed", "workers", "spent", "again")
         return Census(*(answer[name] for name in told))
-
-    def pending(self) -> int:
-        """Return how many numbers wait or are held."""
-        return self.census().pending
-
-    def idle(self) -> bool:
-        """Whether nothing waits and nothing is held, as far as Redis knows."""
-        return not self.pending()
 
     def lowered(self) -> list[int]:
         """Take numbers that were offered again at a smaller depth, a thousand at most."""

@@ -139,10 +139,6 @@ class Registry:
             lambda: self.indexing.mend(self.connection, run.source, number=number, now=now)
         )
 
-    def declared_sources(self) -> list[str]:
-        """Return the sources that sources.toml named when they were crawled last."""
-        return runs.declared_sources(self.connection)
-
     def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
         """Return the small integer that stands for a fingerprint (runs.fingerprint)."""
         return self._steps(lambda: runs.fingerprint(self.connection, value, extraction))

@@ -165,26 +165,20 @@ def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dic
         counts = json.loads(row[12])
         if not counts:
             counts = committed(connection, row[0])
-        yield {
-            "run": row[0],
-            "source": row[1],
-            "state": RunState(row[2]).word,
-            "complete": bool(row[3]),
-            "reasons": json.loads(row[4]),
-            "startedAt": iso(row[5]),
-            "finishedAt": iso(row[6]),
-            "requests": row[7],
-            "conditionalRequests": row[8],
-            "notModified": row[9],
-            "bytesDownloaded": row[10],
-            "bytesSaved": row[11],
-            "removed": row[13],
-            "withheld": row[14],
-            "notes": json.loads(row[15]),
-            "due": bool(row[16]),
-            "reextracted": row[17],
-            **{word.word: counts.get(word.word, 0) for word in Word},
-        }
+        values = (
+            *row[:2],
+            RunState(row[2]).word,
+            bool(row[3]),
+            json.loads(row[4]),
+            *map(iso, row[5:7]),
+            *row[7:12],
+            *row[13:15],
+            json.loads(row[15]),
+            bool(row[16]),
+            row[17],
+            *(counts.get(word.word, 0) for word in Word),
+        )
+        yield dict(zip(RUN_KEYS, values, strict=True))
 
 
 def committed(connection: Connection, run: int) -> dict[str, int]:

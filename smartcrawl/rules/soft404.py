@@ -35,12 +35,15 @@ def random_path(token: str) -> str:
     return f"/smartcrawl-does-this-exist-{token}"
 
 
-def fingerprint(text: str) -> int:
-    """Return 64 bits that differ the less, the more three-word phrases two texts share (simhash).
+def simhash(words: Sequence[str]) -> int:
+    """Return 64 bits that differ the less, the more three-word phrases two texts share.
 
-    Case, punctuation and words with digits (ids, times) do not count; an empty text has 0.
+    They are the bits that more than half of the hashes of all phrases have; without words, 0.
     """
-    return _simhash(_words(_spaced(text)))
+    phrases = [words[n : n + _GRAM] for n in range(max(1, len(words) - _GRAM + 1))]
+    bits = "".join(f"{_hash(phrase):064b}" for phrase in phrases if phrase)
+    majority = len(bits) // 64 // 2
+    return sum(1 << 63 - n for n in range(64) if bits[n::64].count("1") > majority)
 
 
 def distance(one: int, other: int) -> int:
@@ -85,7 +88,7 @@ def profile(title: str, text: str, path: str) -> NotFound | None:
         title=_title(_readings(title, path)[0]),
         words=len(words),
         text_length=len(" ".join(words)),
-        fingerprint=_simhash(words),
+        fingerprint=simhash(words),
         exact=_hash(words),
     )
 
@@ -123,7 +126,7 @@ def _is_near(answer: NotFound, words: Sequence[str]) -> bool:
     return (
         abs(len(words) - answer.words) <= MAX_APART
         and abs(length - answer.text_length) <= MAX_LENGTH_SHARE * longest
-        and distance(_simhash(words), answer.fingerprint) <= MAX_DISTANCE
+        and distance(simhash(words), answer.fingerprint) <= MAX_DISTANCE
     )
 
 
@@ -168,11 +171,3 @@ def _title(words: Sequence[str]) -> str:
 
 def _hash(words: Sequence[str]) -> int:
     return int.from_bytes(blake2b(" ".join(words).encode(), digest_size=8).digest(), "big")
-
-
-def _simhash(words: Sequence[str]) -> int:
-    """Return the bits that more than half of the hashes of all phrases have."""
-    phrases = [words[n : n + _GRAM] for n in range(max(1, len(words) - _GRAM + 1))]
-    bits = "".join(f"{_hash(phrase):064b}" for phrase in phrases if phrase)
-    majority = len(bits) // 64 // 2
-    return sum(1 << 63 - n for n in range(64) if bits[n::64].count("1") > majority)

@@ -71,7 +71,7 @@ def pool_of(**limits: Any) -> Iterator[FormatPool]:
 
 def idle(pool: FormatPool) -> list[int]:
     """Return the numbers of the processes that wait for a document."""
-    return [process.pid for process in pool._idle]
+    return [process._popen.pid for process in pool._idle]
 
 
 def runs(pid: int) -> bool:
@@ -347,7 +347,7 @@ from smartcrawl.extract.pool import FormatPool
 async def main():
     pool = FormatPool(workers=1)
     await pool.read(b"a,b", media_type="text/csv", content_type="", url="http://a.example/")
-    print(pool._idle[0].pid, flush=True)
+    print(pool._idle[0]._popen.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(main())
 """

@@ -15,7 +15,8 @@ from pathlib import Path
 from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.heartbeat import Heartbeat
-from smartcrawl.frontiers.shared import Claim, RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Claim, Waiting
+from tests.frontiers.stepped import Stepped
 
 HOSTS = 7
 _SCHEMA = """
@@ -97,7 +98,7 @@ class Ledger:
 class Worker:
     """Claims, visits and commits until the ledger has nothing pending."""
 
-    def __init__(self, frontier: RedisFrontier, ledger: Ledger, total: int, settle: float) -> None:
+    def __init__(self, frontier: Stepped, ledger: Ledger, total: int, settle: float) -> None:
         self._frontier = frontier
         self._ledger = ledger
         self._total = total
@@ -193,7 +194,7 @@ def main() -> None:
     if given.clock:
         right = time.time
         time.time = lambda: right() + given.clock
-    frontier = RedisFrontier(
+    frontier = Stepped(
         connect(given.url), "docs", 1, per_host=50, worker=given.worker, lease=given.lease
     )
     ledger = Ledger(given.ledger)

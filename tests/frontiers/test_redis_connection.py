@@ -9,8 +9,9 @@ from redis import Redis
 
 from smartcrawl.exceptions import FrontierError, SettingError
 from smartcrawl.frontiers.connection import connect, refusal
-from smartcrawl.frontiers.shared import RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Waiting
 from smartcrawl.options import Options
+from tests.frontiers.stepped import Stepped
 from tests.servers import redis_server
 from tests.test_options import SETTINGS
 
@@ -198,7 +199,7 @@ def test_redis_of_another_version_is_refused(version, taken):
 
 def test_redis_that_becomes_full_refuses_a_call_as_a_whole():
     with redis_server() as server, connect(server.url) as client:
-        frontier = RedisFrontier(client, "docs", 7, per_host=9, place="redis://here")
+        frontier = Stepped(client, "docs", 7, per_host=9, place="redis://here")
         frontier.begin()
         frontier.offer([Waiting(1, "a.example", 0)])
         claims = frontier.claim(1)
@@ -215,7 +216,7 @@ def test_redis_that_becomes_full_refuses_a_call_as_a_whole():
 def test_redis_that_is_away_for_a_while_is_told_later_what_it_was_to_be_told():
     keeps = {"appendonly": "yes", "appendfsync": "always"}
     with redis_server(**keeps) as server, connect(server.url) as client:
-        frontier = RedisFrontier(client, "docs", 7, per_host=9)
+        frontier = Stepped(client, "docs", 7, per_host=9)
         frontier.begin()
         frontier.offer([Waiting(no, "a.example", 0) for no in (1, 2, 3)])
         claims = frontier.claim(1)
@@ -231,7 +232,7 @@ def test_redis_that_is_away_for_a_while_is_told_later_what_it_was_to_be_told():
 
 def test_redis_that_forgot_a_script_is_sent_it_again(redis_url):
     with connect(redis_url) as client:
-        frontier = RedisFrontier(client, "docs", 7, per_host=9)
+        frontier = Stepped(client, "docs", 7, per_host=9)
         frontier.begin()
         client.script_flush()
 
@@ -241,7 +242,7 @@ def test_redis_that_forgot_a_script_is_sent_it_again(redis_url):
 def test_redis_calls_are_short(redis_url):
     """All other workers wait meanwhile."""
     with connect(redis_url) as client:
-        frontier = RedisFrontier(client, "docs", 7, per_host=99)
+        frontier = Stepped(client, "docs", 7, per_host=99)
         frontier.begin()
         frontier.offer([Waiting(no, f"h{no % 500}.example", 0) for no in range(1, 1_001)])
         client.config_resetstat()

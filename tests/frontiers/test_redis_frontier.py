@@ -9,7 +9,8 @@ from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.keys import prefix_of
-from smartcrawl.frontiers.shared import RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Waiting
+from tests.frontiers.stepped import Stepped
 from tests.servers import redis_server
 
 A, B = "a.example", "b.example"
@@ -26,7 +27,7 @@ def worker(client):
     """Makes workers of a run."""
 
     def make(source="docs", run=7, *, per_host=100, begin=True, **options):
-        made = RedisFrontier(client, source, run, per_host=per_host, **options)
+        made = Stepped(client, source, run, per_host=per_host, **options)
         if begin:
             made.begin()
         return made
@@ -529,7 +530,7 @@ def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, work
 
 def test_redis_that_is_away_is_told_once_by_the_heartbeat(caplog):
     with redis_server() as server, connect(server.url) as client:
-        frontier = RedisFrontier(client, "docs", 7, per_host=1, lease=0.5)
+        frontier = Stepped(client, "docs", 7, per_host=1, lease=0.5)
         frontier.begin()
         frontier.offer(some([1]))
         [claim] = frontier.claim(1)
@@ -556,7 +557,7 @@ def test_redis_removes_a_run_and_nothing_else(client, worker):
     old, this, other = worker(run=6), worker(run=7), worker("docs@2.1", run=6)
     for frontier in (old, this, other):
         frontier.offer(some([1]))
-    client.set("docs:bloom:urls", "kept")
+    client.set("docs:of-another-program", "kept")
     this.remove_older()
 
     with pytest.raises(FrontierLostError):
@@ -564,5 +565,5 @@ def test_redis_removes_a_run_and_nothing_else(client, worker):
     assert this.census()[:2] == other.census()[:2] == (1, 0)
     this.retire()
     assert not [*client.scan_iter("docs:7:*")]
-    assert client.get("docs:bloom:urls") == "kept"
+    assert client.get("docs:of-another-program") == "kept"
     assert numbers(other.claim(1)) == [1]

@@ -13,7 +13,8 @@ import pytest
 
 from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.connection import connect
-from smartcrawl.frontiers.shared import RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Waiting
+from tests.frontiers.stepped import Stepped
 from tests.servers import redis_server
 
 A = "a.example"
@@ -28,7 +29,7 @@ def client(redis_url):
 @pytest.fixture
 def worker(client):
     def make(**options):
-        made = RedisFrontier(client, "docs", 7, per_host=100, **options)
+        made = Stepped(client, "docs", 7, per_host=100, **options)
         made.begin()
         return made
 
@@ -96,8 +97,8 @@ def behind_proxy(redis, url):
 def test_redis_keeps_everything_when_a_worker_ends_first(redis_url):
     """Loss a: there the first one that closes deletes queue and dupefilter of all."""
     with connect(redis_url) as ours, connect(redis_url) as theirs:
-        first = RedisFrontier(theirs, "docs", 7, per_host=9)
-        second = RedisFrontier(ours, "docs", 7, per_host=9)
+        first = Stepped(theirs, "docs", 7, per_host=9)
+        second = Stepped(ours, "docs", 7, per_host=9)
         first.begin()
         second.begin()
         first.offer(some(range(1, 11)))
@@ -113,7 +114,7 @@ def test_redis_never_knows_a_number_that_does_not_wait():
     with redis_server(appendonly="yes", appendfsync="no") as server:
         for turn in range(4):
             with connect(server.url) as client:
-                frontier = RedisFrontier(client, "docs", turn, per_host=9)
+                frontier = Stepped(client, "docs", turn, per_host=9)
                 frontier.begin()
                 killer = threading.Timer(0.05, server.kill)
                 killer.start()
@@ -149,7 +150,7 @@ def test_redis_gives_back_what_a_killed_worker_held(client, worker):
 def test_redis_answers_again_when_an_answer_was_lost(redis, redis_url):
     """Loss d: there the pop is made again, and what was popped first is gone."""
     with behind_proxy(redis, redis_url) as (proxy, client):
-        frontier = RedisFrontier(client, "docs", 7, per_host=99)
+        frontier = Stepped(client, "docs", 7, per_host=99)
         frontier.begin()
         frontier.offer(some(range(1, 11)))
         got = []
@@ -167,7 +168,7 @@ def test_redis_answers_again_when_an_answer_was_lost(redis, redis_url):
 
 def test_redis_answers_again_even_after_it_was_given_up(redis, redis_url):
     with behind_proxy(redis, redis_url) as (proxy, client):
-        frontier = RedisFrontier(client, "docs", 7, per_host=99)
+        frontier = Stepped(client, "docs", 7, per_host=99)
         frontier.begin()
         frontier.offer(some(range(1, 11)))
         first = frontier.claim(2)
@@ -186,7 +187,7 @@ def test_redis_answers_again_even_after_it_was_given_up(redis, redis_url):
 
 def test_redis_is_told_all_of_a_long_call_that_broke_off(redis, redis_url):
     with behind_proxy(redis, redis_url) as (proxy, client):
-        frontier = RedisFrontier(client, "docs", 7, per_host=99)
+        frontier = Stepped(client, "docs", 7, per_host=99)
         frontier.begin()
         frontier.offer(some([1, 2]))
         first = frontier.claim(2)
@@ -298,7 +299,7 @@ def test_redis_takes_no_claim_for_what_another_one_holds_or_had_since(worker, lo
 @pytest.mark.parametrize("who", ["holds", "visited"])
 def test_redis_waits_its_delay_at_every_host_that_it_hears_of_after_a_loss(client, lose, who):
     """Nobody knows when it was asked last."""
-    alive, filler = (RedisFrontier(client, "docs", 7, per_host=9, delay=0.3) for _ in range(2))
+    alive, filler = (Stepped(client, "docs", 7, per_host=9, delay=0.3) for _ in range(2))
     alive.begin()
     alive.offer(some([1]))
     alive.claim(1)
@@ -316,7 +317,7 @@ def test_redis_waits_its_delay_at_every_host_that_it_hears_of_after_a_loss(clien
 
 def test_redis_frees_the_place_of_a_request_that_is_over_for_the_later_of_two(client, lose):
     slept, alive, other = (
-        RedisFrontier(client, "docs", 7, per_host=1, lease=lease) for lease in (0.1, 60, 60)
+        Stepped(client, "docs", 7, per_host=1, lease=lease) for lease in (0.1, 60, 60)
     )
     for frontier in (slept, alive, other):
         frontier.begin()
@@ -353,7 +354,7 @@ def test_redis_believes_the_later_of_two_that_hold_a_number(client, worker, lose
 
 
 def test_redis_keeps_requests_in_flight_and_the_delay_over_a_loss(client, lose):
-    alive, filler = (RedisFrontier(client, "docs", 7, per_host=1, delay=0.3) for _ in range(2))
+    alive, filler = (Stepped(client, "docs", 7, per_host=1, delay=0.3) for _ in range(2))
     alive.begin()
     filler.begin()
     alive.offer(some([1, 2]))
@@ -419,7 +420,7 @@ def test_redis_says_for_how_long_nothing_is_handed_out_after_a_loss(worker, lose
 def test_redis_that_came_back_with_older_data_is_filled_again(redis_url):
     """A backup of it knows of claims that are over, and not of what was found since."""
     with redis_server() as server, connect(server.url) as client:
-        one, two, three = (RedisFrontier(client, "docs", 7, per_host=99) for _ in range(3))
+        one, two, three = (Stepped(client, "docs", 7, per_host=99) for _ in range(3))
         for each in (one, two, three):
             each.begin()
         one.offer(some(range(1, 6)))
@@ -445,7 +446,7 @@ def test_redis_that_came_back_with_older_data_is_filled_again(redis_url):
 
 def test_redis_that_came_back_from_before_a_refill_is_filled_again(redis_url):
     with redis_server() as server, connect(server.url) as client:
-        one, two = (RedisFrontier(client, "docs", 7, per_host=99) for _ in range(2))
+        one, two = (Stepped(client, "docs", 7, per_host=99) for _ in range(2))
         one.begin()
         one.offer(some([1, 2]))
         client.save()

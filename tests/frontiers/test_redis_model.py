@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from smartcrawl.frontiers.shared import RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Waiting
+from tests.frontiers.stepped import Stepped
 
 HOSTS = 3
 PER_HOST = 2
@@ -172,7 +173,7 @@ class Crew:
     def __init__(self, client):
         self.client = client
         self.workers = [
-            RedisFrontier(client, "docs", 1, per_host=PER_HOST, worker=f"w{no}") for no in range(3)
+            Stepped(client, "docs", 1, per_host=PER_HOST, worker=f"w{no}") for no in range(3)
         ]
         self.model = Model()
         self.claims = [[] for _ in self.workers]  #: all that each worker ever got

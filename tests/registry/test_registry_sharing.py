@@ -80,7 +80,7 @@ def test_what_a_batch_reached_is_offered_breadth_first(desk: Desk, workers: tupl
 # Addresses that two meet at once
 
 
-@pytest.mark.covers("M-33")
+@pytest.mark.covers("M-33", "M-34")
 def test_an_address_that_two_met_at_once_is_registered_once(
     desk: Desk, workers: tuple[Worker, Worker]
 ):

@@ -8,10 +8,11 @@ from redis import Redis
 
 from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.frontiers.connection import connect
-from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Claim, Exchange, Waiting
 from smartcrawl.sharing import courier as module
 from smartcrawl.sharing.courier import Courier
 from tests import servers
+from tests.frontiers.stepped import Stepped
 
 
 class Desk:
@@ -55,14 +56,14 @@ def client(redis_url: str) -> Iterator[Redis]:
 
 
 @pytest.fixture
-def frontier(client: Redis) -> RedisFrontier:
-    frontier = RedisFrontier(client, "docs", 7, per_host=100)
+def frontier(client: Redis) -> Stepped:
+    frontier = Stepped(client, "docs", 7, per_host=100)
     frontier.begin()
     return frontier
 
 
 @pytest.fixture
-def courier(frontier: RedisFrontier, desk: Desk) -> Iterator[Courier]:
+def courier(frontier: Stepped, desk: Desk) -> Iterator[Courier]:
     courier = Courier(frontier, desk, lambda: 2 - len(desk.claims))
     desk.recover = frontier.recover
     courier.start()
@@ -83,7 +84,7 @@ def waiting(*numbers: int) -> list[Waiting]:
 
 @pytest.mark.covers("R2-42")
 def test_redis_courier_brings_as_much_as_there_is_room_for(
-    courier: Courier, desk: Desk, frontier: RedisFrontier
+    courier: Courier, desk: Desk, frontier: Stepped
 ):
     courier.tell(found=waiting(1, 2, 3))
     until(lambda: len(desk.claims) == 2)
@@ -111,7 +112,7 @@ def test_redis_courier_tells_hosts_to_all(courier: Courier, desk: Desk):
 
 
 def test_redis_courier_tells_again_what_redis_lost(
-    courier: Courier, desk: Desk, client: Redis, frontier: RedisFrontier
+    courier: Courier, desk: Desk, client: Redis, frontier: Stepped
 ):
     until(lambda: desk.looks)
     client.flushdb()
@@ -123,7 +124,7 @@ def test_redis_courier_tells_again_what_redis_lost(
     assert [claim.no for claim in desk.claims] == [5]
 
 
-def test_redis_courier_tells_hosts_before_what_was_told_later(frontier: RedisFrontier, desk: Desk):
+def test_redis_courier_tells_hosts_before_what_was_told_later(frontier: Stepped, desk: Desk):
     frontier.offer(waiting(1))
     [claim] = frontier.claim(1)
     courier = Courier(frontier, desk, lambda: 1)
@@ -154,7 +155,7 @@ def test_redis_courier_tells_hosts_again_when_redis_is_back(
 
 @pytest.mark.covers("M-33")
 def test_redis_courier_waits_for_a_redis_that_is_away(
-    courier: Courier, desk: Desk, redis: servers.Redis, frontier: RedisFrontier
+    courier: Courier, desk: Desk, redis: servers.Redis, frontier: Stepped
 ):
     until(lambda: desk.looks)
     redis.kill()
@@ -182,7 +183,7 @@ def test_redis_courier_does_not_wait_for_ever(
 
 
 def test_redis_courier_gives_back_what_is_left_when_it_is_stopped(
-    courier: Courier, desk: Desk, frontier: RedisFrontier
+    courier: Courier, desk: Desk, frontier: Stepped
 ):
     courier.tell(found=waiting(1))
     until(lambda: desk.claims)

@@ -5,8 +5,9 @@ from typing import Any, cast
 import pytest
 
 from smartcrawl.frontiers.connection import connect
-from smartcrawl.frontiers.shared import RedisFrontier, Waiting
+from smartcrawl.frontiers.shared import Waiting
 from smartcrawl.sharing.frontier import SharedFrontier
+from tests.frontiers.stepped import Stepped
 
 
 def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for(
@@ -15,7 +16,7 @@ def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for
     """R2-21: else the run would be cut, and not by max_pages."""
     with connect(redis_url) as client:
         ours, other = (
-            RedisFrontier(client, "docs", 7, per_host=100, most=2, worker=name) for name in "ab"
+            Stepped(client, "docs", 7, per_host=100, most=2, worker=name) for name in "ab"
         )
         ours.begin()
         ours.offer(Waiting(number, "h.example", 1) for number in (1, 2, 3))

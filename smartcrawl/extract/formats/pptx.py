@@ -104,7 +104,6 @@ class _Shapes:
         self._title = Tokens()
         self._unseen = 0
         self._reads = False
-        self._in_field = False
         self._href = ""
         self._run = 0  # where the open run begins
 
