@@ -74,10 +74,6 @@ class HostBlockedError(SmartcrawlError):
     """The operator blocked a host: its pages are excluded."""
 
 
-class StaleItemError(SmartcrawlError):
-    """A row was written by another since it was read (R0-11)."""
-
-
 class HostDownError(SmartcrawlError):
     """Nobody answers at a host, so none of its pages is asked any more in this run."""
 

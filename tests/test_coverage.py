@@ -35,6 +35,15 @@ def test_every_number_that_needs_a_test_has_one():
     assert not missing, f"no test covers {', '.join(missing)}"
 
 
+def test_a_declined_mechanism_has_tests_of_its_purpose():
+    page = (ROOT / "docs/adr/0041-what-other-means-serve.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:[A-Z]\w*-\d+(?:, )?)+) \|", page, re.MULTILINE)
+    declined = [number for row in rows for number in row.split(", ")]
+
+    assert {"R0-73", "M-34"} <= set(declined)
+    assert [number for number in declined if number not in script.covered()] == []
+
+
 def test_what_waits_for_an_issue_is_a_number_that_would_need_a_test():
     known = script.requirements()
 

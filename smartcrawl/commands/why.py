@@ -86,11 +86,11 @@ class Command(RegistryCommand):
             [] if pages else teller.refused(url),
             [] if pages else story.near_misses(connection, url, options.trackers),
         )
-        told = dict(zip(KEYS, values, strict=True))
+        answer = dict(zip(KEYS, values, strict=True))
         if opts.format == "json":
-            print_json(told)
+            print_json(answer)
         else:
-            print_story(told)
+            print_story(answer)
 
 
 class _Teller:

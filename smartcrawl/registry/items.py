@@ -1,4 +1,4 @@
-"""Single addresses between visits: registered, ordered to be indexed anew, locked (R0.11, R0.14).
+"""Single addresses between visits: registered, ordered to be indexed anew (R0.11, R0.14).
 
 What stands here is behind ``scrapy reindex`` and ``scrapy due``, and behind AddUrlDocument,
 ReindexItem, RebuildIndex and CrawlWorker. Nothing here needs the lease of a source: a run that is
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.exceptions import RegistryError, StaleItemError
+from smartcrawl.exceptions import RegistryError
 from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import Role
@@ -23,7 +23,7 @@ from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, ite
 
 _ITEM = """
 SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, FALSE), coalesce(i.generation, 0),
-       coalesce(i.processed, 0), i.locked_until, s.number || '.' || coalesce(i.revision, 0),
+       coalesce(i.processed, 0), s.number || '.' || coalesce(i.revision, 0),
        s.next_visit, EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no)
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN source o ON o.no = r.source
 """
@@ -50,10 +50,6 @@ SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source
  WHERE r.id = :key AND r.source IN (SELECT no FROM source)
    AND (:source IS NULL OR o.name = :source) ORDER BY o.name
 """
-_LOCK = """
-INSERT INTO item (no, locked_until, revision) VALUES (:no, :until, 1)
-ON CONFLICT (no) DO UPDATE SET locked_until = excluded.locked_until, revision = item.revision + 1
-"""
 _LAST_RUN = """
 SELECT o.no, max(r.no) FROM run r JOIN source o ON o.no = r.source WHERE o.name = ? GROUP BY o.no
 """
@@ -75,7 +71,7 @@ SELECT o.name FROM source o
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row of "IngestItems", as far as orders and locks are concerned."""
+    """One row of "IngestItems", as far as orders are concerned."""
 
     no: int
     key: bytes  #: SHA-256 of the normalized source
@@ -85,7 +81,6 @@ class Item:
     requested: bool  #: reindexRequested
     generation: int  #: reindexGeneration
     processed: int  #: the generation that was read last
-    locked_until: int | None  #: Unix seconds
     etag: str  #: of the row; another one after every write
     next_visit: int | None
     pinned: bool
@@ -102,7 +97,7 @@ class Item:
 
 
 def _item(row: Sequence[Any]) -> Item:
-    values = [*row[:4], Status(row[4]), bool(row[5]), *row[6:11], bool(row[11])]
+    values = [*row[:4], Status(row[4]), bool(row[5]), *row[6:10], bool(row[10])]
     return Item(*values)
 
 
@@ -206,24 +201,6 @@ def read(connection: Connection, no: int) -> Item:
     """Return the item of a number."""
     row: Any = connection.execute(_OF_NO, (no,)).fetchone()
     return _item(row)
-
-
-def lock(connection: Connection, item: Item, now: int, seconds: int) -> Item:
-    """Take the lock of an item by its ETag and return it as it is then; 0 seconds give it back.
-
-    The caller opens the transaction.
-
-    Raises:
-        StaleItemError: another one wrote it since it was read, or holds its lock.
-
-    Source: R0-11, R0-72, R0-73, R0-90.
-    """
-    current = read(connection, item.no)
-    held_by_another = (current.locked_until or 0) > now and seconds > 0
-    if current.etag != item.etag or held_by_another:
-        raise StaleItemError(f"{item.id} was written by another since it was read; read it again")
-    connection.execute(_LOCK, {"no": item.no, "until": now + seconds if seconds else None})
-    return read(connection, item.no)
 
 
 def refreshable(connection: Connection) -> dict[str, dict[str, str]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.exceptions import RegistryError, StaleItemError
+from smartcrawl.exceptions import RegistryError
 from smartcrawl.items import Page
 from smartcrawl.registry import items
 from smartcrawl.registry.pages import PageReader
@@ -127,27 +127,6 @@ def test_registering_what_failed_lets_it_wait_again(desk: Desk):
     assert found.status is Status.PENDING
 
 
-@pytest.mark.covers("R0-11", "R0-72", "R0-73", "R0-90")
-def test_of_two_workers_one_gets_the_lock_and_the_other_leaves_no_trace(desk: Desk):
-    first, second = item(desk), item(desk)
-    with transaction(desk.connection):
-        mine = items.lock(desk.connection, first, NOW, 300)
-    assert mine.locked_until == NOW + 300
-    assert mine.etag != first.etag
-    with pytest.raises(StaleItemError), transaction(desk.connection):
-        items.lock(desk.connection, second, NOW, 300)
-    assert item(desk) == mine
-    with pytest.raises(StaleItemError), transaction(desk.connection):
-        items.lock(desk.connection, item(desk), NOW + 299, 300)  # read anew, and still held
-
-    with transaction(desk.connection):
-        theirs = items.lock(desk.connection, item(desk), NOW + 300, 300)  # its time is over
-        free = items.lock(desk.connection, theirs, NOW + 301, 0)
-    assert free.locked_until is None
-    with pytest.raises(StaleItemError), transaction(desk.connection):
-        items.lock(desk.connection, theirs, NOW + 302, 300)
-
-
 @pytest.mark.covers("R0-11")
 def test_every_write_gives_the_row_another_etag(desk: Desk):
     etags = [item(desk).etag]
@@ -156,8 +135,8 @@ def test_every_write_gives_the_row_another_etag(desk: Desk):
     desk.open()
     desk.write(desk.visit(URL, "a text", outcome=Outcome.SAME))
     etags.append(item(desk).etag)
-    with transaction(desk.connection):
-        etags.append(items.lock(desk.connection, item(desk), NOW, 9).etag)
+    order(desk)
+    etags.append(item(desk).etag)
 
     assert len(set(etags)) == len(etags)
     assert desk.rows(f'SELECT "ETag" FROM "IngestItems" WHERE "normalizedSource" = \'{URL}\'') == [

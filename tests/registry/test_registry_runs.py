@@ -166,6 +166,7 @@ def test_the_same_visit_written_twice_is_stale_and_changes_nothing(desk: Desk):
     assert desk.stored() == stored
 
 
+@pytest.mark.covers("R0-73", "R0-90")
 def test_a_visit_of_an_older_claim_is_stale(desk: Desk):
     """A resumed run must not be undone by the process that it was taken from."""
     desk.add("http://a.example/")

@@ -143,7 +143,7 @@ def test_renaming_leaves_alone_what_nobody_else_met():
 # Pages that two visited
 
 
-@pytest.mark.covers("M-33")
+@pytest.mark.covers("M-33", "R0-72", "R0-73")
 def test_the_first_answer_of_a_run_is_the_one_that_counts(
     desk: Desk, workers: tuple[Worker, Worker]
 ):
@@ -198,6 +198,7 @@ def test_what_was_removed_after_a_worker_joined_is_not_brought_back_by_it(desk: 
     assert desk.rows("SELECT standing FROM state") == [(0,)]
 
 
+@pytest.mark.covers("R0-90")
 def test_nothing_is_written_to_a_run_that_somebody_ended(
     desk: Desk, workers: tuple[Worker, Worker]
 ):
