@@ -25,6 +25,7 @@ from smartcrawl.indexes import indexing_of
 from smartcrawl.logs import escaped, json_safe, shown, shown_lines
 from smartcrawl.options import Options
 from smartcrawl.ports import Connection
+from smartcrawl.private import narrow_data
 from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.purge import Removal, Target, losses, remove
 from smartcrawl.registry.reports import sources_named
@@ -67,6 +68,7 @@ class RegistryCommand(ScrapyCommand):
             self.database = database_of(options.registry)
             if not self.database.exists():
                 raise no_registry(self.database)
+            narrow_data(options.data_dir)
             connection = self.opened()
             try:
                 sources = sources_named(connection, opts.source)

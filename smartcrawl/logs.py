@@ -21,6 +21,7 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
 from smartcrawl.exceptions import SettingError
+from smartcrawl.private import file_like_its_folder
 
 #: Loggers that list versions, settings and components at every start.
 _WORDY: Final = frozenset({
@@ -316,6 +317,7 @@ def _handler(settings: Any) -> logging.Handler:
     file = settings.get("LOG_FILE")
     handler: logging.Handler
     if file:
+        file_like_its_folder(Path(file))
         if not settings.getbool("LOG_FILE_APPEND"):
             Path(file).write_bytes(b"")  # once: logging.config closes handlers, to open them again
         handler = logging.FileHandler(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +25,7 @@ from smartcrawl.logs import redacted
 from smartcrawl.options import Options
 from smartcrawl.orders import Orders, belongs, closing_of, policy_of
 from smartcrawl.politeness import HostGate
+from smartcrawl.private import narrow_data, private_folder
 from smartcrawl.reach import Reach
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.databases import Lease
@@ -474,6 +476,10 @@ def registry_of(options: Options) -> Registry:
     Raises:
         RegistryError: it cannot be opened or written, or cannot have the name that was chosen.
     """
+    if options.snapshot_store == str(options.data_dir / "snapshots"):
+        with suppress(OSError):  # what is to be written there says so itself
+            private_folder(options.data_dir)
+    narrow_data(options.data_dir)
     registry = open_registry(options.registry, partial(indexing_of, options))
     registry.choose(partition=options.partition, table=options.registry_table)
     if options.snapshot_store is not None:

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from fsspec.asyn import sync
 
 from smartcrawl.logs import redacted
+from smartcrawl.private import file_like_its_folder, folder_like_its_parent
 
 PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
 _SLOWEST: Final = 1024 * 1024  #: bytes; each as many add a second to a transfer's time
@@ -62,7 +63,8 @@ class Folder:
     def _write(self, target: Path, data: bytes) -> Exception | None:
         part = target.with_name(f".{target.name}.{token_hex(4)}")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            folder_like_its_parent(target.parent)
+            file_like_its_folder(part)
             part.write_bytes(data)
             part.replace(target)
         except OSError as error:

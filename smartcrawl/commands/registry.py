@@ -18,6 +18,7 @@ from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import begin_epoch
 from smartcrawl.logs import json_safe
 from smartcrawl.ports import Connection
+from smartcrawl.private import file_like_its_folder
 from smartcrawl.registry.reports import RECORD_KEYS, records
 from smartcrawl.rules.model import Status, Word
 
@@ -148,6 +149,7 @@ def _opened(output: str | None) -> Iterator[IO[Any]]:
         raise RegistryError(f"cannot write {output!r}: it names no file")
     part = path.with_name(f".{path.name}.part")
     try:
+        file_like_its_folder(part)
         with part.open("w", encoding="utf-8", newline="") as file:
             yield file
         part.replace(path)

@@ -14,6 +14,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from smartcrawl.exceptions import RegistryError, RunHeldError
+from smartcrawl.private import FILE, private_file, private_folder
 
 
 class FileLease:
@@ -33,8 +34,9 @@ class FileLease:
         """
         path = _path(folder, source)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            private_folder(folder)
+            private_file(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE)
         except OSError as error:
             raise RegistryError(
                 f"cannot write {path} ({error.strerror}); name another DATA_DIR that this user"

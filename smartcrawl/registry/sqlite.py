@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import apsw
 
 from smartcrawl.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.ports import Many
+from smartcrawl.private import private_file, private_folder
 from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.transactions import transaction
@@ -48,16 +51,53 @@ class SqliteDatabase:
         return self.path.exists()
 
     def open(self) -> SqliteConnection:
-        """Connect for writing; see ``databases.Database``."""
+        """Connect for writing; see ``databases.Database``.
+
+        A file that this user may only read is opened for that.
+        """
+        if self._only_readable():
+            return self._read()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            private_folder(self.path.parent)
         except OSError as error:
             raise RegistryError(
                 f"cannot create {self.path.parent} ({error.strerror}); name another DATA_DIR that"
                 " this user may write to"
             ) from error
+        with suppress(OSError):  # SQLite says what is wrong
+            private_file(self.path)
         connection = connect(self.path)
         migrate(connection, self.path)
+        return connection
+
+    def _only_readable(self) -> bool:
+        """Whether the file is there, and this user may not write to it or beside it."""
+        places = (self.path, self.path.parent)
+        return self.path.exists() and not all(os.access(place, os.W_OK) for place in places)
+
+    def _read(self) -> SqliteConnection:
+        """Connect without writing anything, not even SQLite's files beside a file in WAL mode.
+
+        Raises:
+            RegistryVersionError: the schema is not that of this version.
+        """
+        path = quote(str(self.path.absolute()))
+        wal, shared = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-shm"))
+        if not wal.exists() or not wal.stat().st_size:  # so that no process writes to it
+            uri = f"file:{path}?immutable=1"
+        elif shared.exists():
+            uri = f"file:{path}?mode=ro"
+        else:  # the index of the WAL is made in memory
+            uri = f"file:{path}?mode=ro&vfs=unix-none"
+        with translated(self.path, "read"):
+            connection = SqliteConnection(
+                uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            )
+            connection.set_busy_timeout(BUSY_TIMEOUT)
+            if uri.endswith("unix-none"):
+                connection.execute("PRAGMA locking_mode = exclusive").fetchall()
+            connection.execute("PRAGMA query_only = 1").fetchall()
+        migrate(connection, self.path, readonly=True)
         return connection
 
     def connect(self, *, readonly: bool = False) -> SqliteConnection:
@@ -66,6 +106,10 @@ class SqliteDatabase:
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
         """Connect for reading, with the virtual table ``outlinks``."""
+        if self._only_readable():
+            connection = self._read()
+            show_links(connection, trackers)
+            return connection
         migrate(opened := connect(self.path), self.path)
         opened.close()
         connection = connect(self.path, readonly=True)
@@ -168,10 +212,11 @@ def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
     return connection
 
 
-def migrate(connection: SqliteConnection, path: Path) -> None:
+def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False) -> None:
     """Bring the schema up to this version, each step in a transaction of its own.
 
     Raises:
+        RegistryVersionError: it is older, and ``readonly``.
         RegistryVersionError: the file was written by a newer version.
         RegistryError: the file is another program's.
     """
@@ -186,6 +231,11 @@ def migrate(connection: SqliteConnection, path: Path) -> None:
             raise RegistryVersionError(
                 f"{path} has schema version {version}, this smartcrawl knows up to {latest};"
                 " upgrade smartcrawl, or name another DATA_DIR"
+            )
+        if version < latest and readonly:
+            raise RegistryVersionError(
+                f"{path} has schema version {version} and may not be written to: run a command such"
+                f" as scrapy status once as a user who may, to bring it to version {latest}"
             )
         if version < latest:
             _switch_to_wal(connection)

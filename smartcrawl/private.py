@@ -1,0 +1,108 @@
+"""Files and folders that their owner alone may read, whatever the umask."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = 0o700
+FILE: Final = 0o600
+_OTHERS: Final = 0o077
+#: Folders that smartcrawl makes in DATA_DIR; one with other folders in it serves other purposes.
+_OURS: Final = frozenset({"leases", "snapshots"})
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder for the owner alone; one that is there already keeps its mode.
+
+    Missing folders above it are made as the umask has it.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=FOLDER)
+        path.chmod(FOLDER)  # a umask may have taken the owner's own rights
+
+
+def private_file(path: Path) -> None:
+    """Make an empty file for the owner alone; one that is there already keeps its mode.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)
+        try:
+            os.fchmod(descriptor, FILE)
+        finally:
+            os.close(descriptor)
+
+
+def folder_like_its_parent(path: Path) -> None:
+    """Make a folder and those above it, each private where the one above is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if path.is_dir():
+        return
+    folder_like_its_parent(path.parent)
+    if is_private(path.parent):
+        private_folder(path)
+    else:
+        path.mkdir(exist_ok=True)
+
+
+def file_like_its_folder(path: Path) -> None:
+    """Make an empty file that is private where its folder is; do nothing in any other folder.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if is_private(path.parent):
+        private_file(path)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether the owner alone may enter a folder; False where there is none."""
+    try:
+        return not folder.stat().st_mode & _OTHERS
+    except OSError:
+        return False
+
+
+def narrow(path: Path) -> None:
+    """Take the rights of group and others from a file or folder of this user."""
+    with suppress(OSError):  # it is not there, or another user's: then so be it
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
+            return
+        if found.st_mode & _OTHERS:
+            path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def narrow_data(folder: Path) -> None:
+    """Narrow DATA_DIR, and the files and folders in it.
+
+    A folder that holds other folders, such as a home or ``/tmp``, keeps its mode: it is shared
+    with something else. Only the registry, leases and snapshots in it are narrowed.
+    """
+    try:
+        entries = [(entry.name, entry.is_dir()) for entry in os.scandir(folder)]
+    except OSError:
+        return
+    alone = all(name in _OURS for name, is_folder in entries if is_folder)
+    if alone:
+        narrow(folder)
+    for name, is_folder in entries:
+        if alone or (name in _OURS if is_folder else name.startswith("registry.db")):
+            narrow(folder / name)
+    leases = folder / "leases"
+    if leases.is_dir():
+        for lock in leases.glob("*.lock"):
+            narrow(lock)
