@@ -1,4 +1,7 @@
-"""Whether a file of a store changed, by what the store says of it (R0-43 to R0-45)."""
+"""Whether a file of a store changed, by what the store says of it (R0-43 to R0-45).
+
+The spider of files will ask this; the spider of web sites does not.
+"""
 
 from __future__ import annotations
 
