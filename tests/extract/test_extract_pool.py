@@ -235,6 +235,14 @@ def test_processor_time_is_counted_for_each_document():
     assert more in (1, 2)
 
 
+@pytest.mark.covers("R0-60")
+def test_document_that_takes_too_much_memory_is_an_error_of_its_own():
+    with pool_of(workers=1, memory=250 * MIB) as pool:
+        body = b"[" + b"[]," * 3_000_000 + b"1]"
+        assert fault(pool, body, JSON, "more memory") is FormatFault.MEMORY
+        assert read(pool).text == "a\tb\n1\t2"
+
+
 def corners() -> bytes:
     """Return a workbook with two cells that are as far apart as can be."""
     book = openpyxl.Workbook()
@@ -245,15 +253,9 @@ def corners() -> bytes:
 
 
 @pytest.mark.covers("R0-60")
-@pytest.mark.parametrize(
-    ("mime", "body"),
-    [(XLSX, corners()), (JSON, b"[" + b"[]," * 3_000_000 + b"1]")],
-    ids=["workbook", "json"],
-)
-def test_document_that_takes_too_much_memory_is_an_error_of_its_own(mime, body):
-    with pool_of(workers=1, memory=250 * MIB) as pool:
-        assert fault(pool, body, mime, "more memory") is FormatFault.MEMORY
-        assert read(pool).text == "a\tb\n1\t2"
+def test_workbook_of_two_cells_that_are_far_apart_takes_the_memory_of_two_cells():
+    with pool_of(workers=1, memory=250 * MIB, cpu_seconds=5) as pool:
+        assert read(pool, corners(), XLSX).text.split() == ["Sheet", "a", "z"]
 
 
 def test_crash_of_a_parser_is_an_error_of_its_document(pool, monkeypatch):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
+from itertools import groupby, islice
+from operator import itemgetter, le
 from typing import Final
 
 from python_calamine import (
@@ -16,7 +19,7 @@ from python_calamine import (
     ZipError,
 )
 
-from smartcrawl.extract.formats import opc
+from smartcrawl.extract.formats import opc, sheets
 from smartcrawl.extract.formats.archive import Archive
 from smartcrawl.extract.formats.common import (
     FormatError,
@@ -30,6 +33,7 @@ from smartcrawl.items import Document, Section
 
 _BROKEN: Final = (CalamineError, WorksheetNotFound, XmlError, ZipError)
 _WHOLE: Final = 1e15  #: below, a float without fraction is written as a whole number
+_MAX_GAP: Final = 100  #: tabs from one cell to the next in a row of a sparse sheet
 _PANIC: Final = "PanicException"  #: how Rust's panics are called; no Exception, and not importable
 
 
@@ -37,12 +41,13 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     """Return what a workbook says: rows without empty cells at the end, columns by tabs.
 
     Values are those that the program stored, formulas are not computed. Hidden sheets, empty rows,
-    comments and charts are left out. The heading of a sheet is its name.
+    comments and charts are left out. The heading of a sheet is its name. A sheet costs what its
+    cells cost, however far apart they are.
     """
     archive = Archive(body)
     archive.declared()
     try:
-        text = _sheets(body)
+        text = _sheets(body, sheets.pack(archive))
     except PasswordError as error:
         what = "the workbook is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what) from error
@@ -60,10 +65,10 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     )
 
 
-def _sheets(body: bytes) -> list[Section]:
+def _sheets(body: bytes, packed: sheets.Packed | None) -> list[Section]:
     found: list[Section] = []
     size = 0
-    with CalamineWorkbook.from_filelike(BytesIO(body)) as workbook:
+    with CalamineWorkbook.from_filelike(BytesIO(packed.body if packed else body)) as workbook:
         for number, sheet in enumerate(workbook.sheets_metadata):
             if sheet.visible != SheetVisibleEnum.Visible:
                 continue
@@ -71,17 +76,46 @@ def _sheets(body: bytes) -> list[Section]:
                 rows = workbook.get_sheet_by_index(number)
             except WorksheetNotFound:  # a sheet that is a chart
                 continue
-            text = _rows(rows, size)
+            lines = _lines(rows) if packed is None else _sparse(rows, packed.places(number))
+            text = _joined(lines, size)
             size += len(text)
             if text:
                 found.append(Section(1, " ".join(sheet.name.split()), text))
     return found
 
 
-def _rows(sheet: CalamineSheet, size: int) -> str:
-    lines: list[str] = []
+def _lines(sheet: CalamineSheet) -> Iterator[str]:
+    """Yield the rows of a sheet, from its first column that has a cell."""
     for row in sheet.iter_rows():
-        written = "\t".join(map(_written, row)).rstrip("\t")
+        yield "\t".join(map(_written, row)).rstrip("\t")
+
+
+def _sparse(sheet: CalamineSheet, places: Sequence[int]) -> Iterator[str]:
+    """Yield the rows of a sheet whose cells were at ``places`` before they were put together."""
+    top, left = sheet.start or (0, 0)
+    values = (
+        (places[at], _written(value))
+        for down, row in enumerate(sheet.iter_rows(), top)
+        for at, value in enumerate(row, down * sheets.WIDTH + left)
+        if at < len(places)
+    )
+    in_order = all(map(le, places, islice(places, 1, None)))
+    cells = values if in_order else iter(sorted(values, key=itemgetter(0)))  # equal places: as is
+    edge = min((sheets.place(at)[1] for at in places), default=0)
+    for _, found in groupby(cells, lambda cell: sheets.place(cell[0])[0]):
+        written: list[str] = []
+        last = edge
+        for column, text in {sheets.place(at)[1]: text for at, text in found}.items():
+            if text:
+                written += ("\t" * min(column - last, _MAX_GAP), text)
+                last = column
+        yield "".join(written)
+
+
+def _joined(rows: Iterable[str], size: int) -> str:
+    """Return rows as lines; ``size`` characters were read before."""
+    lines: list[str] = []
+    for written in rows:
         if written:
             size += len(written) + 1
             check_text(size)
