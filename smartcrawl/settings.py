@@ -175,6 +175,8 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
     "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
+    # Its files are pickles, which run code when they are read, and it would hide every change.
+    "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
     # There only where something has a use for them: allowed_domains, a user to log in.
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "smartcrawl.needed.Offsite": 50,
@@ -205,6 +207,7 @@ EXTENSIONS = {
     "scrapy.extensions.throttle.AutoThrottle": None,  # never lowers a delay on a 304
     "scrapy.extensions.logstats.LogStats": None,
     "scrapy.extensions.corestats.CoreStats": 0,
+    "scrapy.extensions.spiderstate.SpiderState": None,  # a pickle in JOBDIR, which is not used
     "scrapy.extensions.remote_control.RemoteControl": None,  # aiohttp's server, and see below
 }
 HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means nobody answered

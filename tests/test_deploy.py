@@ -281,6 +281,7 @@ def test_a_unit_runs_what_the_documentation_installs(unit: Path):
 
 
 def test_scrapyd_listens_on_loopback_only_and_has_no_password_in_a_file():
+    """ATT-54."""
     conf = ConfigParser()
     conf.read_string(text("deploy/scrapyd/scrapyd.conf"))
 

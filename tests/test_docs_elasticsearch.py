@@ -49,6 +49,14 @@ def test_every_field_is_told_with_its_type():
         assert f'"chunks.{name}_en{f"^{weight}" if weight > 1 else ""}"' in text
 
 
+def test_a_content_group_means_the_same_in_the_index_and_in_the_registry():
+    lines = (PAGE.parent / "cli.md").read_text(encoding="utf-8").splitlines()
+    (listed,) = [line.strip("| ").split(" | ")[1] for line in lines if "`contentGroupId`" in line]
+    (held,) = [row[2] for row in rows("Fields") if row[0] == "contentGroupId"]
+
+    assert held == listed
+
+
 def test_every_status_is_told():
     told = [
         set(map(int, re.findall(r"\b[45]\d\d\b", row[0])))

@@ -121,6 +121,7 @@ def test_the_log_of_a_job_says_why_it_was_not_carried_out(
 
 
 def test_who_does_not_know_the_password_deploys_nothing(deployment: SimpleNamespace):
+    """ATT-54."""
     stranger = Scrapyd(
         deployment.server.url,
         deployment.server.folder,

@@ -242,6 +242,7 @@ def far_east(monkeypatch) -> Iterator[None]:
     ],
 )
 def test_path_ends_with_what_the_body_is(media_type, extension):
+    """ATT-59: a file has the name of a hash, whatever the address of its page is."""
     assert path_of(NOON, b"\x8c\x1f", media_type) == f"2026/11/21/8c1f.{extension}.gz"
 
 

@@ -107,6 +107,7 @@ def cases() -> list[object]:
 
 @pytest.mark.parametrize(("run", "path", "told"), cases())
 def test_each_kind_is_recorded_as_what_it_is(crawled: Crawled, run: int, path: str, told: Told):
+    """ATT-29, ATT-41, and kinds of other attacks."""
     record = crawled.records[run][path]
     message = record["errorMessage"]
 

@@ -288,6 +288,7 @@ def test_page_that_cannot_be_loaded_is_left_out():
 
 
 def test_pages_of_a_pdf_are_limited(monkeypatch):
+    """ATT-33."""
     monkeypatch.setattr(pdf, "MAX_PAGES", 2)
 
     assert text(documents.pdf("a", "b"), PDF) == "a\nb"
@@ -295,6 +296,7 @@ def test_pages_of_a_pdf_are_limited(monkeypatch):
 
 
 def test_number_of_pages_in_a_pdf_is_not_believed():
+    """ATT-33."""
     assert read(tree("3 0 R", 2**30), PDF).sections == ()
 
 
@@ -535,6 +537,7 @@ def test_epub_without_chapter_or_package_is_corrupt():
 @pytest.mark.covers("R0-60")
 @pytest.mark.parametrize("mime", PACKED)
 def test_member_that_unpacks_to_more_than_a_hundred_times_is_refused(mime):
+    """ATT-32."""
     main = {
         DOCX: "word/document.xml",
         PPTX: "ppt/presentation.xml",
@@ -550,6 +553,7 @@ def test_member_that_unpacks_to_more_than_a_hundred_times_is_refused(mime):
 
 
 def test_members_together_are_limited(monkeypatch):
+    """ATT-32."""
     monkeypatch.setattr(archive, "MAX_UNPACKED", 500)
 
     for mime in PACKED:
@@ -557,6 +561,7 @@ def test_members_together_are_limited(monkeypatch):
 
 
 def test_number_of_members_is_limited(monkeypatch):
+    """ATT-32."""
     monkeypatch.setattr(archive, "MAX_MEMBERS", 5)
 
     for mime in PACKED:
@@ -565,6 +570,7 @@ def test_number_of_members_is_limited(monkeypatch):
 
 
 def test_size_in_the_directory_is_not_believed():
+    """ATT-32."""
     body = word_of(paragraph(run("x")) + " " * 20_000_000)
     with zipfile.ZipFile(BytesIO(body)) as source:
         size = source.getinfo("word/document.xml").file_size

@@ -199,6 +199,7 @@ def test_process_killed_while_idle_loses_nothing(pool):
 
 
 def test_document_that_takes_too_long_is_a_time_out():
+    """ATT-33: whatever format it has."""
     with pool_of(workers=1, wall_seconds=0.3) as pool, stopped(pool) as pid:
         assert fault(pool, TABLE, CSV, "more than 0.3 seconds") is FormatFault.TIME_OUT
         wait_for_end(pid)
@@ -254,6 +255,7 @@ def corners() -> bytes:
 
 @pytest.mark.covers("R0-60")
 def test_workbook_of_two_cells_that_are_far_apart_takes_the_memory_of_two_cells():
+    """ATT-32."""
     with pool_of(workers=1, memory=250 * MIB, cpu_seconds=5) as pool:
         assert read(pool, corners(), XLSX).text.split() == ["Sheet", "a", "z"]
 
@@ -435,6 +437,7 @@ print(json.dumps(found))
 @pytest.mark.covers("R0-60")
 @on_linux
 def test_confined_process_reaches_neither_network_nor_files_nor_processes(tmp_path):
+    """ATT-32, ATT-33: a reader that was taken over has nothing to take."""
     kept = tmp_path / "kept"
     kept.write_text("x")
     found = json.loads(run(CONFINED, str(kept)).stdout)

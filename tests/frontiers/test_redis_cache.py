@@ -65,6 +65,7 @@ def test_redis_keeps_no_robots_that_is_fetched_each_time(client):
 
 
 def test_redis_keeps_text_and_never_a_pickle(client):
+    """ATT-55."""
     SharedRobots(client, 60).put(ORIGIN, ROBOTS)
 
     assert client.get("robots:https://a.example").startswith('{"fetched_at": 1795219200, ')

@@ -121,6 +121,7 @@ def test_a_date_in_another_zone_and_one_without_are_read():
 
 
 def test_a_validator_of_more_than_8_kib_is_not_kept():
+    """ATT-39."""
     assert kept_validators("a" * 8192, "b" * 8192, NOW) == ("a" * 8192, "b" * 8192)
     assert kept_validators("a" * 8193, "b" * 8193, NOW) == (None, None)
     assert MAX_VALIDATOR == 8192

@@ -99,6 +99,7 @@ def test_elasticsearch_finds_images_inside_their_page(shelf: SimpleNamespace):
 @example("words\udcff")
 @example("title:words* AND (some~2 OR ^x) -y /z/")
 def test_elasticsearch_takes_every_query(shelf: SimpleNamespace, query: str):
+    """ATT-23."""
     assert len(shelf.sink.search(query)) <= len(SHELF)
 
 

@@ -68,6 +68,7 @@ def source(desk: SimpleNamespace, key: str) -> dict[str, object]:
 
 @pytest.mark.covers("M-44", "M-47")
 def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink: ElasticsearchSink):
+    """ATT-24: its id is the name of its source and a hash."""
     told = page("whole", "first", "second", title="T", description="D", last_changed=NOW,
                 mime_type="text/html", depth=2, canonical_url=BASE, content_group="g")  # fmt: skip
 
