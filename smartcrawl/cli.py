@@ -69,16 +69,8 @@ class RegistryCommand(ScrapyCommand):
             if not self.database.exists():
                 raise no_registry(self.database)
             narrow_data(options.data_dir)
-            connection = self.opened()
-            try:
-                sources = sources_named(connection, opts.source)
-                if sources is None:
-                    known = ", ".join(sources_named_all(connection)) or "none"
-                    raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
-                with warnings_told(self.name):
-                    self.work(connection, sources, args, opts)
-            finally:
-                connection.close(True)  # also what was not read to its end
+            with damage_named(self.database):
+                self._work(args, opts)
         except RunHeldError as error:
             print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
             self.exitcode = HELD
@@ -87,6 +79,18 @@ class RegistryCommand(ScrapyCommand):
             self.exitcode = FAILED
         except BrokenPipeError:
             sys.stderr.close()  # the reader has seen enough, as in "… | head"
+
+    def _work(self, args: list[str], opts: Namespace) -> None:
+        connection = self.opened()
+        try:
+            sources = sources_named(connection, opts.source)
+            if sources is None:
+                known = ", ".join(sources_named_all(connection)) or "none"
+                raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
+            with warnings_told(self.name):
+                self.work(connection, sources, args, opts)
+        finally:
+            connection.close(True)  # also what was not read to its end
 
     def opened(self) -> Connection:
         """Open the registry, for reading."""
@@ -134,6 +138,24 @@ def warnings_told(name: str) -> Iterator[None]:
         yield
     finally:
         ours.removeHandler(handler)
+
+
+@contextmanager
+def damage_named(database: Database) -> Iterator[None]:
+    """Turn an unexpected error into the damage of the registry that it comes from.
+
+    Raises:
+        RegistryDamagedError: the registry is damaged.
+    """
+    try:
+        yield
+    except (SmartcrawlError, UsageError, BrokenPipeError):
+        raise
+    except Exception as error:
+        found = database.explained(error)
+        if found is None:
+            raise
+        raise found from error
 
 
 class ChangingCommand(RegistryCommand):

@@ -23,6 +23,10 @@ class RegistryVersionError(RegistryError):
     """The registry was written by another version of smartcrawl."""
 
 
+class RegistryDamagedError(RegistryError):
+    """The registry's file is not what was written to it."""
+
+
 class RunHeldError(SmartcrawlError):
     """Another process crawls this source.
 

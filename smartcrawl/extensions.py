@@ -140,7 +140,8 @@ class RunLifecycle:
             if step is None or run.pending or run.failure is not None:
                 return  # the engine closes nothing that still waits for a host
             try:
-                step(int(time.time()))
+                with run.registry.database.translated("read"):
+                    step(int(time.time()))
             except (RegistryError, SinkError) as error:
                 run.failure = error
                 return
@@ -156,7 +157,8 @@ class RunLifecycle:
         run = self._run
         self._loop = asyncio.get_running_loop()
         try:
-            await asyncio.to_thread(run.finish, reason, int(time.time()))
+            with run.registry.database.translated("write"):
+                await asyncio.to_thread(run.finish, reason, int(time.time()))
         except (RegistryError, SinkError) as error:
             run.failure = run.failure or error
             logger.error("%s", error)

@@ -96,6 +96,10 @@ class ExtractPipeline(VisitPipeline):
             elif item.body is not None:
                 await self._read(run, item)
         except Exception as error:
+            damage = run.registry.database.damage(error)
+            if damage is not None:
+                stop(self.crawler, run, damage)
+                return item
             logger.exception("cannot process %s", item.url)
             told = f"processing failed: {type(error).__name__}: {error}"
             item.fail(Fault.PROCESSING, told)

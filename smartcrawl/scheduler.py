@@ -134,9 +134,12 @@ class NumberScheduler(BaseScheduler):
         try:
             return run.next_page(self._free)
         except Exception as error:  # the engine would wait for ever
-            logger.exception("cannot find what is asked next")
-            told = f"cannot find what is asked next ({type(error).__name__}: {error})"
-            stop(self._crawler, run, RegistryError(told))
+            found = run.registry.database.explained(error)
+            if found is None:
+                logger.exception("cannot find what is asked next")
+                told = f"cannot find what is asked next ({type(error).__name__}: {error})"
+                found = RegistryError(told)
+            stop(self._crawler, run, found)
             return None
 
     def _next_ordinary(self) -> Request | None:

@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from scrapy.exceptions import UsageError
@@ -23,14 +24,27 @@ from smartcrawl.auditing import (
     next_epoch,
     take_over,
 )
-from smartcrawl.cli import WITHHELD, ChangingCommand, count, print_json, print_table
-from smartcrawl.exceptions import SinkError
+from smartcrawl.cli import (
+    FAILED,
+    HELD,
+    WITHHELD,
+    ChangingCommand,
+    count,
+    no_registry,
+    print_json,
+    print_table,
+)
+from smartcrawl.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
 from smartcrawl.indexes import chunked, comparable, known_to, opened, opened_as
-from smartcrawl.logs import json_safe
+from smartcrawl.logs import json_safe, shown_lines
+from smartcrawl.options import Options
 from smartcrawl.ports import Connection
 from smartcrawl.registry import audit
 from smartcrawl.registry.indexing import RemoteIndexing
+from smartcrawl.registry.integrity import damaged
+from smartcrawl.registry.salvage import Copied, Salvaged, is_sound, salvage
 from smartcrawl.registry.sequences import last
+from smartcrawl.registry.sqlite import SqliteDatabase
 from smartcrawl.rules.absence import Loss, withholds
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
@@ -46,6 +60,12 @@ _AHEAD: Final = (
     "the index holds numbers that this registry has not given out: it was restored from a backup,"
     " or something else writes to the index"
 )
+_MENDED: Final = {
+    "fetched_again": "pages have lost content or state, and are fetched whole by the next crawl",
+    "sources": "sources have lost their names, and are called salvaged-NUMBER",
+    "hosts": "hosts have lost their figures",
+    "dropped": "rows belonged to missing ones, and are left out",
+}
 _WORDS: Final = {
     Kind.MISSING: "documents that lack",
     Kind.SURPLUS: "documents that are too many",
@@ -60,7 +80,7 @@ class Command(ChangingCommand):
 
     def syntax(self) -> str:
         """Return how it is called."""
-        return "[--repair [--max N]] [options]"
+        return "[--repair [--max N] | --salvage] [options]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -69,12 +89,13 @@ class Command(ChangingCommand):
     def long_desc(self) -> str:
         """Return what its help says."""
         return (
-            "Compare every page that the registry holds with its document in the Elasticsearch, by"
-            " key, number and hash of the content. --repair writes what lacks or has other"
-            " content, without one download, and takes out what is too many; it takes over an"
-            " index that was replaced or restored. The index beside the registry needs none of it."
-            " Exit status: 0 both agree, or agree now; 1 not carried out; 3 they differ; 4 a run"
-            " is open."
+            "Check that the file of the registry is sound, and compare every page that it holds"
+            " with its document in the Elasticsearch, by key, number and hash of the content."
+            " --repair writes what lacks or has other content, without one download, and takes out"
+            " what is too many; it takes over an index that was replaced or restored. The index"
+            " beside the registry needs none of it. --salvage copies what can be read of a damaged"
+            " file into a new one. Exit status: 0 all is well, or is well now; 1 not carried out,"
+            " or the file is damaged; 3 they differ, or something is missing; 4 a run is open."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -82,11 +103,74 @@ class Command(ChangingCommand):
         super().add_options(parser)
         parser.add_argument("--repair", action="store_true", help="mend what differs")
         parser.add_argument(
+            "--salvage",
+            action="store_true",
+            help="copy what can be read of a damaged registry into a new file, and say what is"
+            " missing; the damaged file is kept under another name",
+        )
+        parser.add_argument(
             "--max",
             type=count,
             metavar="N",
             help="take at most N pages out of an index that is taken over, whatever the guard says",
         )
+
+    def run(self, args: list[str], opts: Namespace) -> None:
+        """Salvage a registry that cannot be opened, or do as any command does."""
+        if not opts.salvage:
+            super().run(args, opts)
+            return
+        if opts.repair or args:
+            raise UsageError("--salvage goes with nothing else", print_help=False)
+        try:
+            assert self.settings is not None
+            self.options = Options.of(self.settings)
+            self._salvage(opts)
+        except SmartcrawlError as error:
+            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
+
+    def _salvage(self, opts: Namespace) -> None:
+        """Put a file with all that can be read in the place of a damaged registry."""
+        place = self.options.registry
+        if not isinstance(place, Path):
+            raise RegistryError(
+                "--salvage is for a registry in a SQLite file; of PostgreSQL restore a backup"
+            )
+        database = SqliteDatabase(place)
+        if not database.exists():
+            raise no_registry(database)
+        held = database.held()
+        if held:
+            print(f"audit: stop the runs of {', '.join(held)} first, then salvage", file=sys.stderr)
+            self.exitcode = HELD
+            return
+        if is_sound(place):
+            self._print_salvage(None, opts)
+            return
+        done = salvage(place, int(time.time()))
+        self._print_salvage(done, opts)
+        if not done.whole:
+            self.exitcode = WITHHELD
+
+    def _print_salvage(self, done: Salvaged | None, opts: Namespace) -> None:
+        if opts.format == "json":
+            print_json(_salvage_as_json(done))
+        elif done is None:
+            print("the registry is sound: there is nothing to salvage")
+        else:
+            rows = [
+                {"table": one.table, "copied": one.rows, "missing": _missing(one)}
+                for one in done.tables
+                if one.rows or not one.whole
+            ]
+            print_table(("table", "copied", "missing"), rows)
+            for name, number in done.mended.counts().items():
+                if number:
+                    print(f"{number:,} {_MENDED[name]}")
+            print(f"the damaged file is kept as {done.aside}")
+            if not done.whole:
+                print("crawl every source once, so that what is missing is fetched again")
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -94,6 +178,12 @@ class Command(ChangingCommand):
         """Compare, and mend."""
         if opts.max is not None and not opts.repair:
             raise UsageError("--max goes with --repair", print_help=False)
+        if isinstance(self.database, SqliteDatabase):
+            found = self.database.problems(connection)  # type: ignore[arg-type]
+            for problem in found[1:]:
+                print(f"audit: {shown_lines(problem)}", file=sys.stderr)
+            if found:
+                raise damaged(self.database.path, found[0])
         if not comparable(self.options, connection):
             self._tell_embedded(opts)
             return
@@ -253,6 +343,22 @@ def _print_table(
         print(f"and {more:,} more (--format json lists all)")
     if agree:
         print("registry and index agree")
+
+
+def _missing(one: Copied) -> str:
+    return "unknown" if one.missing is None else str(one.missing)
+
+
+def _salvage_as_json(done: Salvaged | None) -> dict[str, Any]:
+    if done is None:
+        return {"sound": True}
+    return {
+        "sound": False,
+        "whole": done.whole,
+        "aside": str(done.aside),
+        "tables": {one.table: {"copied": one.rows, "missing": one.missing} for one in done.tables},
+        "mended": done.mended.counts(),
+    }
 
 
 def _row(kind: Kind, one: Finding) -> dict[str, Any]:

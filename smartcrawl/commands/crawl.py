@@ -17,6 +17,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
+from smartcrawl.cli import damage_named
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.logs import Logs, shown_lines
@@ -101,14 +102,17 @@ class Command(ScrapyCrawl):
                 " scrapy registry --format jsonl --output FILE",
                 print_help=False,
             )
+        assert self.settings is not None
         try:
-            runs = self.runs_of(opts.spargs)
+            with damage_named(database_of(Options.of(self.settings).registry)):
+                runs = self.runs_of(opts.spargs)
         except SmartcrawlError as error:
             tell(error, self.settings)
             self.exitcode = FAILED
             return
         try:
-            self._warn_of_vanished()
+            with damage_named(database_of(Options.of(self.settings).registry)):
+                self._warn_of_vanished()
         except SmartcrawlError as error:
             tell(error, self.settings)
             self.exitcode = FAILED
@@ -175,11 +179,18 @@ class Command(ScrapyCrawl):
         except SmartcrawlError as error:
             tell(error, self.settings)
             return FAILED, False
-        except Exception:
-            logger.exception("the crawl could not be carried out")
+        except Exception as error:
+            assert self.settings is not None
+            damage = database_of(Options.of(self.settings).registry).explained(error)
+            if damage is None:
+                logger.exception("the crawl could not be carried out")
+            else:
+                tell(damage, self.settings)
             return FAILED, False
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
+            if run is not None and run.failure is not None:
+                tell(run.failure)
             return FAILED, False
         sum_up(run, crawler.settings)
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"

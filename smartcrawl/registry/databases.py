@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from smartcrawl.exceptions import RegistryError
 from smartcrawl.ports import Connection
 from smartcrawl.registry.sqlite import SqliteDatabase
 from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
@@ -47,6 +48,15 @@ class Database(Protocol):
 
     def translated(self, doing: str) -> AbstractContextManager[None]:
         """Turn the errors of the database into RegistryError, naming it and what was done."""
+
+    def damage(self, error: Exception) -> RegistryError | None:
+        """Return what an error says of a damaged registry; None: it says nothing of that."""
+
+    def explained(self, error: Exception) -> RegistryError | None:
+        """Return the damage that an unexpected error came from; None: the registry is sound.
+
+        The whole registry is read: only for an error that ends a command or a run.
+        """
 
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do something that is one transaction, again where another one or a restart undid it."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from smartcrawl.exceptions import RegistryError, RunHeldError
 from smartcrawl.private import FILE, private_file, private_folder
@@ -72,6 +72,12 @@ class FileLease:
         finally:
             os.close(descriptor)
         return False
+
+    @staticmethod
+    def held(folder: Path) -> list[str]:
+        """Return the sources that processes crawl now, by their leases alone."""
+        sources = [unquote(path.stem) for path in sorted(folder.glob("*.lock"))]
+        return [source for source in sources if FileLease.is_held(folder, source)]
 
     def release(self) -> None:
         """Give the lease back; a second call does nothing."""

@@ -85,6 +85,12 @@ class PostgresDatabase:
         except (psycopg.Error, ConnectionLostError) as error:
             raise RegistryError(_told(error, doing, str(self))) from error
 
+    def damage(self, error: Exception) -> None:
+        """Return nothing, likewise."""
+
+    def explained(self, error: Exception) -> None:
+        """Return nothing: PostgreSQL finds damage itself, and says so."""
+
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do something that is one transaction, again where another one or a restart undid it."""
         until = time.monotonic() + PATIENCE

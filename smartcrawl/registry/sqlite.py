@@ -13,9 +13,10 @@ from urllib.parse import quote
 
 import apsw
 
-from smartcrawl.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
 from smartcrawl.ports import Many
 from smartcrawl.private import private_file, private_folder
+from smartcrawl.registry.integrity import REMEDY, damaged, explained, problems
 from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.transactions import transaction
@@ -120,6 +121,16 @@ class SqliteDatabase:
         """Turn SQLite's errors into RegistryError."""
         return translated(self.path, doing)
 
+    def damage(self, error: Exception) -> RegistryError | None:
+        """Return what an error says of a damaged file; None: it says nothing of that."""
+        if isinstance(error, apsw.NotADBError):
+            return not_a_registry(self.path, error)
+        return damaged(self.path, error) if isinstance(error, apsw.CorruptError) else None
+
+    def explained(self, error: Exception) -> RegistryError | None:
+        """Return the damage of the file that an unexpected error came from; None: it is sound."""
+        return explained(self.path, error)
+
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do something that is one transaction; SQLite lets nobody undo it."""
         return work()
@@ -127,6 +138,14 @@ class SqliteDatabase:
     def take(self, source: str, since: str) -> FileLease:
         """Take the lease of ``source``."""
         return FileLease.take(self._leases, source, since)
+
+    def held(self) -> list[str]:
+        """Return the sources that processes crawl now; the file itself is not read."""
+        return FileLease.held(self._leases)
+
+    def problems(self, connection: SqliteConnection) -> list[str]:
+        """Return what is wrong with the file, its references and its index of words."""
+        return problems(connection)
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""
@@ -139,13 +158,9 @@ def translated(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except apsw.NotADBError as error:
-        raise RegistryError(
-            f"{path} is not a registry ({error}); move it away, or name another DATA_DIR"
-        ) from error
+        raise not_a_registry(path, error) from error
     except apsw.CorruptError as error:
-        raise RegistryError(
-            f"{path} is damaged ({error}); restore a backup, or move it away to start again"
-        ) from error
+        raise damaged(path, error) from error
     except apsw.FullError as error:
         raise RegistryError(
             f"no space left for {path}; free some and start again with -a resume=1: everything"
@@ -166,6 +181,14 @@ def translated(path: Path, doing: str) -> Iterator[None]:
             f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
             " kept: start again with -a resume=1, and report this if it comes again"
         ) from error
+
+
+def not_a_registry(path: Path, error: Exception) -> RegistryDamagedError:
+    """Return the error of a file whose beginning is not SQLite's, with the remedies."""
+    return RegistryDamagedError(
+        f"{path} is not a registry ({error}); move it away, or name another DATA_DIR; if it was"
+        f" one, {REMEDY}"
+    )
 
 
 class SqliteConnection(apsw.Connection):
@@ -239,7 +262,7 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
             )
         if version < latest:
             _switch_to_wal(connection)
-            _apply(connection)
+            apply(connection)
 
 
 def _looked_at(connection: SqliteConnection) -> tuple[int, int, int]:
@@ -262,12 +285,15 @@ def _switch_to_wal(connection: SqliteConnection) -> None:
             return
 
 
-def _apply(connection: SqliteConnection) -> None:
-    """Run the steps that are missing; another process may be doing the same."""
+def apply(connection: SqliteConnection, *, until: int | None = None) -> None:
+    """Run the steps that are missing, up to schema version ``until``; None: all of them.
+
+    Another process may be doing the same.
+    """
     with transaction(connection):
         version = connection.pragma("user_version")
         for number, statements in migrations("sqlite"):
-            if number > version:
+            if number > version and (until is None or number <= until):
                 for statement in statements:
                     connection.execute(statement).fetchall()
                 connection.pragma("user_version", number)

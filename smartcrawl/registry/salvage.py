@@ -1,0 +1,281 @@
+"""What can be read of a damaged registry, copied into a new file (docs/adr/0039)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Final
+
+import apsw
+
+from smartcrawl.exceptions import RegistryDamagedError, RegistryError
+from smartcrawl.private import private_file, private_folder
+from smartcrawl.registry.integrity import problems, tables
+from smartcrawl.registry.migrations import migrations
+from smartcrawl.registry.rebuilt import Mended, mend
+from smartcrawl.registry.sqlite import (
+    APPLICATION_ID,
+    apply,
+    connect,
+    migrate,
+    translated,
+)
+
+_MAGIC: Final = b"SQLite format 3\0"
+_HEADER: Final = 100  #: bytes
+_PAGE: Final = 4_096  #: bytes of a page, SQLite's default
+_LONGEST: Final = 1 << 62  #: of a step between two row numbers
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+
+
+@dataclass(slots=True)
+class Copied:
+    """What became of one table."""
+
+    table: str
+    rows: int = 0  #: copied
+    missing: int | None = 0  #: rows that could not be read; None: how many is unknown
+    gaps: list[int] = field(default_factory=list)  #: last row before each unreadable part
+
+    @property
+    def whole(self) -> bool:
+        """Whether every row was copied."""
+        return self.missing == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What a salvage did."""
+
+    aside: Path  #: the damaged file, under its new name
+    tables: tuple[Copied, ...]
+    mended: Mended
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing."""
+        return all(one.whole for one in self.tables) and not any(self.mended.counts().values())
+
+
+def is_sound(path: Path) -> bool:
+    """Whether every page of a registry can be read, and what is in it fits together.
+
+    Raises:
+        RegistryError: the file is another program's, or cannot be opened.
+    """
+    try:
+        with closing(connect(path)) as connection:
+            migrate(connection, path)
+            return not problems(connection)
+    except RegistryDamagedError:
+        return False
+
+
+def salvage(path: Path, now: int) -> Salvaged:
+    """Put a file with all that can be read in the place of a damaged registry.
+
+    The damaged file is kept under another name. Until the new one is whole nothing is renamed, and
+    nothing is ever written over. ``now``: Unix seconds.
+
+    Raises:
+        RegistryError: nothing can be read, or a file cannot be written.
+    """
+    work = path.with_name(f".{path.name}.salvage-{token_hex(4)}")
+    with translated(path, "salvage"):
+        try:
+            private_folder(work)
+            _copy_files(path, work / "damaged.db")
+            _mend_header(work / "damaged.db")
+            copied, mended = _copy(work / "damaged.db", work / "new.db", path)
+            aside = _swap(path, work / "new.db", now)
+        except OSError as error:
+            raise RegistryError(
+                f"cannot salvage {path} ({error.strerror}); the folder must have room for two"
+                " copies of it, and this user the right to write there"
+            ) from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return Salvaged(aside, tuple(copied), mended)
+
+
+def _copy_files(path: Path, target: Path) -> None:
+    """Copy a file with its WAL: SQLite writes to what it opens."""
+    private_file(target)
+    shutil.copyfile(path, target)
+    for end in ("-wal", "-journal"):
+        with suppress(FileNotFoundError):
+            shutil.copyfile(f"{path}{end}", f"{target}{end}")
+
+
+def _mend_header(path: Path) -> None:
+    """Write the first 100 bytes anew where they are not SQLite's; all registries have the same."""
+    with path.open("r+b") as file:
+        found = file.read(_HEADER)
+        if found[:16] == _MAGIC and found[16:18] == _PAGE.to_bytes(2):
+            return
+        size = os.fstat(file.fileno()).st_size
+        latest = migrations("sqlite")[-1][0]
+        header = bytearray(_HEADER)
+        header[:24] = _MAGIC + _PAGE.to_bytes(2) + bytes((2, 2, 0, 64, 32, 32))
+        for place, value in (
+            (24, 1), (28, size // _PAGE), (40, 1), (44, 4), (56, 1), (60, latest),
+            (68, APPLICATION_ID), (92, 1), (96, 3_054_000),
+        ):  # fmt: skip
+            header[place : place + 4] = value.to_bytes(4)
+        file.seek(0)
+        file.write(header)
+
+
+def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], Mended]:
+    """Copy every table, mend what refers to missing rows, and make the index of words anew."""
+    latest = migrations("sqlite")[-1][0]
+    private_file(new)
+    with closing(apsw.Connection(str(damaged))) as old, closing(connect(new)) as target:
+        version = latest
+        with suppress(apsw.Error):
+            old.execute("PRAGMA writable_schema = ON").fetchall()
+            version = int(old.pragma("user_version"))
+        if not 1 <= version <= latest:
+            version = latest
+        target.execute("PRAGMA journal_mode = wal").fetchall()
+        apply(target, until=version)
+        target.execute("BEGIN IMMEDIATE")
+        copied = [_copy_table(old, target, table) for table in tables(target)]
+        target.execute("COMMIT")
+        if not any(one.rows for one in copied if one.table not in ("sequence", "choice")):
+            raise RegistryError(
+                f"nothing can be read of {path}: restore a backup, or move the file away and crawl"
+                " again; it is as it was"
+            )
+        apply(target)
+        by_name = {one.table: one for one in copied}
+        mended = mend(
+            target,
+            torn=by_name["chunk"].gaps,
+            unknown=by_name["chunk"].missing is None,
+            links=not by_name["links"].whole,
+        )
+        found = problems(target)
+        if found:
+            raise RegistryError(
+                f"cannot salvage {path}: the copy is not sound ({found[0]}); the file is as it"
+                " was: restore a backup, and report this"
+            )
+        target.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return copied, mended
+
+
+def _copy_table(old: apsw.Connection, target: apsw.Connection, table: str) -> Copied:
+    copied = Copied(table)
+    wanted = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})").fetchall()]
+    rowid = not _without_rowid(target, table)
+    try:
+        there = {name for _, name, *_ in old.execute(f"PRAGMA table_info({table})").fetchall()}
+    except (apsw.Error, ValueError):
+        there = set()
+    columns = [name for name in wanted if name in there]
+    if not columns:
+        copied.missing = None  # its part of the schema is lost
+        return copied
+    names = ", ".join(f'"{name}"' for name in columns)
+    into = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+    target.execute(f"DELETE FROM {table}").fetchall()
+    if rowid:
+        rows = _rows(old, f"SELECT rowid, {names} FROM {table}", copied)
+    else:
+        rows = _keyed(old, table, names, copied)
+    for row in rows:
+        try:
+            target.execute(into, row)
+            copied.rows += target.changes()
+        except (apsw.ConstraintError, apsw.MismatchError):
+            copied.missing = (copied.missing or 0) + 1
+    if copied.gaps or copied.missing is None:
+        try:
+            count = int(old.execute(f"SELECT count(*) FROM {table}").get)
+            copied.missing = max(count - copied.rows, 1)
+        except (apsw.Error, ValueError):
+            copied.missing = None
+    return copied
+
+
+def _without_rowid(connection: apsw.Connection, table: str) -> bool:
+    statement = "SELECT wr FROM pragma_table_list WHERE name = ?"
+    return bool(connection.execute(statement, (table,)).get)
+
+
+def _rows(old: apsw.Connection, select: str, copied: Copied) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table in the order of their numbers, over every unreadable part."""
+    last, best = -_LONGEST, False
+    statement = f"{select} WHERE rowid > ? ORDER BY rowid"
+    while True:
+        try:
+            for number, *row in old.execute(statement, (last,)):
+                last, best = number, True
+                yield tuple(row)
+        except (apsw.Error, ValueError):
+            copied.gaps.append(last if best else 0)
+            start = _next_readable(old, statement, last if best else 0)
+            if start is None:
+                return
+            last = start
+        else:
+            return
+
+
+def _next_readable(old: apsw.Connection, statement: str, last: int) -> int | None:
+    """Return a row number after ``last`` from which on rows can be read; None: there is none."""
+
+    def readable(number: int) -> bool:
+        try:
+            return bool(old.execute(f"{statement} LIMIT 1", (number,)).fetchall())
+        except (apsw.Error, ValueError):
+            return False
+
+    step = 1
+    while not readable(last + step):
+        step *= 2
+        if step > _LONGEST // 2:
+            return None
+    low, high = last + step // 2, last + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if readable(middle) else (middle, high)
+    return high
+
+
+def _keyed(
+    old: apsw.Connection, table: str, names: str, copied: Copied
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table without row numbers, from both ends where one does not do."""
+    for order in ("ASC", "DESC"):
+        keys = [row[1] for row in old.execute(f"PRAGMA table_info({table})").fetchall() if row[5]]
+        by = ", ".join(f'"{key}" {order}' for key in keys)
+        try:
+            yield from old.execute(f"SELECT {names} FROM {table} ORDER BY {by}")
+        except (apsw.Error, ValueError):
+            copied.gaps.append(0)
+        else:
+            return
+
+
+def _swap(path: Path, new: Path, now: int) -> Path:
+    """Rename the damaged file with what belongs to it, and put the new one in its place."""
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+    name, number = f"{path.name}.damaged-{stamp}", 1
+    while any(path.with_name(f"{name}{end}").exists() for end in ("", *_BESIDE)):
+        number += 1
+        name = f"{path.name}.damaged-{stamp}-{number}"
+    aside = path.with_name(name)
+    for end in _BESIDE:
+        with suppress(FileNotFoundError):
+            path.with_name(f"{path.name}{end}").rename(path.with_name(f"{name}{end}"))
+    path.rename(aside)
+    os.link(new, path)  # unlike a rename it writes over nothing
+    return aside

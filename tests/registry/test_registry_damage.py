@@ -1,0 +1,390 @@
+"""A damaged registry: one line with the remedy from every command, and what a salvage saves."""
+
+import json
+import random
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+import apsw
+import pytest
+from scrapy.settings import Settings
+
+from smartcrawl.cli import RegistryCommand
+from smartcrawl.registry.integrity import problems
+from smartcrawl.registry.lease import FileLease
+from tests.crawls.commands import Crawl, Scrapy
+from tests.site_server import Site, html
+
+pytestmark = [pytest.mark.sqlite, pytest.mark.embedded]
+
+_PAGE = 4096
+_PAGES = 40
+_COMMANDS = [
+    ("search", "walrus"),
+    ("search", "--nest-images", "walrus"),
+    ("status",),
+    ("registry", "--format", "jsonl"),
+    ("registry", "--sitemaps"),
+    ("runs",),
+    ("hosts",),
+    ("plan",),
+    ("orphans",),
+    ("deltamerge",),
+    ("audit",),
+    ("why", "http://a.example/"),
+]
+
+
+class Shelf:
+    """A sound registry, and copies of it that are damaged."""
+
+    def __init__(self, folder: Path, sound: bytes, url: str) -> None:
+        self.folder = folder
+        self.sound = sound
+        self.url = url
+        self.file = folder / "registry.db"
+
+    def put(self, content: bytes) -> None:
+        """Put these bytes in the place of the registry, and nothing beside it."""
+        for path in self.folder.iterdir():
+            if path.is_file():
+                path.unlink()
+        self.file.write_bytes(content)
+
+    def run(self, name: str, *words: str) -> int:
+        """Run a command in this process; return its exit status. An error of ours is raised."""
+        command: RegistryCommand = import_module(f"smartcrawl.commands.{name}").Command()
+        settings = Settings()
+        settings.setmodule("smartcrawl.settings", priority="project")
+        settings.set("DATA_DIR", str(self.folder), priority="cmdline")
+        settings.set("SOURCES_FILE", str(self.folder / "sources.toml"), priority="cmdline")
+        command.settings = settings
+        parser = ArgumentParser(conflict_handler="resolve")
+        command.add_options(parser)
+        options, args = parser.parse_known_args(list(words))
+        command.run(args, options)
+        return int(getattr(command, "exitcode", 0) or 0)
+
+    def rows(self, statement: str) -> list[tuple[object, ...]]:
+        connection = apsw.Connection(str(self.file))
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, ask: Scrapy) -> Iterator[tuple[bytes, str]]:
+    """The bytes of a registry after two runs, and the address of its site."""
+    folder = tmp_path_factory.mktemp("built")
+    with Site() as site:
+        links = [f"/{number}" for number in range(_PAGES)]
+        site.pages["/"] = html("Home of walruses", *links)
+        for number, link in enumerate(links):
+            site.pages[link] = html(f"Walrus {number}", "/", text=f"walrus words {number} " * 60)
+        crawl = Crawl(folder, ask)
+        crawl(site.url("/"))
+        site.pages["/1"] = html("Walrus 1 again", "/")
+        crawl(site.url("/"))
+        yield crawl.registry.read_bytes(), site.url("/")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, built: tuple[bytes, str]) -> Shelf:
+    shelf = Shelf(tmp_path, *built)
+    shelf.put(shelf.sound)
+    return shelf
+
+
+def zeroed(content: bytes, start: int, length: int = _PAGE) -> bytes:
+    return content[:start] + bytes(length) + content[start + length :]
+
+
+def pages_of(shelf: Shelf, table: str, *, leaves: bool = True) -> list[int]:
+    """The places in the file of the pages of a table or index."""
+    kind = "leaf" if leaves else "internal"
+    found = shelf.rows(
+        f"SELECT pageno FROM dbstat WHERE name = '{table}' AND pagetype = '{kind}' ORDER BY path"
+    )
+    return [_PAGE * (int(str(number)) - 1) for (number,) in found]
+
+
+def test_the_registry_that_is_damaged_here_was_sound(shelf: Shelf, capsys):
+    for name, *words in _COMMANDS:
+        assert shelf.run(name, *words) == 0, name
+    connection = apsw.Connection(str(shelf.file))
+    assert problems(connection) == []
+    connection.close()
+    assert len(shelf.sound) > 40 * _PAGE
+    assert "is damaged" not in capsys.readouterr().err
+
+
+_WHOLE: dict[str, Callable[[bytes], bytes]] = {
+    "truncated to a page": lambda content: content[:_PAGE],
+    "truncated in the middle": lambda content: content[: len(content) // 2 + 100],
+    "without its last page": lambda content: content[:-_PAGE],
+    "zeroed header": lambda content: zeroed(content, 0, 100),
+    "zeroed schema": lambda content: zeroed(content, 100, _PAGE - 100),
+    "zeroed after the schema": lambda content: zeroed(content, _PAGE, len(content) - _PAGE),
+    "all zero": lambda content: bytes(len(content)),
+    "random": lambda content: random.Random(5).randbytes(len(content)),
+}
+
+
+@pytest.mark.parametrize("spoil", _WHOLE.values(), ids=_WHOLE)
+def test_every_command_says_in_one_line_what_to_do(shelf: Shelf, spoil, capsys):
+    damaged = spoil(shelf.sound)
+
+    for name, *words in _COMMANDS:
+        shelf.put(damaged)
+        status = shelf.run(name, *words)
+        told = capsys.readouterr()
+
+        if status == 0 and name != "audit":
+            assert name in ("runs", "hosts", "orphans", "deltamerge", "why", "registry", "search")
+            continue  # what it reads is not damaged
+        assert status == 1, (name, told)
+        last = told.err.splitlines()[-1]
+        assert last.startswith(f"{name}: {shelf.file} is ")
+        assert "restore a backup" in last
+        assert "scrapy audit --salvage" in last
+        assert shelf.file.read_bytes() == damaged
+
+
+def test_no_damage_gives_a_traceback(shelf: Shelf, capsys):
+    """Pages zeroed, overwritten and exchanged, and single bits, at many places."""
+    chance = random.Random(20)
+    count = len(shelf.sound) // _PAGE
+    spoilt = []
+    for page in chance.sample(range(1, count), min(count - 1, 30)):
+        spoilt.append(zeroed(shelf.sound, page * _PAGE))
+    for page in chance.sample(range(count), 15):
+        content = bytearray(shelf.sound)
+        content[page * _PAGE : (page + 1) * _PAGE] = chance.randbytes(_PAGE)
+        spoilt.append(bytes(content))
+    for _ in range(40):
+        content = bytearray(shelf.sound)
+        for place in chance.sample(range(len(content)), 40):
+            content[place] ^= 1 << chance.randrange(8)
+        spoilt.append(bytes(content))
+    for _ in range(10):
+        one, other = sorted(chance.sample(range(1, count), 2))
+        content = bytearray(shelf.sound)
+        first = content[one * _PAGE : (one + 1) * _PAGE]
+        content[one * _PAGE : (one + 1) * _PAGE] = content[other * _PAGE : (other + 1) * _PAGE]
+        content[other * _PAGE : (other + 1) * _PAGE] = first
+        spoilt.append(bytes(content))
+
+    statuses = set()
+    for number, content in enumerate(spoilt):
+        shelf.put(content)
+        for name, *words in [*_COMMANDS, ("why", shelf.url)]:
+            try:
+                status = shelf.run(name, *words)
+            except Exception as error:  # what would be a traceback
+                raise AssertionError(f"{name} of damage {number}") from error
+            statuses.add(status)
+            told = capsys.readouterr().err
+            assert status in (0, 1), (name, told)
+            assert (status == 1) is (str(shelf.file) in told), (number, name, told)
+    assert statuses == {0, 1}
+
+
+def test_an_audit_finds_what_no_other_command_meets(shelf: Shelf, capsys):
+    """An index of words that does not fit its text; values of another type; lost references."""
+    for statement, words in (
+        ("UPDATE chunk SET text = 'nothing of that' WHERE no = 3", "index of words"),
+        ("UPDATE record SET url = x'ff' WHERE no = 5", "record.url are no text"),
+        ("DELETE FROM source", "refers to a missing row of source"),
+    ):
+        shelf.put(shelf.sound)
+        connection = apsw.Connection(str(shelf.file))
+        connection.execute(statement).fetchall()
+        connection.close()
+
+        assert shelf.run("audit") == 1
+        told = capsys.readouterr().err
+        assert words in told
+        assert "scrapy audit --salvage" in told
+
+
+# Salvage
+
+
+def salvaged(shelf: Shelf, capsys) -> tuple[int, dict]:
+    status = shelf.run("audit", "--salvage", "--format", "json")
+    told = capsys.readouterr()
+    assert told.err == ""
+    return status, json.loads(told.out)
+
+
+def test_a_sound_registry_is_not_salvaged(shelf: Shelf, capsys):
+    assert salvaged(shelf, capsys) == (0, {"sound": True})
+    assert shelf.file.read_bytes() == shelf.sound
+    assert sorted(path.name for path in shelf.folder.iterdir() if path.is_file())[0] == (
+        "registry.db"
+    )
+
+
+def test_only_the_index_of_words_is_made_anew(shelf: Shelf, capsys):
+    for place in pages_of(shelf, "chunk_words_data"):
+        shelf.put(zeroed(shelf.file.read_bytes(), place))
+
+    status, told = salvaged(shelf, capsys)
+
+    assert status == 0
+    assert told["whole"]
+    assert told["mended"] == {"fetched_again": 0, "sources": 0, "hosts": 0, "dropped": 0}
+    assert shelf.run("search", "walrus") == 0
+    assert "Walrus" in capsys.readouterr().out
+    assert shelf.run("audit") == 0
+
+
+@pytest.mark.parametrize(
+    "table",
+    ["record", "state", "links", "content", "chunk", "host", "source", "run", "seed", "sequence",
+     "record_id"],
+)  # fmt: skip
+def test_what_is_missing_of_a_table_is_said_and_the_rest_is_kept(shelf: Shelf, table: str, capsys):
+    """The damaged file stays as it is, under another name."""
+    places = pages_of(shelf, table)
+    damaged = zeroed(shelf.sound, places[len(places) // 2])
+    before = dict(shelf.rows("SELECT name, value FROM sequence"))
+    shelf.put(damaged)
+
+    status, told = salvaged(shelf, capsys)
+
+    assert Path(told["aside"]).read_bytes() == damaged
+    missing = {name for name, one in told["tables"].items() if one["missing"] != 0}
+    if table == "record_id":  # an index, which the rows make again
+        assert (status, missing) == (0, set())
+    else:
+        assert (status, missing) == (3, {table})
+    connection = apsw.Connection(str(shelf.file))
+    assert problems(connection) == []
+    connection.close()
+    for name, *words in _COMMANDS:
+        assert shelf.run(name, *words) == 0, (name, capsys.readouterr())
+    after = dict(shelf.rows("SELECT name, value FROM sequence"))
+    assert after["number"] >= before["number"]
+    if table not in ("record", "sequence"):
+        assert after["address"] >= before["address"]
+    held = "SELECT count(*) FROM record r JOIN state s USING (no) WHERE s.standing = 2"
+    whole = f"{held} AND r.content IN (SELECT content FROM chunk)"
+    assert shelf.rows(held) == shelf.rows(whole)  # none passes for whole that is not
+
+
+def test_pages_without_all_of_their_content_are_fetched_again(
+    shelf: Shelf, capsys, built: tuple[bytes, str]
+):
+    """No 304 confirms what is not there any more."""
+    places = pages_of(shelf, "chunk")
+    shelf.put(zeroed(shelf.sound, places[len(places) // 2]))
+
+    _, told = salvaged(shelf, capsys)
+
+    again = told["mended"]["fetched_again"]
+    assert 0 < again < _PAGES
+    bare = "SELECT count(*) FROM record JOIN state USING (no) WHERE standing = 0"
+    assert shelf.rows(f"{bare} AND etag IS NULL AND last_modified IS NULL") == [(again,)]
+    assert shelf.rows("SELECT count(*) FROM record") == [(_PAGES + 1,)]
+
+
+def test_where_nothing_can_be_read_nothing_is_changed(shelf: Shelf, capsys):
+    damaged = bytes(len(shelf.sound))
+    shelf.put(damaged)
+
+    assert shelf.run("audit", "--salvage") == 1
+
+    assert "restore a backup" in capsys.readouterr().err
+    assert shelf.file.read_bytes() == damaged
+    assert [path.name for path in shelf.folder.iterdir()] == ["registry.db"]
+
+
+def test_a_header_that_is_lost_loses_nothing_else(shelf: Shelf, capsys):
+    shelf.put(zeroed(shelf.sound, 0, 100))
+
+    status, told = salvaged(shelf, capsys)
+
+    assert (status, told["whole"]) == (0, True)
+    assert shelf.rows("SELECT count(*) FROM record") == [(_PAGES + 1,)]
+
+
+def test_a_second_salvage_writes_over_no_first_one(shelf: Shelf, capsys):
+    damaged = zeroed(shelf.sound, pages_of(shelf, "chunk")[1])
+    kept = []
+    for _ in range(2):
+        shelf.file.unlink()
+        shelf.file.write_bytes(damaged)
+        kept.append(Path(salvaged(shelf, capsys)[1]["aside"]))
+
+    assert kept[0] != kept[1]
+    assert [path.read_bytes() for path in kept] == [damaged, damaged]
+
+
+def test_no_registry_is_salvaged_under_a_run(shelf: Shelf, capsys):
+    damaged = zeroed(shelf.sound, pages_of(shelf, "chunk")[1])
+    shelf.put(damaged)
+
+    with FileLease.take(shelf.folder / "leases", "a.example:8080", "now"):
+        assert shelf.run("audit", "--salvage") == 4
+
+    assert "stop the runs of a.example:8080 first" in capsys.readouterr().err
+    assert shelf.file.read_bytes() == damaged
+
+
+def test_a_salvaged_registry_is_crawled_on(site: Site, crawl: Crawl):
+    """Its pages are there; those that lost something are fetched, the others are confirmed."""
+    links = [f"/{number}" for number in range(_PAGES)]
+    site.pages["/"] = html("Home of walruses", *links)
+    for number, link in enumerate(links):
+        site.pages[link] = html(f"Walrus {number}", "/", text=f"walrus words {number} " * 60)
+    crawl(site.url("/"))
+    shelf = Shelf(crawl.data_dir, crawl.registry.read_bytes(), site.url("/"))
+    content = shelf.sound
+    for table in ("chunk", "record", "state", "links"):
+        places = pages_of(shelf, table)
+        content = zeroed(content, places[len(places) // 2])
+    crawl.registry.write_bytes(content)
+
+    broken = crawl(site.url("/"), expect=None)
+    assert broken.status == 1
+    assert "scrapy audit --salvage" in broken.err
+    crawl.run("audit", "--salvage", expect=3)
+    for _ in range(2):
+        crawl(site.url("/"))
+
+    assert set(crawl.outcomes().values()) == {"unchanged"}
+    assert len(crawl.outcomes()) == _PAGES + 1
+    assert len(crawl.hits("walrus")) == _PAGES
+    crawl.run("audit")
+
+
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_crawl_over_a_damaged_registry_says_what_to_do(
+    built: tuple[bytes, str], crawl: Crawl, lane: str
+):
+    """Wherever it meets the damage: at the start, between pages, while it writes, at the end."""
+    crawl.environment["REVALIDATION_LANE"] = lane
+    crawl.data_dir.mkdir()
+    shelf = Shelf(crawl.data_dir, *built)
+    met = 0
+    for table in (
+        "record", "record_id", "state", "links", "content", "chunk", "chunk_words_data", "host",
+        "run", "source", "sequence", "snapshot",
+    ):  # fmt: skip
+        shelf.put(shelf.sound)
+        places = pages_of(shelf, table)
+        damaged = zeroed(shelf.sound, places[len(places) // 2])
+        shelf.put(damaged)
+
+        result = crawl(shelf.url, force=1, expect=None)
+
+        assert result.status in (0, 1, 3), (table, result)
+        if result.status == 1:
+            met += 1
+            assert f"{shelf.file} is damaged" in result.err, (table, result)
+            assert "scrapy audit --salvage" in result.err
+    assert met > 6
