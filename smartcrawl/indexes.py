@@ -217,6 +217,8 @@ def joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
             last_checked=told[3],
             last_changed=told[4],
             no=told[0],
+            key=bytes.fromhex(hit.key.rpartition(":")[2]),
+            document_id=hit.key,
         )
         for hit in listed
         if (told := facts.get(hit.key)) is not None

@@ -43,7 +43,7 @@ def test_every_field_is_told_with_its_type():
         inner = set(mappings()["properties"][parent]["properties"])
         if parent == "chunks":
             inner = {name for name in inner if "_" not in name}
-        assert set(re.findall(r"`([a-z]+)`", f"`{meaning}`")) >= inner
+        assert set(re.findall(r"`([A-Za-z]+)`", f"`{meaning}`")) >= inner
     assert [suffix(language) for language in ("ja", "ko", "nb")] == ["_zh", "_zh", "_no"]
     for name, weight in WEIGHTS.items():
         assert f'"chunks.{name}_en{f"^{weight}" if weight > 1 else ""}"' in text

@@ -129,7 +129,9 @@ def test_views_of_words_show_what_is_held(registry):
     for standing in Standing:
         entry = OWN if standing is Standing.HELD else NONE
         put(registry, standing + 1, standing=standing, entry=entry)
-        registry.connection.execute("INSERT INTO links VALUES (?, 0, 1, x'', x'')", (standing + 1,))
+        registry.connection.execute(
+            "INSERT INTO links VALUES (?, 0, 1, x'00', x'')", (standing + 1,)
+        )
     registry.connection.execute("UPDATE record SET content_length = no - 1")
 
     shown = registry.connection.execute("SELECT docsize FROM urlwords ORDER BY 1").fetchall()

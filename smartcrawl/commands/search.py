@@ -19,6 +19,7 @@ from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.reports import iso
 from smartcrawl.sinks.embedded import search
 from smartcrawl.sinks.sqlite import Hit
+from smartcrawl.urls import item_id
 
 _SHOWN = 5  #: images of a page in a table
 _OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text
@@ -123,6 +124,8 @@ def _show_images(console: Console, images: list[ImageDocument]) -> None:
 def _as_json(hit: Hit, images: list[ImageDocument] | None = None) -> dict[str, object]:
     told: dict[str, object] = {} if images is None else {"images": [i.as_json() for i in images]}
     return {
+        "id": item_id("url", hit.key),
+        "documentId": hit.document_id,
         "url": hit.url,
         "source": hit.source,
         "title": hit.title,

@@ -35,7 +35,7 @@ def print_story(told: dict[str, Any]) -> None:
 def _print_record(console: Console, one: dict[str, Any]) -> None:
     record = one["record"]
     console.print(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
-    found = f", answered {record['httpStatusCode']}" if record["httpStatusCode"] else ""
+    found = f", answered {record['lastStatusCode']}" if record["lastStatusCode"] else ""
     state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{found}"
     _line(console, "state", f"{state}; {one['standing']}")
     _line(console, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))

@@ -194,7 +194,7 @@ class _Teller:
         today = Today(self._connection, source, self._options)
         why, believed = today.unconditional(entry), today.believed(entry)
         etag = record["httpEtag"] if believed & 1 else None
-        modified = record["httpLastModified"] if believed & 2 else None
+        modified = record["lastModifiedReceived"] if believed & 2 else None
         headers = conditional_headers(etag, modified, trusted=why is None)
         return {
             "url": entry.url,

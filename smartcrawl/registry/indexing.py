@@ -388,7 +388,7 @@ class Outgoing:
                     canonical_url=canonical,
                     content_group=content_group(canonical or url),
                     last_changed=changed,
-                    mime_type=mime or "",
+                    mime_type=(mime or "").partition(";")[0].strip().lower(),
                     depth=depth,
                     title=texts[0],
                     description=texts[1],

@@ -11,24 +11,39 @@ from typing import Any
 
 from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import RunState, Status, Word
-from smartcrawl.urls import content_group, item_id
+from smartcrawl.urls import content_group, item_id, row_key
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
 #: The outcome as it is told: *new* and *modified* are called *clone* on a clone (rules.model.Word).
 _OUTCOME = """
     CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END"""
-_RECORDS = f"""
-SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
-       coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
+#: Of "IngestItems", beside what is made of the id.
+_FIELDS = (
+    "PartitionKey", "ETag", "type", "normalizedSource", "displaySource", "sourceHost",
+    "parentPageId", "status", "reindexRequested", "reindexGeneration", "httpEtag",
+    "httpLastModified", "httpContentLength", "httpStatusCode", "httpRedirectChain",
+    "httpRobotsAllowed", "httpCanonicalUrl", "fileEtag", "fileLastModified", "fileLength",
+    "fileContentType", "contentHash", "textHash", "language", "mimeType", "lastIndexedDocId",
+    "imageCount", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "crawlAttempts",
+    "errorMessage", "nextCrawlAt", "crawlIntervalSeconds",
+)  # fmt: skip
+_SWITCHES = ("reindexRequested", "httpRobotsAllowed")
+_RECORD = f"""
+SELECT r.id, r.url, o.name, s.http_status, s.effective_status, r.last_modified, r.body_hash,
        s.lost_count, s.gone_count, s.seen_run, s.depth, d.url, r.canonical_url, s.outcome,
-       s.reached_run, s.visited_run, r.first_seen, s.last_checked, r.last_changed,
-       r.last_indexed, s.next_visit, r.error_message, r.source, s.standing
+       s.reached_run, s.visited_run, r.source, s.standing,
+       {", ".join(f'e."{name}"' for name in _FIELDS)}
   FROM record r
+  JOIN ingest_entity e USING (no)
   JOIN state s USING (no)
   JOIN source o ON o.no = r.source
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN record d ON d.no = r.duplicate_of
+"""
+_ONE = f"{_RECORD} WHERE r.no = ?"
+_RECORDS = f"""
+{_RECORD}
  WHERE (:every OR o.name IN carray(:sources))
    AND (:status IS NULL OR s.status = :status)
    AND (:outcome IS NULL OR {_OUTCOME} = :outcome)
@@ -37,6 +52,7 @@ SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag,
    AND (NOT :dead OR r.no IN (SELECT no FROM dead_letter))
  ORDER BY r.no
 """
+_OWN = 18  #: columns before those of the view
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
@@ -58,6 +74,11 @@ RECORD_KEYS = (
     "orphanAge", "depth", "duplicateOf", "canonicalUrl", "lastOutcome", "reachedRun",
     "visitedRun", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt",
     "errorMessage", "contentGroupId",
+    "PartitionKey", "RowKey", "ETag", "type", "normalizedSource", "displaySource", "sourceHost",
+    "parentPageId", "reindexRequested", "reindexGeneration", "httpContentLength",
+    "httpRedirectChain", "httpRobotsAllowed", "httpCanonicalUrl", "fileEtag", "fileLastModified",
+    "fileLength", "fileContentType", "language", "mimeType", "lastIndexedDocId", "imageCount",
+    "crawlAttempts", "crawlIntervalSeconds", "lastStatusCode", "lastModifiedReceived",
 )  # fmt: skip
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
@@ -101,7 +122,7 @@ def records(
     sitemaps: bool = False,
     dead: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield every record, in order of discovery, under the keys of R0-35 in camelCase.
+    """Yield every record, in order of discovery, with every field of "IngestItems" and more.
 
     ``outcome``: only what has this last outcome; ``no_text``: only pages that are held and have
     no text; ``sitemaps``: only sitemaps and feeds; ``dead``: only what an index elsewhere refused.
@@ -120,40 +141,42 @@ def records(
         "dead": dead,
     }
     for row in connection.execute(_RECORDS, names):
-        runs = complete[row[26]]
-        held = row[27] > 0
-        age = len(runs) - bisect_right(runs, row[13]) if held else 0
-        yield dict(
-            zip(
-                RECORD_KEYS,
-                (
-                    item_id("url", row[0]),
-                    row[1],
-                    row[2],
-                    Status(row[3]).word,
-                    row[4],
-                    row[5],
-                    row[6],
-                    row[7],
-                    _hash(row[8]),
-                    _hash(row[9]),
-                    _hash(row[10]),
-                    row[11],
-                    row[12],
-                    age,
-                    row[14],
-                    row[15],
-                    row[16],
-                    _word(row[17], clone=row[15] is not None),
-                    row[18] or None,
-                    row[19] or None,
-                    *(iso(value) for value in row[20:25]),
-                    row[25],
-                    content_group(row[16] or row[1]),
-                ),
-                strict=True,
-            )
-        )
+        runs = complete[row[16]]  # ascending
+        yield _record(row, len(runs) - bisect_right(runs, row[9]) if row[17] > 0 else 0)
+
+
+def record(connection: Connection, number: int, age: int) -> dict[str, Any]:
+    """Return one record under the keys of ``records``; ``age``: its orphanAge."""
+    row: Any = connection.execute(_ONE, (number,)).fetchone()
+    return _record(row, age)
+
+
+def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
+    """Return a row of _RECORD under RECORD_KEYS."""
+    key: bytes = row[0]
+    fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
+    values = fields | {
+        "id": item_id("url", key),
+        "RowKey": row_key(key),
+        **{name: bool(fields[name]) for name in _SWITCHES},
+        "url": row[1],
+        "source": row[2],
+        "lastStatusCode": row[3],
+        "effectiveStatus": row[4],
+        "lastModifiedReceived": row[5],
+        "bodyHash": _hash(row[6]),
+        "lostCount": row[7],
+        "goneCount": row[8],
+        "orphanAge": age,
+        "depth": row[10],
+        "duplicateOf": row[11],
+        "canonicalUrl": row[12],
+        "lastOutcome": _word(row[13], clone=row[11] is not None),
+        "reachedRun": row[14] or None,
+        "visitedRun": row[15] or None,
+        "contentGroupId": content_group(row[12] or row[1]),
+    }
+    return {name: values[name] for name in RECORD_KEYS}
 
 
 def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

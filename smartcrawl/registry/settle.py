@@ -76,6 +76,7 @@ UPDATE state SET lost_count = ?, gone_count = ?, lost_since = ?, gone_since = ?,
                                                         ELSE effective_status END
  WHERE no = ?
 """
+_FAILED = "UPDATE state SET failures = failures + 1 WHERE no = ?"
 _TOLD = "UPDATE record SET error_message = ? WHERE no = ?"
 _NAMES = """
 SELECT r.no, r.canonical_no, s.standing, s.visited_run = :run AND s.outcome IN (1, 2, 3)
@@ -213,6 +214,7 @@ def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old) -> None:
     word = Word.LOST if held else Word.FAILED
     row = (counts.lost, counts.gone, counts.lost_since, counts.gone_since)
     connection.execute(_COUNTED, (*row, Status.ERROR, word, status, status, move.no))
+    connection.execute(_FAILED, (move.no,))
     message = _MESSAGES[fate].format(move.target)[:1024]
     connection.execute(_TOLD, (message, move.no))
     told = (Status.ERROR, old.standing, word, status, message)

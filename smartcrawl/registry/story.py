@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
-from smartcrawl.registry.reports import RECORD_KEYS, iso
+from smartcrawl.registry.reports import iso, record
 from smartcrawl.registry.runs import Role
 from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.absence import Policy
@@ -22,10 +22,8 @@ from smartcrawl.scope import Scope
 from smartcrawl.sources import Source
 from smartcrawl.urls import (
     Trackers,
-    content_group,
     digest,
     host_key,
-    item_id,
     normalize,
     request_url,
 )
@@ -45,19 +43,9 @@ SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.l
  WHERE r.source = :source AND (:no IS NULL OR r.no = :no) ORDER BY r.no
 """
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete ORDER BY no"
-_RECORD = """
-SELECT r.id, r.url, o.name, s.status, s.http_status, s.effective_status, r.etag, r.last_modified,
-       coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash), r.body_hash,
-       s.lost_count, s.gone_count, s.depth, d.url, r.canonical_url, s.outcome, s.reached_run,
-       s.visited_run, r.first_seen, s.last_checked, r.last_changed, r.last_indexed, s.next_visit,
-       r.error_message, r.first_run, f.url
-  FROM record r
-  JOIN state s USING (no)
-  JOIN source o ON o.no = r.source
-  LEFT JOIN content c ON c.no = r.content
-  LEFT JOIN record d ON d.no = r.duplicate_of
-  LEFT JOIN record f ON f.no = r.discovered_from
- WHERE r.no = ?
+_FOUND = """
+SELECT r.first_run, r.first_seen, f.url
+  FROM record r LEFT JOIN record f ON f.no = r.discovered_from WHERE r.no = ?
 """
 _EVENTS = """
 SELECT run, at, status, standing, outcome, http_status, detail FROM event WHERE record = ?
@@ -206,23 +194,14 @@ def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: 
 
 def record_of(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return what ``scrapy registry`` tells of a record, and where it was found first."""
-    row: Any = connection.execute(_RECORD, (number,)).fetchone()
-    hashes = [None if value is None else f"sha256:{value.hex()}" for value in row[8:11]]
-    word = None if row[16] is None else Word(row[16])
-    clone = row[14] is not None and word in (Word.NEW, Word.MODIFIED)
-    values = (
-        item_id("url", row[0]), row[1], row[2], Status(row[3]).word, *row[4:8], *hashes, row[11],
-        row[12], age, *row[13:16], Word.CLONE.word if clone else word and word.word,
-        row[17] or None, row[18] or None, *(iso(value) for value in row[19:24]), row[24],
-        content_group(row[15] or row[1]),
-    )  # fmt: skip
-    return dict(zip(RECORD_KEYS, values, strict=True)) | {"discoveredFrom": row[26]}
+    found: Any = connection.execute(_FOUND, (number,)).fetchone()
+    return record(connection, number, age) | {"discoveredFrom": found[2]}
 
 
 def history(connection: Connection, number: int) -> list[dict[str, Any]]:
     """Return what happened to a record, oldest first."""
-    first: Any = connection.execute(_RECORD, (number,)).fetchone()
-    events: list[dict[str, Any]] = [_happened("discovered", first[25], first[19])]
+    run, at, _ = connection.execute(_FOUND, (number,)).fetchone()
+    events: list[dict[str, Any]] = [_happened("discovered", run, at)]
     removed: dict[tuple[int, int, str], dict[str, Any]] = {}
     row: Any
     for row in connection.execute(_EVIDENCE, (number,)):

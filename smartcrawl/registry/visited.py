@@ -28,7 +28,7 @@ UPDATE state
        lost_count = :lost, gone_count = :gone, lost_since = :lost_since,
        gone_since = :gone_since, unchanged_count = :unchanged, error_count = :errors,
        last_answered = CASE WHEN :learnt THEN :now ELSE last_answered END,
-       attempts = attempts + 1, etag_marks = :marks
+       attempts = attempts + 1, failures = failures + :failed, etag_marks = :marks
  WHERE no = :no AND number < :claim AND visited_run < :unless
 """
 EVENT = """
@@ -44,6 +44,7 @@ UPDATE record
        content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
        configuration = :configuration, canonical_url = :canonical, canonical_no = :canonical_no,
        error_message = :error, redirect_target = NULL, redirect_no = NULL, last_indexed = :now,
+       first_indexed = coalesce(first_indexed, :now),
        kind = 0, mode = 0, snapshot = :snapshot, verified_at = coalesce(:verified, verified_at),
        last_changed = CASE WHEN :same OR :again THEN last_changed ELSE :now END,
        changed_run = CASE WHEN :same THEN changed_run ELSE :run END,
@@ -236,6 +237,7 @@ class VisitWriter:
             "gone_since": counts.gone_since,
             "unchanged": unchanged,
             "errors": errors,
+            "failed": int(failed),
             "learnt": outcome not in _SILENT,
             "marks": _etag_marks(visit),
             "no": page.no,

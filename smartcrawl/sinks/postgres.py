@@ -12,7 +12,7 @@ from smartcrawl.ports import Connection, Many
 from smartcrawl.rules.model import Status
 from smartcrawl.sinks.buffer import Buffer, searchable
 from smartcrawl.sinks.queries import phrases
-from smartcrawl.sinks.sqlite import Hit
+from smartcrawl.sinks.sqlite import Hit, document_id
 
 _AT_ONCE: Final = 500  #: chunks of one statement
 _NUMBERS = """
@@ -41,7 +41,7 @@ best AS (
      ORDER BY r.no, hit.rank DESC, hit.chunk
 )
 SELECT b.rank, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
-       s.last_checked, r.last_changed, r.no,
+       s.last_checked, r.last_changed, r.no, r.id,
        ts_headline('stems', translate(k.headings, :joints, :gaps), {query}, :whole),
        ts_headline('stems', translate(k.text, :joints, :gaps), {query}, :part)
   FROM best b
@@ -162,8 +162,8 @@ def _hit(row: Sequence[Any]) -> Hit:
         url=url,
         source=source,
         title=title,
-        headings=row[11].translate(_WHOLE),
-        snippet=" ".join(row[12].translate(_WHOLE).split()),
+        headings=row[12].translate(_WHOLE),
+        snippet=" ".join(row[13].translate(_WHOLE).split()),
         score=float(f"{rank:.6g}"),
         language=language,
         description=description,
@@ -171,4 +171,6 @@ def _hit(row: Sequence[Any]) -> Hit:
         last_checked=row[8],
         last_changed=row[9],
         no=row[10],
+        key=bytes(row[11]),
+        document_id=document_id(row[11]),
     )

@@ -41,7 +41,7 @@ WITH hit AS (
      ORDER BY rank LIMIT :pool
 )
 SELECT hit.chunk, min(hit.rank) AS rank, r.url, o.name, c.title, c.language, c.description,
-       s.status, s.lost_count, s.last_checked, r.last_changed, r.no
+       s.status, s.lost_count, s.last_checked, r.last_changed, r.no, r.id
   FROM hit
   JOIN content c ON c.no = hit.content
   JOIN record r ON r.content = c.no AND r.entry > 0
@@ -132,6 +132,19 @@ class Hit:
     last_checked: int | None  #: Unix seconds
     last_changed: int | None
     no: int = 0  #: of its record
+    key: bytes = b""  #: SHA-256 of the normalized address
+    document_id: str = ""  #: in the index; lastIndexedDocId of its record
+
+
+def document_id(key: bytes) -> str:
+    """Return the id under which the embedded index holds a page.
+
+    >>> document_id(bytes.fromhex("0b1a"))
+    'page_0b1a'
+
+    Source: R0-33, R0-36.
+    """
+    return f"page_{key.hex()}"
 
 
 def expression(query: str, *, every: bool) -> str:
@@ -204,7 +217,9 @@ def _hits(
             last_checked=last_checked,
             last_changed=last_changed,
             no=no,
+            key=key,
+            document_id=document_id(key),
         )
         for chunk, rank, url, source, title, language, description, status, lost_count,
-            last_checked, last_changed, no in rows
+            last_checked, last_changed, no, key in rows
     ]  # fmt: skip

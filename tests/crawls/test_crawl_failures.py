@@ -75,7 +75,7 @@ def shows_recovered(crawl: Crawl, site: Site, names: list[str]) -> None:
     for name in names:
         page = pages[f"/{name}"]
         assert (page["status"], page["lastOutcome"]) == ("Indexed", "unchanged"), page
-        assert (page["httpStatusCode"], page["errorMessage"]) == (304, None)
+        assert (page["lastStatusCode"], page["errorMessage"]) == (304, None)
         assert (page["lostCount"], page["goneCount"]) == (0, 0)
         assert site.count(f"/{name}") == 1
     assert not any(hit["lost"] for hit in crawl.search("content", "--limit", "100"))

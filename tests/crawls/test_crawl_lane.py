@@ -161,7 +161,9 @@ def test_a_304_of_the_lane_renews_validators_and_may_say_noindex(site: Site, cra
     assert told["lane/not_modified"] == 3
     assert crawl.outcomes()["/1"] == "excluded"
     assert not [hit for hit in crawl.search("page") if hit["url"] == site.url("/1")]
-    assert [date] == [p["httpLastModified"] for p in crawl.records() if p["url"] == site.url("/2")]
+    assert [date] == [
+        p["lastModifiedReceived"] for p in crawl.records() if p["url"] == site.url("/2")
+    ]
 
 
 @pytest.mark.parametrize("fault", ["reset", "truncate"])

@@ -40,7 +40,7 @@ def test_a_site_served_by_nginx_is_crawled_whole_and_refreshed_with_304s(
 
         result = crawl(server.url)
 
-        assert {page["httpStatusCode"] for page in crawl.records()} == {304}
+        assert {page["lastStatusCode"] for page in crawl.records()} == {304}
         assert crawl.stored() == stored
         assert "Nothing changed" in result.out
         run = crawl.runs()[0]

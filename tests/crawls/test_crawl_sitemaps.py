@@ -531,7 +531,7 @@ def test_what_does_not_fit_into_a_sitemap_keeps_every_run_incomplete(site: Site,
     for _ in range(3):
         crawl(site.url("/"), settings=SOON, expect=3)
         assert reasons(crawl) == [f"too_many_urls: {site.url('/map.xml')}"]
-    assert crawl.pages()["/map.xml"]["httpStatusCode"] == 304
+    assert crawl.pages()["/map.xml"]["lastStatusCode"] == 304
     assert crawl.hits("last") == ["/last"]
 
     site.pages["/map.xml"] = xml(urlset("/last"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from smartcrawl.registry.pack import pack_numbers
 from smartcrawl.rules.model import Rule, Standing, Status, Word
 from smartcrawl.sinks.sqlite import search
 from tests.registry.build import Desk, closing
@@ -136,6 +137,11 @@ def test_what_must_not_be_indexed_is_listed_and_what_was_goes_with_the_sweep(
     check(desk, past, reply, (cell[0] | {"http": reply.status}, cell[1]))
 
     assert search(desk.connection, f"{TEXTS['old']} {TEXTS['new']}") == []
+    no = desk.number(A)
+    assert desk.value("SELECT count FROM links WHERE no = ?", (no,)) == 1
+    assert desk.rows("SELECT hrefs FROM urlwords WHERE hrefs > 0") == [], "it leads out of scope"
+    targets = pack_numbers([no])
+    desk.connection.execute("UPDATE links SET targets = ? WHERE no = ?", (targets, no))
     assert desk.value("SELECT hrefs FROM urlwords WHERE hrefs > 0") == 1
 
 

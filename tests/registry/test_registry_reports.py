@@ -13,7 +13,7 @@ from smartcrawl.registry.reports import (
     sources_named,
 )
 from smartcrawl.rules.model import Outcome, Status
-from smartcrawl.urls import content_group
+from smartcrawl.urls import content_group, url_hash
 from tests.registry.build import LATER, LONG, NOW, Desk
 
 BASE = "https://contoso.com/"
@@ -31,7 +31,11 @@ def test_records_have_these_keys_in_this_order(desk: Desk):
         "id url source status httpStatusCode effectiveStatus httpEtag httpLastModified contentHash"
         " textHash bodyHash lostCount goneCount orphanAge depth duplicateOf canonicalUrl"
         " lastOutcome reachedRun visitedRun firstSeen lastChecked lastChanged lastIndexed"
-        " nextCrawlAt errorMessage contentGroupId"
+        " nextCrawlAt errorMessage contentGroupId PartitionKey RowKey ETag type normalizedSource"
+        " displaySource sourceHost parentPageId reindexRequested reindexGeneration"
+        " httpContentLength httpRedirectChain httpRobotsAllowed httpCanonicalUrl fileEtag"
+        " fileLastModified fileLength fileContentType language mimeType lastIndexedDocId imageCount"
+        " crawlAttempts crawlIntervalSeconds lastStatusCode lastModifiedReceived"
     )
 
     (row,) = records(desk.connection)
@@ -72,7 +76,7 @@ def test_an_indexed_page_is_told_whole(desk: Desk):
         "httpStatusCode": 200,
         "effectiveStatus": 200,
         "httpEtag": 'W/"a"',
-        "httpLastModified": "Mon, 05 Jan 2026 10:00:00 GMT",
+        "httpLastModified": "2026-01-05T10:00:00Z",
         "lostCount": 0,
         "goneCount": 0,
         "orphanAge": 0,
@@ -89,6 +93,32 @@ def test_an_indexed_page_is_told_whole(desk: Desk):
         "nextCrawlAt": "2025-06-16T15:06:40Z",
         "errorMessage": None,
         "contentGroupId": content_group(row["canonicalUrl"]),
+        "PartitionKey": "contoso.com",
+        "RowKey": "eywudzsg3usiliomqccrgi6f6k",
+        "ETag": "1.0",
+        "type": "url",
+        "normalizedSource": POST,
+        "displaySource": POST,
+        "sourceHost": "contoso.com",
+        "parentPageId": None,
+        "reindexRequested": False,
+        "reindexGeneration": 0,
+        "httpContentLength": len("<title></title>words"),
+        "httpRedirectChain": None,
+        "httpRobotsAllowed": True,
+        "httpCanonicalUrl": BASE + "c",
+        "fileEtag": None,
+        "fileLastModified": None,
+        "fileLength": None,
+        "fileContentType": None,
+        "language": "en",
+        "mimeType": "text/html",
+        "lastIndexedDocId": f"page_{url_hash(POST)}",
+        "imageCount": 0,
+        "crawlAttempts": 0,
+        "crawlIntervalSeconds": 86_400,
+        "lastStatusCode": 200,
+        "lastModifiedReceived": "Mon, 05 Jan 2026 10:00:00 GMT",
     }
 
 

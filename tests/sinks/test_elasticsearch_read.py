@@ -18,6 +18,7 @@ from smartcrawl.sinks.elasticsearch.bulk import Entry
 from smartcrawl.sinks.elasticsearch.documents import PageImage
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.sinks.elasticsearch.versions import version
+from smartcrawl.urls import item_id
 from tests.servers import Elasticsearch
 from tests.sinks.faulty import Faulty, cut_off, faulty, status
 from tests.sinks.shelf import BASE, NOW, entries, entry, opened, page
@@ -74,6 +75,7 @@ def test_elasticsearch_shows_signs_of_a_text_that_are_no_marks(shelf: SimpleName
     assert hit.snippet == "[private] \ue000 use \ufdd0 [signs]"
 
 
+@pytest.mark.covers("R0-02", "R0-26", "R0-64", "R0-65")
 def test_elasticsearch_finds_images_inside_their_page(shelf: SimpleNamespace):
     with Client(shelf.server.url) as client:
         match = {"match": {"images.alt": "alternative"}}
@@ -84,8 +86,10 @@ def test_elasticsearch_finds_images_inside_their_page(shelf: SimpleNamespace):
     (image,) = hit["inner_hits"]["images"]["hits"]["hits"]
     assert image["_source"] == {
         "id": "image_1", "src": BASE + "1.png", "alt": "alternative", "context": "caption",
-        "width": 640, "height": 480,
+        "width": 640, "height": 480, "parentPageId": SHELF[3].id, "parentPageUrl": SHELF[3].url,
+        "source": SHELF[3].url,
     }  # fmt: skip
+    assert hit["_source"]["id"] == SHELF[3].id == item_id("url", SHELF[3].url_hash)
 
 
 @settings(

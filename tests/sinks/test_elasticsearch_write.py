@@ -14,6 +14,7 @@ from smartcrawl.sinks.elasticsearch.documents import PageImage
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.sinks.elasticsearch.versions import version
+from smartcrawl.urls import item_id
 from tests.servers import Elasticsearch
 from tests.sinks.faulty import (
     Faulty,
@@ -77,7 +78,8 @@ def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink:
     held = desk.server.ask("GET", f"/{desk.prefix}-write/_doc/{told.key}")
     assert held["_version"] == version(1, 9)
     assert held["_source"] == {
-        "key": f"docs:{told.url_hash.hex()}", "source": "docs", "url": BASE + "whole",
+        "key": f"docs:{told.url_hash.hex()}", "id": item_id("url", told.url_hash),
+        "source": "docs", "url": BASE + "whole",
         "urlLength": len(BASE + "whole"), "urlHash": told.url_hash.hex(), "canonicalUrl": BASE,
         "title": "T", "description": "D", "language": "en",
         "contentHash": f"sha256:{told.content_hash.hex()}", "contentGroupId": "g",

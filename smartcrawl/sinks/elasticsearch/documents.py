@@ -9,6 +9,7 @@ from typing import Any
 
 from smartcrawl.items import Chunk
 from smartcrawl.sinks.elasticsearch.analysis import suffix
+from smartcrawl.urls import item_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,18 @@ class PageImage:
     width: int | None = None  #: CSS pixels
     height: int | None = None  #: CSS pixels
 
-    def as_json(self) -> dict[str, Any]:
-        """Return it under the names of the mapping; without what is not known."""
+    def as_json(self, page_id: str, page_url: str) -> dict[str, Any]:
+        """Return it as a child of a page, under the names of the mapping.
+
+        What is not known is left out.
+
+        Source: R0-26, R0-64, R0-65.
+        """
         told = {
             "id": self.id,
+            "parentPageId": page_id,
+            "parentPageUrl": page_url,
+            "source": page_url,
             "src": self.src,
             "alt": self.alt,
             "context": self.context,
@@ -55,6 +64,11 @@ class PageDocument:
     images: Sequence[PageImage] = ()
 
     @property
+    def id(self) -> str:
+        """The registry's id of the page, which is the same in every index (R0-02)."""
+        return item_id("url", self.url_hash)
+
+    @property
     def key(self) -> str:
         """Its ``_id``."""
         return key(self.source, self.url_hash)
@@ -78,6 +92,7 @@ class PageDocument:
         ]
         told = {
             "key": self.key,
+            "id": self.id,
             "source": self.source,
             "url": self.url,
             "urlLength": len(self.url),
@@ -92,7 +107,7 @@ class PageDocument:
             "mimeType": self.mime_type,
             "depth": self.depth,
             "chunks": chunks,
-            "images": [image.as_json() for image in self.images],
+            "images": [image.as_json(self.id, self.url) for image in self.images],
         }
         return {name: value for name, value in told.items() if value not in (None, "", [])}
 

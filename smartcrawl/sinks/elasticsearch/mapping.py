@@ -8,7 +8,7 @@ from typing import Any, Final
 from smartcrawl.sinks.elasticsearch.analysis import SUFFIXES, analysis, analyzer
 
 #: Rises with each change of what follows or of documents.py; another one is refused.
-MAPPING_VERSION: Final = 1
+MAPPING_VERSION: Final = 2
 #: Fields of a chunk that are searched, with their weights, as in the embedded index.
 WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1}
 _NESTED_LIMIT: Final = 50_000  #: chunks and images of one page; Elasticsearch's own is 10,000
@@ -36,6 +36,7 @@ def mappings() -> dict[str, Any]:
         "_meta": {"product": "smartcrawl", "version": MAPPING_VERSION},
         "properties": {
             "key": keyword,  # _id once more: that one cannot be sorted by
+            "id": keyword,  # the registry's
             "source": keyword,
             "deleted": {"type": "boolean"},
             "deletedAt": {"type": "date"},
@@ -57,6 +58,9 @@ def mappings() -> dict[str, Any]:
                 "dynamic": "false",
                 "properties": {
                     "id": keyword,
+                    "parentPageId": keyword,
+                    "parentPageUrl": keyword,
+                    "source": keyword,  # the address of the page that shows it
                     "src": keyword,
                     "alt": text,
                     "context": text,
