@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from smartcrawl.configuration import Configuration
+from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.extract import html
+from smartcrawl.extract.budget import Budget, Share
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.portions import MAX_PAGE, Portions
 from smartcrawl.extract.wire import PageTask, Selected
-from smartcrawl.items import Document, Visit
+from smartcrawl.held import Held
+from smartcrawl.items import Document, Unreadable, Visit
 from smartcrawl.options import Options
 from smartcrawl.rules.model import Fault
 
@@ -22,7 +25,15 @@ FORMAT_FAULTS: Final = {
     FormatFault.CRASHED: Fault.CRASHED,
     FormatFault.TIME_OUT: Fault.READING_TIME_OUT,
     FormatFault.MEMORY: Fault.OUT_OF_MEMORY,
+    FormatFault.BUDGET: Fault.EXTRACTION_BUDGET,
 }
+_KINDS: Final = {fault: kind for kind, fault in FORMAT_FAULTS.items()}
+_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]+)", re.IGNORECASE)
+_MAX_CHARSET: Final = 40  #: characters
+_MAX_HEADER: Final = 1_000  #: characters
+_MAX_MESSAGE: Final = 800  #: characters
+_NOT_AGAIN: Final = "(found before with the same bytes: they are not read again)"
+_BUDGET: Final = "extraction_budget"
 
 
 class Documents:
@@ -32,19 +43,27 @@ class Documents:
     snapshots are read by several processes at once.
     """
 
-    def __init__(self, configuration: Configuration, options: Options) -> None:
+    def __init__(self, configuration: Configuration, options: Options, held: Held) -> None:
         self._selected = Selected(configuration.selectors.keep, configuration.selectors.drop)
         self._options = options
+        self._held = held
+        self._budget = Budget(options.extract_seconds_per_host)
         self._formats: FormatPool | None = None
         self._pages: Portions | None = None
 
     async def read(
-        self, visit: Visit, body: bytes, *, links: bool = True, told: html.Told | None = None
+        self,
+        visit: Visit,
+        body: bytes,
+        *,
+        links: bool = True,
+        told: html.Told | None = None,
+        forced: bool = False,
     ) -> tuple[Document, bool]:
         """Return the document of a body, and whether its type can be read at all.
 
         ``links``: whether those of a page are wanted. ``told``: the language of the same body as it
-        was told before.
+        was told before. ``forced``: try again with bytes that could not be read before.
 
         Raises:
             FormatError: it can, but not this one.
@@ -70,13 +89,43 @@ class Documents:
                 raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
             return html.parse_text(body, content_type=header, url=url), True
         if media_type in FORMATS:
-            if self._formats is None:
-                self._formats = self._pool()
-            document = await self._formats.read(
-                body, media_type=media_type, content_type=header, url=url
-            )
-            return document, True
+            return await self._formatted(visit, body, media_type, forced=forced), True
         return Document(content_type=media_type), False
+
+    async def _formatted(
+        self, visit: Visit, body: bytes, media_type: str, *, forced: bool
+    ) -> Document:
+        """Return the document of a body that is no page, unless its bytes are known to fail."""
+        assert visit.body_hash is not None, "the body was hashed when it came"
+        media = _media(media_type, visit.content_type)
+        known = None if forced else self._held.unreadable(visit.body_hash, media)
+        if known is not None and known.allowed >= self._allowed(known.fault):
+            visit.unreadable = known
+            raise FormatError(_KINDS[known.fault], f"{known.message} {_NOT_AGAIN}")
+        if self._formats is None:
+            self._formats = self._pool()
+        try:
+            return await self._formats.read(
+                body,
+                media_type=media_type,
+                content_type=visit.content_type,
+                url=visit.url,
+                share=Share(self._budget, visit.page.host),
+            )
+        except FormatError as error:
+            if error.kind is FormatFault.BUDGET:
+                raise FormatError(error.kind, f"{_BUDGET}: {error}", lasting=False) from error
+            if error.lasting:
+                fault = FORMAT_FAULTS[error.kind]
+                what = (fault, self._allowed(fault), str(error)[:_MAX_MESSAGE])
+                visit.unreadable = Unreadable(visit.body_hash, EXTRACTION_VERSION, media, *what)
+            raise
+
+    def _allowed(self, fault: Fault) -> int:
+        """Return how much a document may take of what it had too little of."""
+        if fault is Fault.READING_TIME_OUT:
+            return self._options.extract_cpu_seconds
+        return self._options.extract_memory if fault is Fault.OUT_OF_MEMORY else 0
 
     def _pool(self, *, pages_only: bool = False) -> FormatPool:
         options = self._options
@@ -90,3 +139,9 @@ class Documents:
             await self._pages.close()
         if self._formats is not None:
             await self._formats.close()
+
+
+def _media(media_type: str, header: str) -> str:
+    """Return the type that a body is read as, with the charset that its server names."""
+    found = _CHARSET.search(header[:_MAX_HEADER])
+    return f"{media_type}; charset={found[1][:_MAX_CHARSET].lower()}" if found else media_type

@@ -7,7 +7,7 @@ from typing import Final
 from smartcrawl.configuration import EXTRACTION_VERSION
 from smartcrawl.exceptions import SnapshotStoreError
 from smartcrawl.extract.html import Told
-from smartcrawl.items import Link, Page, Visit
+from smartcrawl.items import Link, Page, Unreadable, Visit
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry
@@ -64,6 +64,10 @@ class Held:
         """Return the language of what is held of a page, if it is known what told it."""
         found = self._reader.told(page.content) if page.content is not None else None
         return Told(*found) if found is not None else None
+
+    def unreadable(self, body_hash: bytes, media: str) -> Unreadable | None:
+        """Return why this version cannot read a body, None if that is not known."""
+        return self._reader.unreadable(body_hash, EXTRACTION_VERSION, media)
 
     def content_hash(self, page: Page) -> bytes | None:
         """Return the content hash of what is held of a page."""

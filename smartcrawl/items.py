@@ -66,6 +66,17 @@ class Chunk(NamedTuple):
     text: str
 
 
+class Unreadable(NamedTuple):
+    """A body that cannot be read, and why: the first three fields say of what that holds."""
+
+    body_hash: bytes
+    extraction: int  #: EXTRACTION_VERSION
+    media: str  #: MIME type as which it was read, and a charset that the server named
+    fault: Fault
+    allowed: int  #: seconds or MiB that were too few for it; 0: more of them would not help
+    message: str  #: for people
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """What one body says. Nothing in it depends on the configuration of the crawl."""
@@ -200,6 +211,7 @@ class Visit:
     extracted_again: bool = False  #: out of a snapshot, because the configuration changed
     snapshot: int | None = None  #: snapshot.no of ``body``, once it is stored
     snapshot_error: str | None = None  #: why there is none, or why it could not be read
+    unreadable: Unreadable | None = None  #: why its bytes can never be read
     verdict: Verdict | None = None
 
     def fail(self, fault: Fault, message: str) -> None:

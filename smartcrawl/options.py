@@ -77,6 +77,7 @@ class Options:
     extract_processes: int
     extract_memory: int  #: MiB
     extract_cpu_seconds: int
+    extract_seconds_per_host: int  #: by the clock, of all documents of a host in a run; 0: any
     force_on_canonical: bool  #: index anew when only the canonical URL changed
     allow_networks: tuple[IPv4Network | IPv6Network, ...]
     allow_ports: tuple[int, ...]  #: beside 80 and 443
@@ -136,6 +137,7 @@ class Options:
             extract_processes=_whole(settings, "EXTRACT_PROCESSES", least=1),
             extract_memory=_whole(settings, "EXTRACT_MEMORY_MB", least=256),
             extract_cpu_seconds=_whole(settings, "EXTRACT_CPU_SECONDS", least=1),
+            extract_seconds_per_host=_whole(settings, "EXTRACT_SECONDS_PER_HOST"),
             content_hash_basis=_one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
             force_on_canonical=_switch(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=_networks(settings, "ALLOW_NETWORKS"),

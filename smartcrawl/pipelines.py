@@ -80,7 +80,9 @@ class ExtractPipeline(VisitPipeline):
     def __init__(self, crawler: Crawler, run: Run | None) -> None:
         super().__init__(crawler, run)
         self._missing = MissingPages(crawler, run) if run is not None else None
-        self._documents = Documents(run.configuration, run.options) if run is not None else None
+        self._documents = (
+            Documents(run.configuration, run.options, run.held) if run is not None else None
+        )
 
     async def process_item(self, item: Any) -> Any:
         """Fill in document, hashes, chunks and links; our own failure is an outcome, too."""
@@ -181,7 +183,7 @@ class ExtractPipeline(VisitPipeline):
         known = run.held.told(page) if alike else None
         try:
             document, readable = await self._documents.read(
-                visit, body, links=not keeps, told=known
+                visit, body, links=not keeps, told=known, forced=run.forces(page)
             )
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")

@@ -99,6 +99,7 @@ RE_EXTRACT_PER_RUN = _env(
 EXTRACT_PROCESSES = _env("EXTRACT_PROCESSES", 2)  # that read PDF, Office and the like, at most
 EXTRACT_MEMORY_MB = _env("EXTRACT_MEMORY_MB", 512)  # MiB of memory of each of them
 EXTRACT_CPU_SECONDS = _env("EXTRACT_CPU_SECONDS", 30)  # of one document; twice that by the clock
+EXTRACT_SECONDS_PER_HOST = _env("EXTRACT_SECONDS_PER_HOST", 30)  # of all documents in a run; 0: any
 
 # When pages are due again
 CRAWL_BASE_INTERVAL_SECONDS = _env("CRAWL_BASE_INTERVAL_SECONDS", 86_400)  # interval after a change

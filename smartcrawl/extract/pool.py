@@ -7,14 +7,15 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
 
 from smartcrawl.extract.answers import understood
+from smartcrawl.extract.budget import Share
 from smartcrawl.extract.formats import check
-from smartcrawl.extract.formats.common import FormatError, FormatFault, too_large
+from smartcrawl.extract.formats.common import FormatError, FormatFault, over_budget, too_large
 from smartcrawl.extract.process import PAGES, Process
 from smartcrawl.extract.sniff import media_type as media_type_of
 from smartcrawl.extract.wire import (
@@ -115,10 +116,18 @@ class FormatPool:
         self._closed = False
         self._warned = False
 
-    async def read(self, body: bytes, *, media_type: str, content_type: str, url: str) -> Document:
+    async def read(
+        self,
+        body: bytes,
+        *,
+        media_type: str,
+        content_type: str,
+        url: str,
+        share: Share | None = None,
+    ) -> Document:
         """Return what a document says, as ``formats.read_document`` does.
 
-        Given up, it ends the process that reads.
+        Given up, it ends the process that reads. ``share``: the budget of its host, which pays.
 
         Raises:
             FormatError: the document cannot be read; others are not affected.
@@ -132,7 +141,7 @@ class FormatPool:
             raise too_large(f"the document has more than {MAX_BODY:,} bytes")
         told = {"media_type": media_type, "content_type": content_type[:_MAX_TYPE], "url": url}
         header = json.dumps(told).encode()
-        return await self._run(partial(self._read, header, body, media_type))
+        return await self._run(partial(self._read, header, body, media_type, share))
 
     async def read_pages(
         self, tasks: Sequence[PageTask], selected: Selected
@@ -174,9 +183,13 @@ class FormatPool:
             process.end()
         self._threads.shutdown(cancel_futures=True)
 
-    def _read(self, header: bytes, body: bytes, media_type: str, job: _Job) -> Document:
+    def _read(
+        self, header: bytes, body: bytes, media_type: str, share: Share | None, job: _Job
+    ) -> Document:
         """Read one document, in a thread."""
-        [found] = self._ask(job, header, body, [(media_type, 0)], 0)
+        if share is not None and share.left <= 0:
+            raise over_budget()
+        [found] = self._ask(job, header, body, [(media_type, 0)], 0, share=share)
         if isinstance(found, FormatError):
             raise found
         return found
@@ -197,7 +210,14 @@ class FormatPool:
         return found
 
     def _ask(
-        self, job: _Job, header: bytes, body: bytes, expected: Sequence[tuple[str, int]], pages: int
+        self,
+        job: _Job,
+        header: bytes,
+        body: bytes,
+        expected: Sequence[tuple[str, int]],
+        pages: int,
+        *,
+        share: Share | None = None,
     ) -> list[Document | FormatError]:
         """Return what a process says, and as its last word why it says no more.
 
@@ -210,10 +230,13 @@ class FormatPool:
         keep = False
         try:
             if not job.take(process):
-                raise FormatError(FormatFault.CRASHED, "nobody waits for the document any more")
+                what = "the document was given up before it was read"
+                raise FormatError(FormatFault.CRASHED, what, lasting=False)
             if not process.documents:
                 self._begin(process)
-            with closing(process.ask(header, body, self._wall_seconds, pages)) as answers:
+            counted = share.budget.reading(share.host) if share is not None else nullcontext()
+            asked_for = process.ask(header, body, self._wall_seconds, pages, share)
+            with counted, closing(asked_for) as answers:
                 found = list(_taken(process, answers, expected))
             keep = len(found) == len(expected) and process.alive
             return found
@@ -234,7 +257,7 @@ class FormatPool:
             return Process(_CHILD, self._memory, self._cpu_seconds, *self._told)
         except OSError as error:
             what = f"the process that reads documents does not start: {error}"
-            raise FormatError(FormatFault.CRASHED, what) from error
+            raise FormatError(FormatFault.CRASHED, what, lasting=False) from error
 
     def _begin(self, process: Process) -> None:
         process.begin()

@@ -16,6 +16,7 @@ from smartcrawl.registry.clones import elect
 from smartcrawl.registry.contents import prepare
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.renaming import rename
+from smartcrawl.registry.unreadable import put
 from smartcrawl.registry.visited import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.rules.model import Outcome, Rule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
@@ -266,6 +267,7 @@ class Commit:
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
                 stale += 1
+        put(self._connection, filter(None, (visit.unreadable for visit in batch.visits)), now)
         for left in self._visits.prepared.values():  # stale, or others had its text before
             self._sink.remove(left)
         for probe in batch.probes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from smartcrawl.items import Page, StoredRobots
+from smartcrawl.items import Page, StoredRobots, Unreadable
 from smartcrawl.ports import Connection, Many
 from smartcrawl.registry.sequences import last
 from smartcrawl.registry.snapshots import Place, Snapshots
+from smartcrawl.registry.unreadable import find
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.moves import canonical_of
@@ -216,6 +217,10 @@ class PageReader:
         """Return the digest of the text that told the language of a content, and that language."""
         row: Any = self._connection.execute(_TOLD, (content,)).fetchone()
         return None if row is None else (row[0], row[1])
+
+    def unreadable(self, body_hash: bytes, extraction: int, media: str) -> Unreadable | None:
+        """Return why an extraction cannot read a body, None if that is not known."""
+        return find(self._connection, body_hash, extraction, media)
 
     def canonical_url(self, no: int) -> str | None:
         """Return what a page named as canonical when it was read last."""

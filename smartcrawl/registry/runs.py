@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 from smartcrawl.ports import Connection, Indexing, Sink
+from smartcrawl.registry import unreadable
 from smartcrawl.registry.candidates import Ending, probed, propose_absent
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
@@ -325,6 +326,8 @@ def sweep(
         if not is_ours():
             return
         expire(connection, source, now - ending.closing.undo_ttl)
+        if ending.closing.gone_ttl:
+            unreadable.purge(connection, now - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             forget_overdue(connection, ending)
         counts = {word.word: n for word, n in _count(connection, source).items()}

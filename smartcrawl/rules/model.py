@@ -189,6 +189,7 @@ class Fault(IntEnum):
     COLLAPSED = 1214
     UNSIGNED = 1215
     OTHER_VERSION = 1216
+    EXTRACTION_BUDGET = 1217
 
     @property
     def outcome(self) -> Outcome:

@@ -41,14 +41,19 @@ class FormatFault(StrEnum):
     CRASHED = auto()  #: its reader failed, or the process that ran it
     TIME_OUT = auto()  #: it took more CPU or wall time than one document may
     MEMORY = auto()  #: it took more memory than one document may
+    BUDGET = auto()  #: the documents of its host took all the time that they have in a run
 
 
 class FormatError(SmartcrawlError):
-    """A document cannot be read; nothing of it counts. The message is for people."""
+    """A document cannot be read; nothing of it counts. The message is for people.
 
-    def __init__(self, kind: FormatFault, message: str) -> None:
+    ``lasting``: its bytes are the reason, so another try with them ends in the same way.
+    """
+
+    def __init__(self, kind: FormatFault, message: str, *, lasting: bool = True) -> None:
         super().__init__(message)
         self.kind = kind
+        self.lasting = lasting
 
 
 def corrupt(what: str) -> FormatError:
@@ -59,6 +64,12 @@ def corrupt(what: str) -> FormatError:
 def too_large(what: str) -> FormatError:
     """Return the error for a document beyond a limit."""
     return FormatError(FormatFault.TOO_LARGE, what)
+
+
+def over_budget() -> FormatError:
+    """Return the error for a document whose host has no time left in this run."""
+    what = "the documents of its host took all the time that they have in a run"
+    return FormatError(FormatFault.BUDGET, what, lasting=False)
 
 
 def check_text(size: int) -> None:

@@ -1,0 +1,68 @@
+"""Seconds that the documents of each host may take in a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from threading import Lock
+
+
+@dataclass(slots=True)
+class _Account:
+    spent: float = 0.0  #: seconds of documents that were read
+    begun: list[float] = field(default_factory=list)  #: start of each that is being read
+
+
+class Budget:
+    """The seconds by the clock that reading processes may work for each host, from any thread.
+
+    Waiting for a process, and its start, do not count. ``seconds`` 0: no limit.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._lock = Lock()
+        self._accounts: dict[str, _Account] = {}
+
+    def left(self, host: str) -> float:
+        """Return the seconds left for each document of a host that is being read, or the next."""
+        if not self.seconds:
+            return inf
+        with self._lock:
+            account = self._accounts.get(host)
+            if account is None:
+                return self.seconds
+            now = self._clock()
+            spent = account.spent + sum(now - begun for begun in account.begun)
+            return (self.seconds - spent) / max(1, len(account.begun))
+
+    @contextmanager
+    def reading(self, host: str) -> Iterator[None]:
+        """Count the time that a document of a host is being read."""
+        begun = self._clock()
+        with self._lock:
+            account = self._accounts.setdefault(host, _Account())
+            account.begun.append(begun)
+        try:
+            yield
+        finally:
+            with self._lock:
+                account.begun.remove(begun)
+                account.spent += self._clock() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The budget of one host."""
+
+    budget: Budget
+    host: str
+
+    @property
+    def left(self) -> float:
+        """Seconds, see ``Budget.left``."""
+        return self.budget.left(self.host)

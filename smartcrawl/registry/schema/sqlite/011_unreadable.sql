@@ -1,0 +1,11 @@
+-- Bodies that one version of the extraction cannot read, so that it does not try again.
+CREATE TABLE unreadable (
+    body_hash  BLOB NOT NULL,                            -- SHA-256
+    extraction INTEGER NOT NULL,                         -- EXTRACTION_VERSION
+    media      TEXT NOT NULL,                            -- MIME type as read, and a charset
+    fault      INTEGER NOT NULL,                         -- rules.model.Fault
+    allowed    INTEGER NOT NULL,                         -- seconds or MiB that were too few, or 0
+    message    TEXT NOT NULL,
+    at         INTEGER NOT NULL,                         -- Unix seconds of the last visit
+    PRIMARY KEY (body_hash, extraction, media)
+) WITHOUT ROWID

@@ -1,0 +1,45 @@
+"""Bodies that cannot be read: remembered until they change, or the extraction does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from smartcrawl.items import Unreadable
+from smartcrawl.ports import Connection
+from smartcrawl.rules.model import Fault
+
+_FIND = """
+SELECT fault, allowed, message FROM unreadable
+ WHERE body_hash = ? AND extraction = ? AND media = ?
+"""
+_PUT = """
+INSERT INTO unreadable (body_hash, extraction, media, fault, allowed, message, at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (body_hash, extraction, media) DO UPDATE
+   SET fault = excluded.fault, allowed = excluded.allowed, message = excluded.message,
+       at = excluded.at
+"""
+_PURGE = "DELETE FROM unreadable WHERE at < ?"
+
+
+def find(
+    connection: Connection, body_hash: bytes, extraction: int, media: str
+) -> Unreadable | None:
+    """Return why an extraction cannot read a body, None if that is not known."""
+    row: Any = connection.execute(_FIND, (body_hash, extraction, media)).fetchone()
+    if row is None:
+        return None
+    return Unreadable(body_hash, extraction, media, Fault(row[0]), row[1], row[2])
+
+
+def put(connection: Connection, bodies: Iterable[Unreadable], now: int) -> None:
+    """Store bodies that cannot be read, or that they came again at ``now``."""
+    rows = {body[:3]: (*body[:3], int(body.fault), body.allowed, body.message, now)
+            for body in bodies}  # fmt: skip
+    connection.executemany(_PUT, [rows[key] for key in sorted(rows)])  # all lock in this order
+
+
+def purge(connection: Connection, before: int) -> None:
+    """Forget the bodies that did not come since ``before`` (Unix seconds)."""
+    connection.execute(_PURGE, (before,))

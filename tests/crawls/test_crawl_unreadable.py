@@ -1,0 +1,138 @@
+"""Documents that take long, or cannot be read: they cost one try, and hold up no page."""
+
+import io
+import zipfile
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.crawls.test_crawl_formats import xlsx
+from tests.site_server import Page, Site, html
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def workbook(rows: str) -> Page:
+    """Return a page that answers with a workbook of these rows."""
+    out = io.BytesIO()
+    source = zipfile.ZipFile(io.BytesIO(xlsx("x")))
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in source.namelist():
+            sheet = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
+            archive.writestr(name, sheet if "sheet1" in name else source.read(name))
+    return Page(out.getvalue(), content_type="application/octet-stream")
+
+
+def row(number: int, place: str, text: str) -> str:
+    cell = f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
+    return f'<row r="{number}">{cell}</row>'
+
+
+def long() -> Page:
+    """Return a page whose workbook takes seconds: its many cells are not written as usual."""
+    cells = "".join(f"<row r='{n}'><c r='A{n}'><v>{n * 7919 % 99991}</v></c></row>"
+                    for n in range(1, 200_000))  # fmt: skip
+    return workbook(cells + row(200_000, "A200000", "late words"))
+
+
+def fault(crawl: Crawl, path: str) -> tuple[int, str, str]:
+    page = crawl.pages()[path]
+    return page["httpStatusCode"], page["lastOutcome"], page["errorMessage"]
+
+
+@pytest.mark.covers("R0-60", "R0-94")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_workbooks_with_cells_far_apart_cost_what_their_cells_cost(
+    site: Site, crawl: Crawl, lane: str
+):
+    crawl.environment["EXTRACT_CPU_SECONDS"] = "2"  # a grid would take more
+    crawl.environment["REVALIDATION_LANE"] = lane
+    wide = {f"/wide{n}.xlsx": workbook(row(1, "A1", f"near{n} words")
+                                       + row(1_048_576, "XFD1048576", f"far{n} words"))
+            for n in range(3)}  # fmt: skip
+    broken = {f"/broken{n}.xlsx": workbook(row(1, "A1", "x")
+                                           + row(4_294_967_295, "A4294967295", f"off{n}"))
+              for n in range(3)}  # fmt: skip
+    site.pages |= wide | broken
+    site.pages["/"] = html("Home", *wide, *broken, *(f"/page{n}" for n in range(30)))
+    site.pages |= {f"/page{n}": html(f"Page {n}", text="plain words") for n in range(30)}
+
+    crawl(site.url("/"))
+
+    assert [crawl.hits(f"far{n}") for n in range(3)] == [[path] for path in wide]
+    assert len(crawl.hits('"plain words"')) == 30
+    for path in broken:
+        status, outcome, message = fault(crawl, path)
+        assert (status, outcome) == (1205, "failed")
+        assert "and the format has 1,048,576" in message
+    site.clear()
+    crawl(site.url("/"))
+    assert {r.status for r in site.log if r.path in wide} == {304}
+    assert {fault(crawl, path)[0] for path in broken} == {1205}
+
+
+def test_bytes_that_cannot_be_read_are_not_read_again_until_they_change(site: Site, crawl: Crawl):
+    broken = workbook(row(4_294_967_295, "A4294967295", "words"))
+    site.pages["/a.xlsx"] = broken
+    site.pages["/"] = html("Home", "/a.xlsx", "/b.xlsx")
+    again = "found before with the same bytes"
+
+    crawl(site.url("/"))
+    assert again not in fault(crawl, "/a.xlsx")[2]
+    site.pages["/b.xlsx"] = broken  # the same bytes at another address, for the first time
+    for _ in range(2):
+        crawl(site.url("/"))
+        for path in ("/a.xlsx", "/b.xlsx"):
+            assert fault(crawl, path)[:2] == (1205, "failed")
+            assert again in fault(crawl, path)[2]
+    assert again in crawl.run("why", site.url("/a.xlsx")).out
+
+    crawl(site.url("/"), force=1)  # whatever was found before
+    assert again not in fault(crawl, "/a.xlsx")[2]
+    site.pages["/a.xlsx"] = workbook(row(1, "A1", "mended words"))
+    crawl(site.url("/"))
+    assert crawl.hits('"mended words"') == ["/a.xlsx"]
+
+
+def test_more_memory_than_was_too_little_is_another_try(site: Site, crawl: Crawl):
+    body = b"[" + b"[]," * 2_500_000 + b'"late words"]'
+    site.pages["/a.json"] = Page(body, content_type="application/json")
+    site.pages["/"] = html("Home", "/a.json")
+    crawl.environment |= {"EXTRACT_MEMORY_MB": "256", "EXTRACT_SECONDS_PER_HOST": "0"}
+
+    crawl(site.url("/"))
+    assert fault(crawl, "/a.json")[0] == 1210
+    crawl(site.url("/"))
+    assert "found before with the same bytes" in fault(crawl, "/a.json")[2]
+    crawl.environment["EXTRACT_MEMORY_MB"] = "2048"
+    crawl(site.url("/"))
+    assert crawl.hits('"late words"') == ["/a.json"]
+
+
+def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validators(
+    site: Site, crawl: Crawl
+):
+    site.pages["/a.xlsx"] = workbook(row(1, "A1", "early words"))
+    others = [f"/page{n}" for n in range(12)]  # one failure in ten makes a run incomplete
+    site.pages |= {path: html("Page", text=f"plain {path[1:]}") for path in others}
+    site.pages["/"] = html("Home", "/a.xlsx", "/page", *others)
+    site.pages["/page"] = html("Page", text="plain words")
+    crawl(site.url("/"))
+    before = crawl.pages()["/a.xlsx"]
+
+    site.pages["/a.xlsx"] = long()
+    site.pages["/page"] = html("Page", text="other words")
+    crawl.environment["EXTRACT_SECONDS_PER_HOST"] = "1"
+    crawl(site.url("/"))
+
+    status, outcome, message = fault(crawl, "/a.xlsx")
+    assert (status, outcome) == (1217, "failed")
+    assert "extraction_budget" in message
+    assert crawl.hits('"early words"') == ["/a.xlsx"]
+    assert crawl.hits('"other words"') == ["/page"]
+    after = crawl.pages()["/a.xlsx"]
+    assert (after["httpEtag"], after["contentHash"]) == (before["httpEtag"], before["contentHash"])
+
+    crawl.environment["EXTRACT_SECONDS_PER_HOST"] = "0"  # its bytes are not blamed for that
+    crawl(site.url("/"))
+    assert crawl.hits('"late words"') == ["/a.xlsx"]

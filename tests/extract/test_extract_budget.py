@@ -1,0 +1,75 @@
+"""What the documents of a host may take: seconds of reading, in a run."""
+
+import asyncio
+from math import inf
+
+import pytest
+
+from smartcrawl.extract.budget import Budget, Share
+from smartcrawl.extract.formats import FormatError, FormatFault
+from smartcrawl.extract.pool import FormatPool
+from smartcrawl.extract.sniff import CSV, JSON
+
+SLOW = b"[" + b"1," * 3_000_000 + b"1]"
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_seconds_of_a_host_are_those_in_which_its_documents_are_read():
+    clock = Clock()
+    budget = Budget(30, clock)
+    assert budget.left("a") == 30
+    with budget.reading("a"):
+        clock.now += 4
+        assert budget.left("a") == 26
+        with budget.reading("a"):
+            assert budget.left("a") == 13  # two are at it
+            clock.now += 3
+            assert budget.left("a") == 10
+    assert (budget.left("a"), budget.left("b")) == (20, 30)
+    clock.now += 100  # nothing is read
+    assert budget.left("a") == 20
+    with budget.reading("a"):
+        clock.now += 21
+        assert budget.left("a") < 0
+    assert budget.left("a") == -1
+
+
+def test_without_a_limit_nothing_is_over_it():
+    clock = Clock()
+    budget = Budget(0, clock)
+    with budget.reading("a"):
+        clock.now += 1e6
+        assert budget.left("a") == inf
+
+
+def read(pool: FormatPool, body: bytes, mime: str, share: Share) -> str:
+    coroutine = pool.read(
+        body, media_type=mime, content_type="", url="http://site.example/", share=share
+    )
+    return asyncio.run(coroutine).text
+
+
+def test_a_document_ends_with_the_seconds_of_its_host_and_those_of_other_hosts_go_on():
+    pool = FormatPool(workers=1)
+    budget = Budget(1000)
+    try:
+        assert read(pool, b"a,b\n", CSV, Share(budget, "a")) == "a\tb"
+        account = budget._accounts["a"]
+        assert 0 < account.spent < 1000
+        account.spent = 999.95
+        for _ in range(2):  # the second is not even begun
+            with pytest.raises(FormatError, match="all the time") as error:
+                read(pool, SLOW, JSON, Share(budget, "a"))
+            assert (error.value.kind, error.value.lasting) == (FormatFault.BUDGET, False)
+        assert read(pool, b"a,b\n", CSV, Share(budget, "b")) == "a\tb"
+    finally:
+        asyncio.run(pool.close())
