@@ -39,10 +39,8 @@ logger = logging.getLogger(__name__)
 
 def conditions(run: Run, page: Page, url: str) -> Mapping[str, str]:
     """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none."""
-    trust = run.trust.of(page.host)
     return conditional_headers(
-        page.etag if trust.believes_etags else None,
-        page.last_modified if trust.believes_dates else None,
+        *run.trust.validators(page),
         trusted=page.standing > 0
         and not (run.forces(page) or page.named or page.doubted)
         and (page.extraction is not Extraction.WHOLE or page.waits)

@@ -98,7 +98,8 @@ class Run:
         )
         self.hosts = self._new_hosts()
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
-        self.trust = HostTrust(self._reader.trust(forgotten), options, self.ledger, now)
+        known = self._reader.trust(forgotten)
+        self.trust = HostTrust(known, options, self.ledger, now, opened.no)
         self.reach = Reach(
             source=source,
             options=options,

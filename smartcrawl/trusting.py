@@ -9,25 +9,38 @@ from smartcrawl.ledger import Ledger
 from smartcrawl.options import Options
 from smartcrawl.rules.http import is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
-from smartcrawl.rules.trust import UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
-
-_BELIEVED = Trust()
+from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
 
 
 class HostTrust:
     """Counts what answers show, and says which pages are asked how because of that."""
 
     def __init__(
-        self, known: Mapping[str, Trust], options: Options, ledger: Ledger, now: int
+        self, known: Mapping[str, Trust], options: Options, ledger: Ledger, now: int, run: int
     ) -> None:
-        self._known = dict(known)
+        """``known``: trust by host, as former runs left it; ``run``: run.no of this one."""
+        self._known = {host: trust.at(run) for host, trust in known.items()}
+        self._believed = Trust(run=run)
         self._options = options
         self._ledger = ledger
         self._now = now
 
     def of(self, host: str) -> Trust:
         """Return what is known of a host."""
-        return self._known.get(host, _BELIEVED)
+        return self._known.get(host, self._believed)
+
+    def validators(self, page: Page) -> tuple[str | None, str | None]:
+        """Return (ETag, Last-Modified) of a page as far as they are worth sending.
+
+        The visit after a sample sends the ETag that the sample brought, also where ETags rotate:
+        this is how a host that stopped rotating them is found.
+        """
+        trust, date = self.of(page.host), page.last_modified
+        etag = page.etag if trust.believes_etag(dated=date is not None) else None
+        if etag is None and trust.rotates and trust.believes_etag(dated=False):
+            ratio = self._options.trust_sample_ratio
+            etag = page.etag if is_sampled(page.no, page.attempts - 1, ratio) else None
+        return etag, date if trust.believes_dates else None
 
     def doubts(self, page: Page) -> bool:
         """Whether a page is downloaded whole this time, whatever its validators say."""
@@ -58,12 +71,8 @@ class HostTrust:
 
     def confirms(self, page: Page, etag: str | None, date: str | None, length: int | None) -> bool:
         """Whether the answer to a HEAD says that a page is what is held of it."""
-        trust = self.of(page.host)
-        return is_same_by_head(
-            (page.etag if trust.believes_etags else None, etag),
-            (page.last_modified if trust.believes_dates else None, date),
-            (page.content_length, length),
-        )
+        own_etag, own_date = self.validators(page)
+        return is_same_by_head((own_etag, etag), (own_date, date), (page.content_length, length))
 
     def learn(self, visit: Visit) -> None:
         """Note what one answer shows."""
@@ -72,7 +81,7 @@ class HostTrust:
             return
         before = self.of(page.host)
         if visit.not_modified:
-            after = before.seen_304()
+            after = before.seen_304(by_etag=visit.asked_etag is not None)
         elif visit.http_status == Fault.OTHER_VERSION:
             after = before.contradicted()
         elif (
@@ -101,4 +110,6 @@ def _seen(visit: Visit) -> Seen:
         same_date=None not in dates and dates[0] == dates[1],
         same_bytes=visit.body_hash == page.body_hash,
         same_content=visit.outcome is Outcome.SAME,
+        dated=visit.last_modified is not None,
+        turned=page.etag_marks & TURNED > 0,
     )

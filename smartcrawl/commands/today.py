@@ -61,5 +61,5 @@ class Today:
 
     def believed(self, entry: Entry) -> int:
         """Return which validators of a page are believed: 1 the ETag, 2 the date, 3 both."""
-        trust = self.trust(entry)
-        return entry.validators & (trust.believes_etags + 2 * trust.believes_dates)
+        trust, dated = self.trust(entry), entry.validators & 2 > 0
+        return entry.validators & (trust.believes_etag(dated=dated) + 2 * trust.believes_dates)

@@ -23,7 +23,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
          WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
        h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason,
        t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
-       t.contradictory
+       t.contradictory, t.run, t.matched, t.matched_before
   FROM host h LEFT JOIN page p ON p.host = h.no
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
@@ -33,8 +33,8 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
 """
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured, t.contradictory
-  FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL
+       t.honoured, t.contradictory, t.run, t.matched, t.matched_before
+  FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL OR t.rotated > 1
 """
 _BLOCK = """
 INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, TRUE, ?)
@@ -94,9 +94,10 @@ def hosts(
 
 
 def distrusted(connection: Connection) -> dict[str, Trust]:
-    """Return what is known of the hosts of whom something is not believed."""
+    """Return the trust in hosts that are not wholly believed, as the next run finds it."""
     rows: Any = connection.execute(_TRUST)
-    return {name: Trust(*counts) for name, *counts in rows}
+    known = {name: Trust(*counts) for name, *counts in rows}
+    return {name: trust.at(trust.run + 1) for name, trust in known.items()}
 
 
 def block(connection: Connection, host: str, reason: str | None) -> None:

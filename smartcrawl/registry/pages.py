@@ -96,7 +96,7 @@ _ROBOTS = "SELECT fetched_at, status, etag, last_modified, body FROM robots WHER
 #: What was found out long ago may have been mended since: it is learnt anew.
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured, t.contradictory
+       t.honoured, t.contradictory, t.run, t.matched, t.matched_before
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
 """

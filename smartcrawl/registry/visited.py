@@ -148,10 +148,13 @@ def _signs(visit: Visit) -> int:
 
 def _etag_marks(visit: Visit) -> int:
     """Return the marks about the ETag of a page after a visit (Page.etag_marks)."""
+    page = visit.page
+    other_etag = None not in (visit.etag, page.etag) and visit.etag != page.etag
     return marks_after(
-        visit.page.etag_marks,
+        page.etag_marks,
         contradicted=visit.http_status == Fault.OTHER_VERSION,
         taken=visit.action not in (Action.NOTE, Action.HOLD),
+        turned=other_etag and visit.body_hash == page.body_hash and visit.url == page.url,
     )
 
 

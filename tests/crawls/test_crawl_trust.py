@@ -74,13 +74,11 @@ def test_a_false_date_is_not_believed_and_an_etag_beside_it_still_is(site: Site,
 @pytest.mark.covers("M-10")
 def test_a_rotating_etag_is_left_out_so_that_the_date_counts(site: Site, crawl: Crawl):
     date = "Mon, 05 Jan 2026 10:00:00 GMT"
-    fill(site, "same", etag='"1"', last_modified=date)
-    crawl(site.url("/"))
-    fill(site, "same", etag='"2"', last_modified=date)
-    crawl(site.url("/"))
-    fill(site, "same", etag='"3"', last_modified=date)
-    site.clear()
-    crawl(site.url("/"))
+    for n in range(4):  # the second may be a rebuild
+        fill(site, "same", etag=f'"{n}"', last_modified=date)
+        site.pages["/"] = replace(site.pages["/"], etag=f'"{n}"')
+        site.clear()
+        crawl(site.url("/"))
 
     assert conditions(site)["/p1"] == (False, True)
     assert {r.status for r in site.log if r.path.startswith("/p")} == {304}

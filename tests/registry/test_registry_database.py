@@ -88,6 +88,26 @@ def test_a_registry_is_reopened_with_everything_in_it(file: Path):
     reopened.close()
 
 
+def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(file: Path):
+    file.parent.mkdir()
+    old = connect(file)
+    for number, statements in migrations("sqlite")[:8]:
+        for statement in statements:
+            old.execute(statement).fetchall()
+        old.pragma("user_version", number)
+    for no, counts in enumerate(["0,0,0,0,9,9,0,1", "9,2,0,0,9,9,0,1", "0,0,9,2,0,0,0,1",
+                                 "0,0,0,0,4,4,2,0"], 1):  # fmt: skip
+        old.execute("INSERT INTO host (no, name) VALUES (?, ?)", (no, f"{no}.example"))
+        old.execute(f"INSERT INTO trust VALUES (?, {counts}, 77)", (no,))
+    old.pragma("application_id", APPLICATION_ID)
+    old.close()
+
+    connection = open_registry(file, EMBEDDED).connection
+
+    rows = "SELECT repeated, rotated, distrusted_at FROM trust ORDER BY host"
+    assert connection.execute(rows).fetchall() == [(0, 0, None), *[(0, 0, 77)] * 3]
+
+
 def test_each_missing_step_is_applied_and_no_other(file: Path):
     file.parent.mkdir()
     old = connect(file)

@@ -17,7 +17,7 @@ from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.rules.trust import Trust
+from smartcrawl.rules.trust import Seen, Trust
 from smartcrawl.sinks.embedded import embedded_index
 from tests.registry.build import NOW, Desk
 
@@ -237,6 +237,21 @@ def test_what_validators_are_worth_is_what_all_workers_saw(
         worker.write(hosts={"a.example": HostTally(trust=after, trusted=before)}, reached={1: 1})
 
     assert desk.rows("SELECT etags, frozen, honoured FROM trust") == [(14, 3, 1)]
+
+
+def test_rotation_is_what_all_workers_of_a_run_saw(desk: Desk, workers: tuple[Worker, Worker]):
+    """The worker that writes first starts the counts of this run."""
+    assert desk.run is not None
+    run = desk.run.no
+    left = Trust(repeated=200, run=run - 1, matched=1)
+    desk.write(hosts={"a.example": HostTally(trust=left)})
+    begun = left.at(run)
+    for worker in workers:
+        after = begun.after(Seen(True, False, True, False, True, True, True, True))
+        worker.write(hosts={"a.example": HostTally(trust=after, trusted=begun)}, reached={1: 1})
+
+    rows = desk.rows("SELECT repeated, rotated, run, matched, matched_before FROM trust")
+    assert rows == [(2, 2, run, 0, 1)]
 
 
 def test_a_sweep_is_done_once_however_many_do_it(desk: Desk):

@@ -1,12 +1,13 @@
 """What the validators of a host are worth."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.rules.trust import (
+    TURNED,
     UNCONFIRMED,
     Seen,
     Trust,
@@ -18,7 +19,7 @@ from smartcrawl.rules.trust import (
 DAY = 86_400
 PLAIN = Seen(
     conditional=False, same_etag=False, other_etag=False, same_date=False, same_bytes=False,
-    same_content=False,
+    same_content=False, dated=False, turned=False,
 )  # fmt: skip
 COUNTS = st.integers(0, 200)
 
@@ -31,13 +32,20 @@ def after(*answers: Seen) -> Trust:
 
 
 FROZEN = replace(PLAIN, same_etag=True, same_date=True)
-HONEST = replace(PLAIN, same_etag=True, same_date=True, same_bytes=True, same_content=True)
+HONEST = replace(
+    PLAIN, same_etag=True, same_date=True, same_bytes=True, same_content=True, dated=True
+)
 DYNAMIC = replace(PLAIN, same_etag=True, same_content=True)
 FALSE_DATE = replace(PLAIN, same_date=True)
-TRUE_DATE = replace(PLAIN, same_date=True, same_bytes=True, same_content=True)
-ROTATED = replace(PLAIN, other_etag=True, same_date=True, same_bytes=True, same_content=True)
+TRUE_DATE = replace(PLAIN, same_date=True, same_bytes=True, same_content=True, dated=True)
+REBUILT = replace(PLAIN, other_etag=True, same_bytes=True, same_content=True, dated=True)
+ROTATED = replace(REBUILT, turned=True)
 CHANGED = replace(PLAIN, other_etag=True)
 IGNORED = replace(HONEST, conditional=True)
+
+
+def test_a_host_of_which_nothing_was_seen_is_believed():
+    assert astuple(Trust()) == (0,) * 12
 
 
 def test_each_answer_counts_for_what_it_shows():
@@ -45,14 +53,21 @@ def test_each_answer_counts_for_what_it_shows():
     assert after(HONEST) == Trust(etags=1, repeated=1)
     assert after(DYNAMIC) == Trust(etags=1)
     assert after(FALSE_DATE) == Trust(dates=1, false_dates=1)
-    assert after(TRUE_DATE) == Trust(dates=1, repeated=1)
+    assert after(TRUE_DATE) == Trust(dates=1)
+    assert after(REBUILT) == Trust(repeated=1)
     assert after(ROTATED) == Trust(repeated=1, rotated=1)
+    assert after(replace(ROTATED, dated=False)) == Trust()
+    assert after(replace(ROTATED, same_bytes=False)) == Trust()
+    assert after(replace(ROTATED, same_date=True)) == Trust(dates=1, repeated=1, rotated=1)
+    assert after(replace(CHANGED, same_date=True)) == Trust(dates=1, false_dates=1)
+    assert after(replace(HONEST, turned=True)) == Trust(etags=1, repeated=1)
     assert after(CHANGED) == Trust()
     assert after(PLAIN) == Trust()
     assert after(replace(ROTATED, conditional=True)) == Trust(repeated=1, rotated=1)
     assert after(IGNORED) == Trust(etags=1, repeated=1, ignored=1)
     assert after(replace(FROZEN, conditional=True)) == Trust(etags=1, frozen=1)
-    assert after(FROZEN, HONEST, FALSE_DATE, ROTATED, IGNORED) == Trust(3, 1, 1, 1, 3, 1, 1)
+    seen = after(FROZEN, HONEST, FALSE_DATE, REBUILT, ROTATED, IGNORED)
+    assert seen == Trust(3, 1, 1, 1, 4, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +85,10 @@ def test_each_answer_counts_for_what_it_shows():
         (Trust(repeated=1, rotated=1), True, True, False),
         (Trust(repeated=4, rotated=2), False, True, False),
         (Trust(repeated=5, rotated=2), True, True, False),
+        (Trust(repeated=9, rotated=9, matched=1), True, True, False),
+        (Trust(repeated=9, rotated=9, matched_before=1), True, True, False),
+        (Trust(repeated=9, rotated=9, dates=2, false_dates=2), True, False, False),
+        (Trust(repeated=9, rotated=9, contradictory=2), False, False, False),
         (Trust(ignored=1), True, True, False),
         (Trust(ignored=2), True, True, True),
         (Trust(ignored=9, honoured=1), True, True, False),
@@ -81,17 +100,28 @@ def test_each_answer_counts_for_what_it_shows():
     ],
 )
 def test_a_host_is_believed_until_it_was_found_out(trust, etags, dates, ignores):
-    assert (trust.believes_etags, trust.believes_dates, trust.ignores_conditions) == (
-        etags, dates, ignores,
-    )  # fmt: skip
+    believed = trust.believes_etag(dated=True), trust.believes_dates, trust.ignores_conditions
+    assert believed == (etags, dates, ignores)
     assert bool(trust.told()) is (not etags or not dates or ignores)
+
+
+def test_an_etag_that_rotates_is_sent_where_no_date_stands_in_for_it():
+    """It costs nothing there: the answer is the body with it and without it."""
+    rotates = Trust(repeated=2, rotated=2)
+
+    assert rotates.rotates
+    assert not rotates.believes_etag(dated=True)
+    assert rotates.believes_etag(dated=False)
+    assert replace(rotates, dates=2, false_dates=2).believes_etag(dated=True)
+    assert not replace(rotates, etags=2, frozen=2).believes_etag(dated=False)
+    assert not replace(rotates, contradictory=2).believes_etag(dated=False)
 
 
 def test_what_is_not_believed_is_told_with_its_counts():
     assert Trust().told() == []
     assert Trust(40, 2, 30, 3, 8, 4, 5, 0, 4).told() == [
         "its ETags are frozen: 2 of 40 pages had changed under the same one",
-        "its ETags rotate: 4 of 8 unchanged pages came with another one",
+        "its ETags rotate: 4 of 8 unchanged pages came with another one twice in a row",
         "its dates are false: 3 of 30 pages had changed under the same one",
         "its 304s contradict themselves: 4 of 44 named another version than the one that was asked"
         " about",
@@ -99,21 +129,75 @@ def test_what_is_not_believed_is_told_with_its_counts():
     ]
 
 
-@given(st.builds(Trust, *[COUNTS] * 9), st.booleans(), st.booleans())
+@given(
+    st.builds(Trust, *[COUNTS] * 9, st.just(1), *[st.integers(0, 1)] * 2),
+    st.booleans(),
+    st.booleans(),
+)
 def test_an_honest_answer_never_costs_trust(trust, conditional, by_date):
     seen = TRUE_DATE if by_date else replace(HONEST, conditional=conditional)
     later = trust.after(seen)
 
-    assert later.believes_etags >= trust.believes_etags
+    for dated in (True, False):
+        kept = later.believes_etag(dated=dated) or not trust.believes_etag(dated=dated)
+        assert kept or later.believes_dates > trust.believes_dates, "the date counts instead"
     assert later.believes_dates >= trust.believes_dates
 
 
 def test_one_304_shows_that_conditions_are_looked_at():
     trust = Trust(ignored=9)
 
+    seen = trust.seen_304(by_etag=False)
+
     assert trust.ignores_conditions
-    assert trust.seen_304() == trust.seen_304().seen_304() == replace(trust, honoured=1)
-    assert not trust.seen_304().ignores_conditions
+    assert seen == seen.seen_304(by_etag=False) == replace(trust, honoured=1)
+    assert not seen.ignores_conditions
+
+
+def test_a_304_to_an_etag_shows_in_its_run_and_the_next_that_etags_hold():
+    rotated = Trust(repeated=9, rotated=9, run=4)
+    seen = rotated.seen_304(by_etag=True)
+
+    assert rotated.rotates
+    assert not seen.rotates
+    assert seen == replace(rotated, honoured=1, matched=1)
+    assert seen.seen_304(by_etag=True) is seen.seen_304(by_etag=False) is seen, "it is no news"
+    dated = rotated.seen_304(by_etag=False)
+    assert dated.seen_304(by_etag=False) is dated
+    assert rotated.seen_304(by_etag=False).seen_304(by_etag=True) == seen
+    assert seen.at(5) == Trust(run=5, honoured=1, matched_before=1)
+    assert not seen.at(5).after(ROTATED).after(ROTATED).rotates
+    assert seen.at(5).at(6).after(ROTATED).after(ROTATED).rotates
+
+
+def test_rotation_is_judged_by_one_run_and_stays_until_it_is_refuted():
+    rebuilt = Trust(etags=7, frozen=1, repeated=200, run=2)
+    rotates = Trust(etags=7, repeated=4, rotated=2, run=3)
+    hardly = replace(rotates, repeated=5)
+
+    assert rebuilt.at(3) == Trust(etags=7, frozen=1, run=3)
+    assert rebuilt.at(2) == rebuilt
+    assert rebuilt.at(1) == rebuilt, "another source went on meanwhile"
+    assert rotates.at(4) == replace(rotates, run=4)
+    assert rotates.at(4).rotates
+    assert hardly.at(4) == Trust(etags=7, run=4)
+    late = replace(rotates, matched_before=1)
+    assert (late.rotates, late.at(4).rotates) == (False, True)
+
+
+@pytest.mark.parametrize("pages", [2, 200])
+def test_a_rebuild_is_no_rotation_and_the_second_one_in_a_row_is(pages: int):
+    trust = Trust(run=2)
+    for _ in range(pages):
+        trust = trust.after(REBUILT)
+    assert not trust.rotates
+    trust = trust.at(3).after(ROTATED)
+    assert not trust.rotates, "one page"
+    trust = trust.after(ROTATED)
+
+    assert trust.rotates
+    assert trust.after(REBUILT).after(REBUILT).rotates
+    assert not trust.after(REBUILT).after(REBUILT).after(HONEST).rotates
 
 
 def test_a_304_that_names_another_version_counts():
@@ -122,14 +206,24 @@ def test_a_304_that_names_another_version_counts():
 
 def test_a_page_stays_marked_until_an_answer_is_believed():
     for before in (0, UNCONFIRMED):
-        assert marks_after(before, contradicted=True, taken=False) == UNCONFIRMED
-        assert marks_after(before, contradicted=False, taken=False) == before
-        assert marks_after(before, contradicted=False, taken=True) == 0
-    assert marks_after(2, contradicted=True, taken=False) == 2 | UNCONFIRMED
+        assert marks_after(before, contradicted=True, taken=False, turned=False) == UNCONFIRMED
+        assert marks_after(before, contradicted=False, taken=False, turned=False) == before
+        assert marks_after(before, contradicted=False, taken=False, turned=True) == before
+        assert marks_after(before, contradicted=False, taken=True, turned=False) == 0
+    both = TURNED | UNCONFIRMED
+    assert marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
+
+
+def test_a_page_is_marked_while_its_last_body_came_again_under_another_etag():
+    """A visit between two bodies that brought none of its own changes nothing."""
+    for before in (0, TURNED, UNCONFIRMED, TURNED | UNCONFIRMED):
+        assert marks_after(before, contradicted=False, taken=True, turned=True) == TURNED
+        assert marks_after(before, contradicted=False, taken=True, turned=False) == 0
+        assert marks_after(before, contradicted=False, taken=False, turned=False) == before
 
 
 def test_the_marks_are_stored():
-    assert UNCONFIRMED == 1
+    assert (UNCONFIRMED, TURNED) == (1, 2)
 
 
 # Samples
@@ -194,3 +288,19 @@ def test_a_304_that_one_saw_is_one_that_all_saw():
     assert Trust().joined(seen, Trust()).honoured == 1
     assert seen.joined(Trust(), Trust()).honoured == 1
     assert seen.joined(seen, Trust()).honoured == 1, "once is enough"
+
+
+def test_what_a_run_learns_of_rotation_adds_up_over_its_workers():
+    """Each began with what the run before left, and one of them was first to write."""
+    left = Trust(etags=3, repeated=200, run=2, matched=1)
+    begun = left.at(3)
+    one = begun.after(REBUILT).after(ROTATED)
+    two = begun.after(ROTATED).seen_304(by_etag=True)
+    merged = Trust(etags=3, repeated=3, rotated=2, honoured=1, run=3, matched=1, matched_before=1)
+
+    assert left.joined(one, begun).joined(two, begun) == merged
+    assert left.joined(two, begun).joined(one, begun) == merged
+    assert two.joined(two, begun).matched == 1, "once is enough"
+    assert Trust(run=3).joined(Trust(run=3), None).run == 3
+    later = Trust(etags=3, run=4)
+    assert later.joined(one, begun) == Trust(3, repeated=2, rotated=1, run=4, matched_before=1)
