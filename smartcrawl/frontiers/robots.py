@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from base64 import b64decode, b64encode
 from dataclasses import asdict
 
@@ -12,6 +13,8 @@ from redis.exceptions import RedisError
 from smartcrawl.frontiers.keys import prefix_of
 from smartcrawl.frontiers.scripts import failure
 from smartcrawl.items import StoredRobots
+
+logger = logging.getLogger(__name__)
 
 
 class SharedRobots:
@@ -41,15 +44,18 @@ class SharedRobots:
         """
         try:
             kept = self._client.get(_key(origin))
+            run, robots = _read(str(kept)) if kept else (None, None)
         except RedisError as error:
             raise failure(error, "read robots.txt out of Redis") from error
-        if not kept:
+        except (ValueError, TypeError, KeyError, AttributeError):
+            logger.warning(
+                "the robots.txt of %s in Redis was written by another program, and is not read",
+                origin,
+            )
             return None
-        told = json.loads(str(kept))
-        run = told.pop("run", None)
-        if run != self._run and told["fetched_at"] <= self._began:
+        if robots is None or (run != self._run and robots.fetched_at <= self._began):
             return None
-        return StoredRobots(**told | {"body": b64decode(told["body"])})
+        return robots
 
     def put(self, origin: str, robots: StoredRobots) -> None:
         """Keep what an origin said just now.
@@ -64,6 +70,24 @@ class SharedRobots:
             self._client.set(_key(origin), json.dumps(told), ex=self._ttl)
         except RedisError as error:
             raise failure(error, "keep robots.txt in Redis") from error
+
+
+def _read(kept: str) -> tuple[object, StoredRobots]:
+    """Return the run that kept a robots.txt, and the robots.txt.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: no worker wrote it.
+    """
+    values = json.loads(kept)
+    run = values.pop("run", None)
+    robots = StoredRobots(**values | {"body": b64decode(values["body"], validate=True)})
+    texts = (robots.etag, robots.last_modified)
+    if not (
+        type(robots.fetched_at) is type(robots.status) is int
+        and all(text is None or isinstance(text, str) for text in texts)
+    ):
+        raise TypeError(kept)
+    return run, robots
 
 
 def _key(origin: str) -> str:

@@ -79,6 +79,23 @@ class Scripts:
                     raise failure(error, f"share the frontier in {self._place}") from error
             except RedisError as error:
                 raise failure(error, f"share the frontier in {self._place}") from error
+            except ValueError as error:  # as redis-py decodes it
+                raise self.unread() from error
             else:
-                found: dict[str, Any] = json.loads(answer)
-                return found
+                return self._read(answer)
+
+    def _read(self, answer: object) -> dict[str, Any]:
+        try:
+            found = json.loads(str(answer))
+        except ValueError as error:
+            raise self.unread() from error
+        if not isinstance(found, dict):
+            raise self.unread()
+        return found
+
+    def unread(self) -> FrontierError:
+        """Return the error of an answer that no script of ours gives."""
+        return FrontierError(
+            f"the frontier in {self._place} holds what no worker wrote: look which other program"
+            " writes to it, and remove the keys of the source (docs/redis.md)"
+        )

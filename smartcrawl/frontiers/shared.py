@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -19,6 +20,8 @@ from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.hosts import SharedHosts
 from smartcrawl.frontiers.keys import member, prefix_of, remove_runs
 from smartcrawl.frontiers.scripts import Scripts, failure
+
+logger = logging.getLogger(__name__)
 
 LEASE: Final = 60.0  #: seconds after which a worker that is not heard of is dead
 HEARTBEAT: Final = 10.0  #: seconds in which every living worker is heard of
@@ -67,6 +70,7 @@ class Exchange:
     reaped: int = 0  #: numbers that dead workers held, and that wait again
     wait: float | None = None  #: seconds until more may be claimed; None: nothing waits
     spent: bool = False  #: as many were handed out as the run may ask for
+    malformed: int = 0  #: members that no worker wrote, and that were removed
 
 
 class Census(NamedTuple):
@@ -274,22 +278,22 @@ class RedisFrontier:
         """Make an exchange; the script knows one that it has answered by its number."""
         claimed = sum(len(one.claims) for one in self._arrived)
         answer = self._checked("exchange", {**call, "want": max(0, call["want"] - claimed)})
+        try:
+            result = _exchanged(answer, ended)
+        except (KeyError, TypeError, ValueError) as error:  # it was kept in Redis for a repetition
+            raise self._scripts.unread() from error
         self._calls += 1
-        claims = [Claim(int(no), *rest) for no, *rest in answer["claims"]]
-        self._held.update({claim.token: claim for claim in claims})
-        told = {claim.token: claim for how in ended.values() for claim in how}
-        stale = [told[token] for _, token in answer["stale"]]
+        if result.malformed:
+            logger.warning(
+                "entries of the frontier of %s that are no numbers were removed: %d; look which"
+                " other program writes to this Redis",
+                self._source,
+                result.malformed,
+            )
+        self._held.update({claim.token: claim for claim in result.claims})
         self._landed.update(claim.token for claim in ended.get("landed", ()))
-        self._drop([*ended.get("done", ()), *ended.get("released", ()), *stale])
-        return Exchange(
-            claims=claims,
-            stale=stale,
-            news=[int(number) for number in answer["news"]],
-            shallower=[int(number) for number in answer["shallower"]],
-            reaped=answer["reaped"],
-            wait=answer.get("wait"),
-            spent=answer.get("spent", False),
-        )
+        self._drop([*ended.get("done", ()), *ended.get("released", ()), *result.stale])
+        return result
 
     def _renew(self) -> list[Claim]:
         held = [
@@ -365,6 +369,21 @@ def _told(want: int, found: list[Waiting], ended: _Ended) -> dict[str, Any]:
     }
 
 
+def _exchanged(answer: dict[str, Any], ended: _Ended) -> Exchange:
+    """Return an exchange as the script answers it."""
+    claims = {claim.token: claim for how in ended.values() for claim in how}
+    return Exchange(
+        claims=[Claim(int(no), *rest) for no, *rest in answer["claims"]],
+        stale=[claims[token] for _, token in answer["stale"]],
+        news=[int(number) for number in answer["news"]],
+        shallower=[int(number) for number in answer["shallower"]],
+        reaped=answer["reaped"],
+        wait=answer.get("wait"),
+        spent=answer.get("spent", False),
+        malformed=answer["malformed"],
+    )
+
+
 def _named(claim: Claim) -> tuple[str, str]:
     """Return what the scripts know a claim by."""
     return member(claim.no), claim.token
@@ -387,4 +406,5 @@ def _merged(results: list[Exchange]) -> Exchange:
         reaped=sum(one.reaped for one in results),
         wait=results[-1].wait,
         spent=results[-1].spent,
+        malformed=sum(one.malformed for one in results),
     )

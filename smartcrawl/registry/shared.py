@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.sequences import last
 from smartcrawl.rules.model import RunState
 
 _REACHED = """
@@ -74,6 +75,10 @@ class SharedReader:
         names = {"numbers": Many(given), "run": self._run}
         rows: Any = self.connection.execute(_THOSE, names).fetchall()
         return [Reached(*row) for row in rows]
+
+    def last_number(self) -> int:
+        """Return the highest number that was ever reserved."""
+        return last(self.connection, "address")
 
     def is_pending(self) -> bool:
         """Whether something was reached and is not visited; a scan where nothing is."""

@@ -329,19 +329,35 @@ class SharedFrontier(Depths):
             self._courier.tell(released=claims)
             return
         self._moves += 1
+        known = self._registered(claims)
         for claim in claims:
             self._claims[claim.no] = claim
+        for claim in known:
             self.grow(claim.no)
             if claim.depth < self.depth(claim.no):
                 self.mark(claim.no, claim.depth)
             self._claimed(claim)
-        pages = self._load([claim.no for claim in claims])
+        pages = self._load([claim.no for claim in known])
         fresh = [page for page in pages if page.visited_run < self._membership.run]
         self._ready.extend(fresh)
         over = {claim.no for claim in claims}.difference(page.no for page in fresh)
         self._courier.tell(done=[self._claims.pop(no) for no in over])
         self._asked.difference_update(over)
         self._wake()
+
+    def _registered(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        """Return the claims whose numbers the registry reserved; room is made for these alone."""
+        if all(claim.no < len(self.reached) for claim in claims):
+            return claims
+        last = self._reader.last_number()
+        known = [claim for claim in claims if claim.no <= last]
+        if len(known) < len(claims):
+            logger.warning(
+                "numbers in Redis that the registry does not have are not asked: %d; look which"
+                " other program writes to this Redis",
+                len(claims) - len(known),
+            )
+        return known
 
     def _be_quiet(self, moves: int, turn: Turn, *, sealed: bool) -> None:
         self.turn, self._quiet, self.sealed = turn, moves, self.sealed or sealed

@@ -27,6 +27,30 @@ local function text(time)
   return string.format('%.6f', time)
 end
 
+-- Other programs may write here, too. What no worker wrote is no claim, no reply and no number.
+
+local function is_number(member)
+  return #member == 10 and not string.find(member, '%D') and tonumber(member) <= 4294967295
+end
+
+local function amount(value)
+  return tonumber(value) or 0
+end
+
+-- Return the object that a text is the JSON of, if these fields of it are texts; else nil.
+local function object(json, ...)
+  local sound, found = pcall(cjson.decode, json or '')
+  if not sound or type(found) ~= 'table' then
+    return nil
+  end
+  for _, name in ipairs({ ... }) do
+    if type(found[name]) ~= 'string' then
+      return nil
+    end
+  end
+  return found
+end
+
 local function waiting_of(host)
   return prefix .. 'frontier:' .. host
 end
@@ -87,13 +111,13 @@ local function turn_of(host)
   end
   local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'pace', 'paused_until',
     'parked_until')
-  local last = tonumber(redis.call('HGET', LAST_CRAWL, host) or 0)
+  local last = amount(redis.call('HGET', LAST_CRAWL, host))
   if last > now then -- Redis's clock was set back
     last = now
     redis.call('HSET', LAST_CRAWL, host, text(now))
   end
-  local delay = math.max(call.delay, tonumber(meta[1] or 0) / 1000, tonumber(meta[2] or 0) / 1000)
-  local at = math.max(last + delay, tonumber(meta[3] or 0), tonumber(meta[4] or 0))
+  local delay = math.max(call.delay, amount(meta[1]) / 1000, amount(meta[2]) / 1000)
+  local at = math.max(last + delay, amount(meta[3]), amount(meta[4]))
   if at > now then
     return math.min(at, now + LONGEST)
   end
@@ -155,8 +179,7 @@ end
 -- What is held.
 
 local function held(number)
-  local claim = redis.call('HGET', CLAIMS, number)
-  return claim and cjson.decode(claim)
+  return object(redis.call('HGET', CLAIMS, number), 'worker', 'token', 'host', 'score')
 end
 
 local function fly(number, host)
@@ -196,6 +219,7 @@ local function reap()
       give_back(number, claim)
       hosts[claim.host] = true
     else
+      redis.call('HDEL', CLAIMS, number)
       redis.call('ZREM', LEASES, number)
     end
   end

@@ -8,14 +8,14 @@ if broken then
 end
 
 local before = redis.call('HGET', REPLIES, call.worker)
-local last = before and cjson.decode(before) or { call = 0 }
+local last = before and object(before, 'answer') or { call = 0 }
 if last.call == call.call then
   return last.answer
 elseif last.call ~= call.call - 1 then
   return told({ gap = 'lost' }) -- Redis came back with older data: what this worker did is undone
 end
 
-local answer = { reaped = reap(), stale = {}, news = {}, shallower = {}, claims = {} }
+local answer = { malformed = 0, reaped = reap(), stale = {}, news = {}, shallower = {}, claims = {} }
 local touched = {}
 
 -- Whether a claim is still this worker's; else it is reported as stale.
@@ -82,7 +82,9 @@ while now >= opens and #answer.claims < call.want and not is_spent() do
     first = redis.call('ZPOPMIN', waiting_of(host))
   end
   local number, score = first[1], first[2]
-  if number then
+  if number and not is_number(number) then
+    answer.malformed = answer.malformed + 1 -- it is gone, and was never counted as waiting
+  elseif number then
     redis.call('HINCRBY', RUN, 'waiting', -1)
     local down = redis.call('SISMEMBER', DOWN, host) == 1
     local token = redis.call('HINCRBY', RUN, 'tokens', 1)

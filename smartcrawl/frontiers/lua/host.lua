@@ -4,14 +4,14 @@ local host, meta = call.host, meta_of(call.host)
 local answer = {}
 
 if call.act == 'pause' then
-  local until_now = tonumber(redis.call('HGET', meta, 'paused_until') or 0)
+  local until_now = amount(redis.call('HGET', meta, 'paused_until'))
   if now + call.seconds > until_now then -- a longer pause that is in force stays
     redis.call('HSET', meta, 'paused_until', text(now + call.seconds))
   end
 elseif call.act == 'park' then
   local parked = redis.call('HMGET', meta, 'parked_until', 'parked')
-  answer.times = tonumber(parked[2] or 0)
-  if tonumber(parked[1] or 0) <= now then -- what was asked before it was parked changes nothing
+  answer.times = amount(parked[2])
+  if amount(parked[1]) <= now then -- what was asked before it was parked changes nothing
     answer.times = redis.call('HINCRBY', meta, 'parked', 1)
     redis.call('HSET', meta, 'parked_until', text(now + call.seconds))
   end
@@ -24,7 +24,7 @@ elseif call.act == 'pace' then
 elseif call.act == 'robots' then
   local delay = call.milliseconds
   if redis.call('HGET', READERS, host) == '' then -- another port of it may want a longer one
-    delay = math.max(delay, tonumber(redis.call('HGET', meta, 'crawl_delay') or 0))
+    delay = math.max(delay, amount(redis.call('HGET', meta, 'crawl_delay')))
   end
   redis.call('HSET', meta, 'crawl_delay', delay)
   redis.call('HSET', READERS, host, '')

@@ -4,4 +4,10 @@ local broken = gap()
 if broken then
   return told({ gap = broken })
 end
-return told({ numbers = redis.call('SPOP', LOWERED, call.count) })
+local numbers = {}
+for _, member in ipairs(redis.call('SPOP', LOWERED, call.count)) do
+  if is_number(member) then
+    table.insert(numbers, member)
+  end
+end
+return told({ numbers = numbers })
