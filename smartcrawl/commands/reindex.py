@@ -41,10 +41,11 @@ class Command(ChangingCommand):
         return (
             "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
             " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
-            " while a page is being fetched holds for its next visit. An address that nobody knows"
-            " yet is registered and stays a seed until scrapy forget URL; that waits until no run"
-            " of its source is under way. --from-registry builds the index in Elasticsearch anew"
-            " out of what is stored; what was there before is searched until it is whole."
+            " while a page is being fetched holds for its next visit. An address that --url names"
+            " stays a seed until scrapy forget URL. One that is not known yet is registered; that"
+            " waits until no run of its source is under way. --from-registry builds the index in"
+            " Elasticsearch anew out of what is stored; what was there before is searched until it"
+            " is whole."
             " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
         )
 
@@ -131,7 +132,8 @@ class Command(ChangingCommand):
         if known:
             if not dry:
                 with transaction(connection):
-                    items.order(connection, [item.no for item in known], now)
+                    for item in known:
+                        items.register(connection, item.source, wanted, trackers, now, force=True)
             return known, []
         name = self._holder(connection, sources, wanted)
         if dry:

@@ -61,7 +61,7 @@ VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?)
 _STATE = "INSERT INTO state (no, reached_run, depth, next_visit) VALUES (?, ?, 0, ?)"
 _PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
 #: What was neither indexed nor crawled waits again (R0-87).
-_PENDING = "UPDATE state SET status = 0 WHERE no = ? AND status NOT IN (1, 2)"
+_PENDING = "UPDATE state SET status = 0 WHERE no IN carray(?) AND status NOT IN (1, 2)"
 #: Sources that an address on the command line made.
 _AD_HOC = """
 SELECT o.name FROM source o
@@ -137,10 +137,12 @@ def held(
 def order(connection: Connection, wanted: Iterable[int], now: int) -> None:
     """Have pages asked without validators and indexed anew, whatever they answer (R0-51 to R0-56).
 
-    Each is due at once. The caller opens the transaction.
+    Each is due at once, and *Pending* unless it is indexed or crawled (R0-87, R0-88). The caller
+    opens the transaction.
     """
     these = numbers(wanted)
     connection.execute(_ORDER, (these,))
+    connection.execute(_PENDING, (these,))
     connection.execute(_DUE_NOW, {"numbers": these, "now": now})
 
 
@@ -180,7 +182,7 @@ def register(
     known = [item for item in by_url(connection, url, trackers) if item.source == source]
     if known:
         no = known[0].no
-        connection.execute(_PENDING, (no,))
+        connection.execute(_PENDING, (numbers([no]),))
         connection.execute(_DUE_NOW, {"numbers": numbers([no]), "now": now})
     else:
         no = draw(connection, "address")

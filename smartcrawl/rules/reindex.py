@@ -153,7 +153,7 @@ def status_after(
 
 def _settled(before: Status, standing: Standing) -> Status:
     """Return the status that held things have when the last answer endangers none of them."""
-    if before in (Status.ERROR, Status.OUT_OF_SCOPE):
+    if before in (Status.ERROR, Status.OUT_OF_SCOPE, Status.PENDING):
         return Status.INDEXED if standing is Standing.HELD else Status.CRAWLED
     return before
 

@@ -44,6 +44,22 @@ def test_a_page_is_fetched_whole_once(shop: Site, crawl: Crawl):
     assert requests(shop) == {"/": True, "/a": True, "/b": True}
 
 
+@pytest.mark.covers("R0-67", "R0-87", "R0-88")
+def test_a_known_page_that_failed_waits_again_and_stays_a_seed(shop: Site, crawl: Crawl):
+    page, shop.pages["/a"] = shop.pages["/a"], Page("", status=500)
+    crawl(shop.url("/"), settings={"RETRY_TIMES": 0}, expect=None)
+    assert crawl.pages()["/a"]["status"] == "Error"
+    shop.pages["/a"] = page
+
+    (told,) = ordered(crawl, "--url", shop.url("/a"))
+
+    assert told["registered"] is False
+    assert crawl.pages()["/a"]["status"] == "Pending"
+    assert crawl.rows("SELECT r.url FROM pin JOIN record r USING (no)") == [(shop.url("/a"),)]
+    crawl.run("due", expect=None)
+    assert crawl.pages()["/a"]["status"] == "Indexed"
+
+
 @pytest.mark.covers("R0-54", "R0-55", "R0-70", "R0-98")
 def test_pages_are_meant_by_id_pattern_and_source(shop: Site, crawl: Crawl):
     name = shop.url("/")[7:-1]

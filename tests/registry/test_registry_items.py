@@ -117,6 +117,27 @@ def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
         items.register(desk.connection, "nobody", URL, TRACKERS, LATER)
 
 
+@pytest.mark.covers("R0-87", "R0-88")
+@pytest.mark.parametrize("by", ["register", "order"])
+@pytest.mark.parametrize("status", Status)
+def test_an_order_keeps_what_is_indexed_or_crawled_and_all_else_waits(
+    desk: Desk, status: Status, by: str
+):
+    no = item(desk).no
+    desk.connection.execute("UPDATE state SET status = ? WHERE no = ?", (int(status), no))
+
+    if by == "register":
+        with transaction(desk.connection):
+            items.register(desk.connection, "docs", URL, TRACKERS, NOW)
+    else:
+        order(desk)
+
+    kept = status in (Status.INDEXED, Status.CRAWLED)
+    assert item(desk).status is (status if kept else Status.PENDING)
+    assert item(desk, "http://a.example/two").status is Status.INDEXED
+    assert item(desk).next_visit == NOW
+
+
 @pytest.mark.covers("R0-87")
 def test_registering_what_failed_lets_it_wait_again(desk: Desk):
     desk.open()
