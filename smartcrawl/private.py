@@ -68,6 +68,23 @@ def file_like_its_folder(path: Path) -> None:
         private_file(path)
 
 
+def write_like_its_folder(path: Path, data: bytes) -> None:
+    """Write a new file that is private where its folder is.
+
+    Raises:
+        OSError: it is there already, or cannot be written.
+    """
+    private = is_private(path.parent)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path, flags, FILE if private else 0o666)
+    with open(descriptor, "wb", buffering=0) as file:
+        if private:
+            os.fchmod(descriptor, FILE)
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+
+
 def is_private(folder: Path) -> bool:
     """Whether the owner alone may enter a folder; False where there is none."""
     try:

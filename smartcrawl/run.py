@@ -153,6 +153,7 @@ class Run:
                 due=options.due_only,
             )
             registry.mend(opened, now)
+            registry.clear_leftovers(opened, now)
             run = cls(
                 source=source,
                 options=options,

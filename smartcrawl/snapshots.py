@@ -109,6 +109,7 @@ class SnapshotStore:
         """
         self._patience = patience
         self._who = "this user"  #: is let in, or not
+        self.folder: Path | None = None  #: of this machine; None: the store is elsewhere
         found = _URL.fullmatch(url)
         protocol = found[1].lower() if found else "file"
         place = found[2] if found else url
@@ -123,6 +124,7 @@ class SnapshotStore:
             folder = Path(unquote(place) if found else place)
             self.url = folder.as_uri()  #: without a slash at its end
             self._store: Store = Folder(folder)
+            self.folder = folder
         else:
             self.url = f"{protocol}://{place.rstrip('/')}"
             self._store = self._remote(_driver(protocol, self.url))
@@ -287,13 +289,18 @@ def _driver(protocol: str, url: str) -> Any:
         ) from error
 
 
+def is_snapshot(path: str) -> bool:
+    """Whether a path is one that ``path_of`` returns."""
+    return _PATH.fullmatch(path) is not None
+
+
 def _check(path: str) -> None:
     """Let no damaged registry lead out of the store.
 
     Raises:
         ValueError: ``path`` is not one that ``path_of`` returns.
     """
-    if not _PATH.fullmatch(path):
+    if not is_snapshot(path):
         raise ValueError(f"not the path of a snapshot: {path!r}")
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from fsspec.asyn import sync
 
 from smartcrawl.logs import redacted
-from smartcrawl.private import file_like_its_folder, folder_like_its_parent
+from smartcrawl.private import folder_like_its_parent, write_like_its_folder
 
 PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
 _SLOWEST: Final = 1024 * 1024  #: bytes; each as many add a second to a transfer's time
@@ -64,8 +64,7 @@ class Folder:
         part = target.with_name(f".{target.name}.{token_hex(4)}")
         try:
             folder_like_its_parent(target.parent)
-            file_like_its_folder(part)
-            part.write_bytes(data)
+            write_like_its_folder(part, data)
             part.replace(target)
         except OSError as error:
             with suppress(OSError):

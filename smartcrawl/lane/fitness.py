@@ -90,6 +90,8 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
         yield "TWISTED_DNS_RESOLVER is another one"
     if settings["DOWNLOAD_BIND_ADDRESS"]:
         yield "DOWNLOAD_BIND_ADDRESS is set"
+    if settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] != "SENTINEL":  # Scrapy's default
+        yield "DOWNLOADER_CLIENTCONTEXTFACTORY is set"
     for scheme in ("http", "https"):
         handler = settings.getwithbase("DOWNLOAD_HANDLERS")[scheme]
         if handler != "smartcrawl.handlers.BoundedHttpHandler":

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from smartcrawl.registry.leftovers import forget_marks
 from smartcrawl.registry.sqlite import SqliteConnection
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Standing, Status
@@ -102,6 +103,7 @@ def mend(
         again = _empty(connection, links=links)
         sources, hosts = _sources(connection), _hosts(connection)
         connection.execute(_SEQUENCES)
+        forget_marks(connection)
         connection.execute("INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')").fetchall()
         for table in _SETS:
             connection.execute(f"DROP TABLE {table}").fetchall()

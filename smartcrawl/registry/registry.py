@@ -35,6 +35,7 @@ _T = TypeVar("_T")
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _RESERVE_SHARED = 512  #: the same, where others draw meanwhile, so that nothing can be given back
 _TOMBSTONE_AGE = 86_400  #: seconds; the first run sealed after that deletes it (design.md 6)
+_OTHERS = "SELECT name FROM source WHERE no <> ?"
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
 
 
@@ -138,6 +139,22 @@ class Registry:
         return self._steps(
             lambda: self.indexing.mend(self.connection, run.source, number=number, now=now)
         )
+
+    def clear_leftovers(self, run: OpenRun, now: int) -> int:
+        """Remove snapshot files that a killed process left behind; return how many.
+
+        Nothing is removed where other workers may be at this run, or another source is crawled.
+        """
+        leftovers = None if self.snapshots is None else self.snapshots.leftovers()
+        if leftovers is None or run.shared:
+            return 0
+        names: Any = self.connection.execute(_OTHERS, (run.source,)).fetchall()
+        if any(self.database.is_held(name) for (name,) in names):
+            return 0
+        with self.database.translated("write"):
+            return leftovers.clear(
+                self.connection, run.no, now, resumed=run.resumed, database=str(self.database)
+            )
 
     def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
         """Return the small integer that stands for a fingerprint (runs.fingerprint)."""

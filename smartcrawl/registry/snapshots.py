@@ -12,6 +12,7 @@ from typing import Any
 from smartcrawl.exceptions import SnapshotMissingError, SnapshotStoreError
 from smartcrawl.items import Batch, Visit
 from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.leftovers import Leftovers
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Action
 from smartcrawl.snapshots import SnapshotStore, path_of
@@ -88,6 +89,11 @@ class Snapshots:
         self._failures = 0  #: batches in a row of which nothing could be stored
         connection.execute(_STORE, (store.url,))
         self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
+
+    def leftovers(self) -> Leftovers | None:
+        """Return what looks for files that no row names; None where the store is no folder."""
+        folder = self._store.folder
+        return None if folder is None else Leftovers(folder, self._store.url)
 
     def put(self, connection: Connection, batch: Batch, now: int) -> dict[bytes, str]:
         """Store the bodies of a batch, and return the paths of those that are new by their hash.

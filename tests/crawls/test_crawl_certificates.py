@@ -256,6 +256,18 @@ def test_the_authorities_of_the_system_are_those_of_ssl_cert_file(secure: Secure
     assert "'lane/not_modified': 4" in result.err
 
 
+def test_a_context_factory_of_your_own_keeps_the_lane_closed(secure: Secure, crawl: Crawl):
+    """What it accepts is not known; the engine asks all pages by its rules."""
+    factory = "scrapy.core.downloader.contextfactory.ScrapyClientContextFactory"
+    settings = {"DOWNLOADER_CLIENTCONTEXTFACTORY": factory, "DOWNLOAD_VERIFY_CERTIFICATES": 0}
+    for _ in range(2):
+        result = crawl(secure.url(), settings={**settings, "STATS_DUMP": "1"})
+
+    assert "DOWNLOADER_CLIENTCONTEXTFACTORY is set" in result.err
+    assert "lane/not_modified" not in result.err
+    assert set(crawl.outcomes().values()) == {"unchanged"}
+
+
 def test_sitemaps_are_verified_too(secure: Secure, crawl: Crawl):
     """Its pages stay reached through the links that are stored."""
     pages = "".join(f"<url><loc>{secure.url(f'/{n}')}</loc></url>" for n in range(_PAGES))
