@@ -1,0 +1,93 @@
+"""Paths of files as they are known: POSIX, Windows, UNC and addresses of stores.
+
+Nothing here reads a folder: what a relative path starts from is given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+from smartcrawl.urls import normalize
+
+_DRIVE: Final = re.compile(r"(?:\\\\[?.]\\)?([A-Za-z]:)(?:[\\/]|\Z)")
+_UNC: Final = re.compile(
+    r"(?:\\\\[?]\\UNC\\|\\\\(?![?.]\\))([^\\/]+)[\\/]+([^\\/]+)", re.IGNORECASE
+)
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
+_KEPT: Final = "/!$&'()*+,;=:@"  #: stands in a path as it is (RFC 3986)
+
+
+def normalize_path(path: str, base: str = "") -> str:
+    """Return the one address under which a file is known (``normalizedSource``).
+
+    ``path`` is a path of POSIX, of Windows with a drive, a UNC path, or the URL of a file in a
+    store; ``base`` is the absolute folder or URL that a relative one starts from. Case matters
+    except in what Windows names. A query and a user part are secrets of a store (a SAS token, a
+    key) and are left out. A second call changes nothing.
+
+    >>> normalize_path("/srv/docs//Guide/../a b.pdf")
+    'file:///srv/docs/a%20b.pdf'
+    >>> normalize_path(r"C:\\Docs\\Sub\\\\Report.PDF")
+    'file:///c:/docs/sub/report.pdf'
+    >>> normalize_path(r"\\\\NAS\\Share\\Dir\\A.txt")
+    'file://nas/share/dir/a.txt'
+    >>> normalize_path("https://Acc.blob.core.windows.net/Docs//a.pdf/?sv=2024&sig=secret")
+    'https://acc.blob.core.windows.net/Docs/a.pdf'
+    >>> normalize_path("s3://bucket/a//b/"), normalize_path("b.txt", "/srv/docs")
+    ('s3://bucket/a/b', 'file:///srv/docs/b.txt')
+
+    Raises:
+        ValueError: ``path`` is relative and there is no ``base``, or it is empty.
+
+    Source: R0-20 to R0-23, R0-77.
+    """
+    if found := _UNC.match(path):
+        rest = path[found.end() :].replace("\\", "/")
+        server, share = (part.lower() for part in found.groups())
+        return f"file://{quote(server)}{_tidy(f'/{share}/{rest}'.lower())}"
+    if found := _DRIVE.match(path):
+        rest = path[found.end(1) :].replace("\\", "/")
+        return f"file:///{found[1].lower()}{_tidy(rest.lower())}"
+    if found := _SCHEME.match(path):
+        return _stored(found[1].lower(), path)
+    if path.startswith("/"):
+        return f"file://{_tidy(path)}"
+    if not path or not base:
+        raise ValueError(f"{path!r} is no absolute path, and has nothing to start from")
+    start = normalize_path(base)
+    relative = path.replace("\\", "/") if _is_windows(start) else path
+    relative = relative.lower() if _is_windows(start) else relative
+    scheme, _, rest = start.partition("://")
+    host, _, folder = rest.partition("/")
+    drive = folder[:2] if scheme == "file" and re.match(r"[a-z]:", folder) else ""
+    folder = unquote(folder[len(drive) :])
+    return f"{scheme}://{host}{f'/{drive}' if drive else ''}{_tidy(f'/{folder}/{relative}')}"
+
+
+def _is_windows(address: str) -> bool:
+    """Whether an address is that of a drive or of a server's share."""
+    return re.match(r"file://(?:/[a-z]:(?:/|\Z)|[^/])", address) is not None
+
+
+def _stored(scheme: str, url: str) -> str:
+    """Return the URL of a file in a store without secrets."""
+    if scheme == "file":
+        return normalize(url)
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    if scheme in ("http", "https"):
+        host = host.lower().removesuffix(":443" if scheme == "https" else ":80")
+    return f"{scheme}://{host}{_tidy(unquote(parts.path))}"
+
+
+def _tidy(path: str) -> str:
+    """Return an absolute path without empty parts, dots and a slash at its end, escaped."""
+    kept: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del kept[-1:]
+        elif part not in ("", "."):
+            kept.append(part)
+    return quote("/" + "/".join(kept), safe=_KEPT, errors="surrogateescape")
