@@ -195,3 +195,10 @@ def test_a_notice_never_puts_a_visit_off(desk: Desk):
         assert items.bring_forward(desk.connection, item(desk).key, 0, source="x") == []
 
     assert item(desk).next_visit == LATER
+
+
+def test_an_order_is_all_that_is_stored_of_an_item(desk: Desk):
+    """Number, requested, generation, processed, revision; no lock (ADR 41)."""
+    order(desk)
+
+    assert desk.rows("SELECT * FROM item") == [(1, 1, 1, 0, 1)]
