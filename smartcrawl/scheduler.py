@@ -34,6 +34,10 @@ class Lane(Protocol):
     def take(self, page: Page) -> bool:
         """Ask for a page, if it may be asked here; it is under way then."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait until they count."""
+
 
 class NumberScheduler(BaseScheduler):
     """Serves ordinary Requests first, then the pages of the run's frontier.
@@ -83,8 +87,12 @@ class NumberScheduler(BaseScheduler):
             self._waking[1].cancel()
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits, be it for a full host or one that is held back."""
-        return self.has_requests or (self._run is not None and self._run.pending)
+        """Whether anything waits: for a full host, one that is held back, or to count."""
+        return (
+            self.has_requests
+            or (self.lane is not None and self.lane.waits)
+            or (self._run is not None and self._run.pending)
+        )
 
     def enqueue_request(self, request: Request) -> bool:
         """Take an ordinary Request: a hop, a retry, or what a user's own spider yields."""

@@ -1,136 +1,276 @@
-"""Conditional requests over aiohttp, under the guard and the limits of the engine's own."""
+"""Conditional requests of the lane, under the guard and the limits of the engine's own."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import re
 import socket
+import ssl
 import time
+from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Final, NamedTuple
+from typing import Final
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
 from scrapy.settings import BaseSettings
-from yarl import URL
 
 from smartcrawl.certificates import Trust, asyncio_context
-from smartcrawl.decoding import is_slow
 from smartcrawl.exceptions import LaneError
-from smartcrawl.handlers import MAX_HEADERS
+from smartcrawl.lane.connections import Answer, ClosedError, Connection
 from smartcrawl.network import GuardedResolver, addresses_of
+from smartcrawl.urls import endpoint
 
-_SENT: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  #: by us, or not at all
+logger = logging.getLogger(__name__)
 
-
-class Answer(NamedTuple):
-    """What a server answered, as it came over the wire."""
-
-    status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    size: int  #: bytes of the headers
-    body: bytes
-    latency: float  #: seconds until the headers were there
-    protocol: str
+_TARGET: Final = re.compile(r"[!-\"$-~]+")  #: what a request line may hold: no space, no fragment
+_BREAKS: Final = re.compile(r"[\r\n\0]")
+_MOST_STRAYS: Final = 2  #: connections of an origin with bytes that no request asked for
+_OTHER_ADDRESS: Final = 2.0  #: seconds after which the next address of a host is tried
+_MOST_CHECKS: Final = 1.0  #: seconds between two looks at timeouts
 
 
 class LaneClient:
     """Sends requests as they are, and takes whole answers or none.
 
-    Names are resolved by the guard, as for the engine. What is larger, slower or longer in its
-    headers than the engine takes is an error here, too: the engine finds what it is.
+    Names are resolved by the guard, as for the engine, and only its addresses are connected to.
+    What is larger, slower or longer in its headers than the engine takes is an error here, too.
+    An answer counts when its connection is found clean (``Answer.clean``).
     """
 
     def __init__(
-        self, settings: BaseSettings, resolver: GuardedResolver, trust: Trust | None = None
+        self,
+        settings: BaseSettings,
+        resolver: GuardedResolver,
+        trust: Trust | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._rate = settings.getint("MIN_DOWNLOAD_RATE")
-        self._max_size = settings.getint("DOWNLOAD_MAXSIZE")
-        connector = aiohttp.TCPConnector(
-            limit=settings.getint("CONCURRENT_REQUESTS"),
-            limit_per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
-            resolver=_Resolver(resolver),
-            use_dns_cache=False,  # the guard's resolver has one
-            ssl=asyncio_context(settings, trust or Trust()),
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            timeout=aiohttp.ClientTimeout(total=settings.getfloat("DOWNLOAD_TIMEOUT")),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            skip_auto_headers=_SENT,
-            max_line_size=MAX_HEADERS,
-            max_field_size=MAX_HEADERS,
-        )
+        """Read the settings, once; ``headers`` are sent with each request."""
+        self.rate = settings.getint("MIN_DOWNLOAD_RATE")
+        self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
+        self.most_connections = 2 * settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self.resolver = resolver
+        self.head = _lines(headers or {})
+        self.strays = 0  #: connections on which bytes came without a request
+        self._most_idle = settings.getint("CONCURRENT_REQUESTS")
+        self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._settings = settings
+        self._trust = trust or Trust()
+        self._tls: ssl.SSLContext | None = None
+        self._origins: dict[str, _Origin] = {}
+        self._connections: dict[Connection, None] = {}
+        self._checks: asyncio.TimerHandle | None = None
 
-    async def ask(self, url: str, headers: dict[str, str]) -> Answer:
+    async def ask(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Send one GET and return the whole answer; no redirect is followed.
+
+        Header values are sent as Latin-1, the way they were received (RD-04).
 
         Raises:
             LaneError: no whole answer within the limits came.
         """
-        began = time.monotonic()
+        end = url.find("/", 8)
+        name, target = (url[:end], url[end:]) if end > 0 else (url, "/")
+        if not _TARGET.fullmatch(target):
+            raise LaneError(f"{url} cannot be sent as it is", sent=False)
+        origin = self._origins.get(name)
+        if origin is None:
+            origin = self._origins[name] = _Origin(self, name)
+        own = _lines(headers)
+        request = b"GET %b HTTP/1.1\r\n%b%b\r\n" % (target.encode("ascii"), origin.head, own)
+        deadline = time.monotonic() + self._timeout
+        connection = origin.taken()
+        if connection is None:
+            connection = await origin.opened(deadline)
         try:
-            async with self._session.get(
-                URL(url, encoded=True), headers=headers, allow_redirects=False
-            ) as response:
-                latency = time.monotonic() - began
-                told = response.raw_headers
-                size = 0
-                for name, value in told:
-                    size += len(name) + len(value) + 4
-                if size > MAX_HEADERS:
-                    raise LaneError("the headers are too large")
-                body = b"" if response.status == 304 else await self._body(response)
-                version = response.version
-        except aiohttp.ClientConnectorError as error:
+            return await connection.send(request, deadline)
+        except ClosedError:  # between two requests, as servers may
+            connection = await origin.opened(deadline)
+            return await connection.send(request, deadline)
+
+    def tls(self) -> ssl.SSLContext:
+        """Return how TLS is spoken: as the engine does."""
+        if self._tls is None:
+            self._tls = asyncio_context(self._settings, self._trust)
+        return self._tls
+
+    def began(self, connection: Connection) -> None:
+        """Watch a new connection; of too many idle ones the oldest are closed."""
+        spare = [one for one in self._connections if one.is_spare]
+        for one in spare[: max(0, len(spare) - self._most_idle + 1)]:
+            one.close()
+        self._connections[connection] = None
+        if self._checks is None:
+            self._check()
+
+    def ended(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self._connections.pop(connection, None)
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        for connection in list(self._connections):
+            connection.check(now)
+        self._checks = None
+        if self._connections:
+            seconds = min(_MOST_CHECKS, self._timeout / 4)
+            self._checks = asyncio.get_running_loop().call_later(seconds, self._check)
+
+    async def close(self) -> None:
+        """Close the connections; answers that are unsettled do not count."""
+        if self._checks is not None:
+            self._checks.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)  # transports close in the next turn of the loop
+
+
+class _Origin:
+    """The connections to a scheme, host and port."""
+
+    def __init__(self, client: LaneClient, name: str) -> None:
+        self.one_request_each = False
+        self.name = name
+        self._client = client
+        self._scheme, _, authority = name.partition("://")
+        self._host, self._port = endpoint(name)
+        if not authority or re.search(r"[@?#\s]", authority) or not authority.isascii():
+            raise LaneError(f"{name} is not asked by the lane", sent=False)
+        self._named = b"Host: %b\r\n%b" % (authority.encode("ascii"), client.head)
+        self._idle: dict[Connection, None] = {}  #: the last one is used first
+        self._open: set[Connection] = set()
+        self._opening = 0  #: connections
+        self._serial = 0
+        self._strays = 0
+        self._waiting: list[asyncio.Future[None]] = []  #: for a connection
+        self._first: str | None = None  #: the address that answered last
+
+    @property
+    def head(self) -> bytes:
+        """The header lines of each request to this origin."""
+        return self._named + b"Connection: close\r\n" if self.one_request_each else self._named
+
+    def taken(self) -> Connection | None:
+        """Return an idle connection, or None when one has to be opened."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.is_usable:
+                return connection
+        return None
+
+    async def opened(self, deadline: float) -> Connection:
+        """Return a new connection, or one that became idle meanwhile.
+
+        Raises:
+            LaneError: no address of the host can be connected to, or none may.
+        """
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                while self._opening + len(self._open) >= self._client.most_connections:
+                    turn = asyncio.get_running_loop().create_future()
+                    self._waiting.append(turn)
+                    await turn
+                    connection = self.taken()
+                    if connection is not None:
+                        return connection
+                self._opening += 1
+                try:
+                    return await self._connected()
+                finally:
+                    self._opening -= 1
+                    self._wake()
+        except (OSError, TimeoutError, ValueError) as error:
             raise LaneError(f"{type(error).__name__}: {error}", sent=False) from error
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise LaneError(f"{type(error).__name__}: {error}") from error
-        protocol = f"HTTP/{version.major}.{version.minor}" if version else "HTTP/1.1"
-        return Answer(response.status, told, size, body, latency, protocol)
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        announced, most = response.content_length, self._max_size
-        if most and announced is not None and announced > most:
-            raise LaneError("the body is too large")
-        parts, size, began = [], 0, time.monotonic()
-        async for part in response.content.iter_any():
-            parts.append(part)
-            size += len(part)
-            if most and size > most:
-                raise LaneError("the body is too large")
-            if self._rate and is_slow(size, time.monotonic() - began, self._rate):
-                raise LaneError("the body is too slow")
-        return b"".join(parts)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._session.close()
-
-
-class _Resolver(AbstractResolver):
-    """aiohttp's view of the resolver that gives allowed addresses only."""
-
-    def __init__(self, resolver: GuardedResolver) -> None:
-        self._resolver = resolver
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Return the addresses of a host; none of them is looked up again."""
-        addresses = await addresses_of(self._resolver, host, port)
+    async def _connected(self) -> Connection:
+        addresses = await addresses_of(self._client.resolver, self._host, self._port)
         if not addresses:
-            raise OSError(f"{host} has no address that may be asked")
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for address in addresses
-        ]
+            raise OSError(f"{self._host} has no address that may be asked")
+        if self._first in addresses:
+            addresses.remove(self._first)
+            addresses.insert(0, self._first)
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout(_OTHER_ADDRESS):
+                    return await self._connected_to(address)
+            except (OSError, TimeoutError) as error:
+                logger.debug("%s at %s: %s", self._host, address, error)
+        return await self._connected_to(addresses[-1])
 
-    async def close(self) -> None:
-        """Do nothing: the resolver is the process's."""
+    async def _connected_to(self, address: str) -> Connection:
+        """Connect to an address that the guard gave; no name is resolved here."""
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        numeric = ip_address(address.partition("%")[0])
+        sock = socket.socket(socket.AF_INET6 if numeric.version == 6 else socket.AF_INET)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, (address, self._port))
+            took = time.monotonic() - began
+            client, secure = self._client, self._scheme == "https"
+            self._serial += 1
+            _, connection = await loop.create_connection(
+                lambda: Connection(
+                    self,
+                    sock,
+                    tls=secure,
+                    max_size=client.max_size,
+                    rate=client.rate,
+                    serial=self._serial - 1,
+                ),
+                sock=sock,
+                ssl=client.tls() if secure else None,
+                server_hostname=self._host if secure else None,
+            )
+        except BaseException:
+            sock.close()
+            raise
+        if not connection.is_usable:
+            raise OSError("bytes came before the first request, or the end")
+        connection.opened(took)
+        self._first = address
+        self._open.add(connection)
+        client.began(connection)
+        return connection
+
+    def _wake(self) -> None:
+        while self._waiting:
+            turn = self._waiting.pop(0)
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    # What connections report
+
+    def usable(self, connection: Connection) -> None:
+        """Take a connection that may be used again."""
+        self._idle[connection] = None
+        self._wake()
+
+    def strayed(self) -> None:
+        """Count a connection on which bytes came without a request."""
+        self._strays += 1
+        self._client.strays += 1
+        if self._strays == _MOST_STRAYS:
+            self.one_request_each = True
+            logger.info(
+                "%s sends answers that no request asked for: one request a connection from now on",
+                self.name,
+            )
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that ended."""
+        self._idle.pop(connection, None)
+        self._open.discard(connection)
+        self._client.ended(connection)
+        self._wake()
+
+
+def _lines(headers: Mapping[str, str]) -> bytes:
+    """Return header lines.
+
+    Raises:
+        LaneError: a value would break its line.
+    """
+    for value in headers.values():
+        if _BREAKS.search(value):
+            raise LaneError("a header would break its line", sent=False)
+    return b"".join([f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items()])

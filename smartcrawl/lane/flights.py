@@ -54,6 +54,8 @@ class Counts:
     answer_bytes: int = 0
     handed_over: int = 0  #: answers that the engine went on with
     fallbacks: int = 0  #: pages that the engine asked, for the lane got no whole answer
+    withdrawn: int = 0  #: pages that the engine asked again, for their connection was not clean
+    strays: int = 0  #: connections on which bytes came without a request
 
     def asked(self, flight: Flight) -> None:
         """Count a request."""
@@ -84,6 +86,8 @@ class Counts:
             "lane/not_modified": self.not_modified,
             "lane/handed_over": self.handed_over,
             "lane/fallbacks": self.fallbacks,
+            "lane/withdrawn": self.withdrawn,
+            "lane/strays": self.strays,
         }
         for name, count in counts.items():
             if count:

@@ -1,13 +1,12 @@
-"""Known pages asked beside the engine: a 304 becomes a Visit at once, the rest is handed over."""
+"""Known pages asked beside the engine: a 304 becomes a Visit, the rest is handed over."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from importlib import import_module
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader
@@ -25,6 +24,8 @@ from smartcrawl.exceptions import LaneError
 from smartcrawl.extensions import DelayControl
 from smartcrawl.gates import gate_of
 from smartcrawl.items import Attempt, Page
+from smartcrawl.lane.client import LaneClient
+from smartcrawl.lane.connections import Answer
 from smartcrawl.lane.fitness import unfit
 from smartcrawl.lane.flights import Counts, Flight, NotModified, Origin
 from smartcrawl.middlewares import RobotsMiddleware, conditions
@@ -37,9 +38,6 @@ from smartcrawl.spiders.site import confirmed
 from smartcrawl.stopping import is_stopping
 from smartcrawl.urls import endpoint
 
-if TYPE_CHECKING:
-    from smartcrawl.lane.client import Answer, LaneClient
-
 logger = logging.getLogger(__name__)
 
 IN_HAND: Final = "in_hand"  #: in Request.meta: the Response that was received already
@@ -48,6 +46,14 @@ _LONG: Final = 0.5  #: seconds within which a wait is given up when the crawl is
 _MOST_FAILURES: Final = 3  #: of a host, after which the engine asks its pages
 #: Headers of a 304.
 _ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
+
+
+class _Unsettled(NamedTuple):
+    """An answer whose connection was not found clean yet."""
+
+    flight: Flight
+    answer: Answer
+    request: Request | None  #: the engine's, with the answer in hand; None: a 304
 
 
 class InHandMiddleware:
@@ -64,9 +70,10 @@ class RevalidationLane:
 
     A request counts among those of engine, downloader and slot, keeps the slot's delay, and goes
     out only to hosts whose robots.txt is known. A 304 becomes a Visit, which passes the pipelines;
-    any other answer enters the engine with the response in hand; where none came the engine asks.
+    any other answer enters the engine with the response in hand. Both wait until the connection
+    is found clean; where it is not, or no answer came, the engine asks.
 
-    Source: design.md 10; docs/adr/0031.
+    Source: design.md 10; docs/adr/0031, 0032.
     """
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
@@ -80,6 +87,7 @@ class RevalidationLane:
         self._control: DelayControl | None = None
         self._headers: dict[str, str] = {}
         self._counts = Counts()
+        self._unsettled: dict[asyncio.Future[bool], list[_Unsettled]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -116,6 +124,11 @@ class RevalidationLane:
         assert isinstance(scheduler, NumberScheduler)
         self._scheduler = scheduler
         scheduler.lane = self
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait for their connections to be clean."""
+        return bool(self._unsettled)
 
     # What it takes
 
@@ -166,7 +179,8 @@ class RevalidationLane:
         origin = self._origins.get(name)
         if origin is None:
             refusal = self._resolver.refusal(*endpoint(url))
-            size = len(request_httprepr(Request(f"{name}/", headers=self._headers)))
+            sent = {key: value.encode("latin-1") for key, value in self._headers.items()}
+            size = len(request_httprepr(Request(f"{name}/", headers=sent)))
             size -= len(name) + 1  # what is counted is the path
             origin = self._origins[name] = Origin(name, refusal is not None, size)
         return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
@@ -221,10 +235,13 @@ class RevalidationLane:
         return None
 
     async def _visit(self, flight: Flight) -> None:
+        """Ask for a page, and free its place; the answer waits among the unsettled ones."""
         request: Any = flight
-        slot = flight.slot
+        slot, answer = flight.slot, None
         try:
-            await self._ask(flight)
+            answer = await self._ask(flight)
+            if answer is not None and answer.status != 304:
+                await asyncio.wait([answer.clean])  # no more bodies in memory than in the engine
         except Exception:
             logger.exception("cannot process %s", flight.page.url)
             self._run.unanswered(flight.page)
@@ -234,10 +251,17 @@ class RevalidationLane:
             self._downloader.active.discard(request)
             if slot.queue:
                 self._downloader._process_queue(slot)
-            assert self._engine._slot is not None
-            self._engine._slot.remove_request(request)
+            if answer is None:
+                self._land(flight)
 
-    async def _ask(self, flight: Flight) -> None:
+    def _land(self, flight: Flight) -> None:
+        """Take a flight off the engine's list of requests under way."""
+        request: Any = flight
+        assert self._engine._slot is not None
+        self._engine._slot.remove_request(request)
+
+    async def _ask(self, flight: Flight) -> Answer | None:
+        """Return the answer, which is to be settled; None: the visit goes on elsewhere."""
         slot = flight.slot
         if slot.delay:
             await self._turn(flight)
@@ -245,20 +269,27 @@ class RevalidationLane:
             slot.lastseen = time.monotonic()
         if is_stopping(self._crawler):
             self._run.unanswered(flight.page)  # it stays pending
-            return
+            return None
         etag = flight.headers.get("If-None-Match")
         flight.attempt.asks(flight.page.url, conditional=True, etag=etag)
         self._counts.asked(flight)
         try:
-            answer = await self._open().ask(flight.page.url, {**self._headers, **flight.headers})
+            answer = await self._open().ask(flight.page.url, flight.headers)
         except LaneError as error:
             self._fall_back(flight, error)
-            return
+            return None
         flight.meta["download_latency"] = answer.latency
+        request = None
         if answer.status == 304:
-            await self._unchanged(flight, answer)
+            self._answered(flight)
         else:
-            self._hand_over(flight, answer)
+            request = self._request_in_hand(flight, answer)
+        group = self._unsettled.get(answer.clean)
+        if group is None:
+            group = self._unsettled[answer.clean] = []
+            answer.clean.add_done_callback(self._settled)
+        group.append(_Unsettled(flight, answer, request))
+        return answer
 
     async def _turn(self, flight: Flight) -> None:
         """Wait until the slot's delay is over, and what the engine queued before has gone out."""
@@ -276,29 +307,48 @@ class RevalidationLane:
 
     def _open(self) -> LaneClient:
         if self._client is None:
-            client: Any = import_module("smartcrawl.lane.client")  # 10 MiB that first crawls spare
-            opened: LaneClient = client.LaneClient(
-                self._crawler.settings,
-                self._resolver,
-                Trust.of(self._run.source, self._run.options),
-            )
-            self._client = opened
+            trust = Trust.of(self._run.source, self._run.options)
+            self._client = LaneClient(self._crawler.settings, self._resolver, trust, self._headers)
         return self._client
 
     # What comes of it
 
+    def _settled(self, clean: asyncio.Future[bool]) -> None:
+        """Go on with the answers of a connection that was found clean, or never will be."""
+        task = asyncio.ensure_future(self._count(self._unsettled[clean], clean.result()))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._unsettled.pop(clean, None))
+        task.add_done_callback(lambda _: self._scheduler.look_again())
+
+    async def _count(self, group: list[_Unsettled], clean: bool) -> None:
+        for flight, answer, request in group:
+            try:
+                if not clean:
+                    self._withdraw(flight)
+                elif request is None:
+                    await self._unchanged(flight, answer)
+                else:
+                    self._counts.handed_over += 1
+                    self._scheduler.pass_on(request)
+            except Exception:
+                logger.exception("cannot process %s", flight.page.url)
+                self._run.unanswered(flight.page)
+            finally:
+                self._land(flight)
+
     async def _unchanged(self, flight: Flight, answer: Answer) -> None:
         """Turn a 304 into the page's Visit."""
-        self._answered(flight)
         told: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
-        tags = []
+        tags, size = [], 0
         for name, value in answer.headers:
+            size += len(name) + len(value) + 4
             lower = name.lower()
             if lower == _TAG:
                 tags.append(value.decode("latin-1"))
             elif lower in told:
                 told[lower] = value.decode("latin-1")
-        self._counts.confirmed(answer.size, has_length=told[_LENGTH] is not None)
+        self._counts.confirmed(size, has_length=told[_LENGTH] is not None)
         visit = flight.attempt.visit(flight.page.url)
         visit.robots_tags = tuple(tags)
         item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
@@ -306,8 +356,11 @@ class RevalidationLane:
             done = step(item)
             item = await done if isawaitable(done) else done
 
-    def _hand_over(self, flight: Flight, answer: Answer) -> None:
-        """Let the engine go on with an answer that is no 304."""
+    def _request_in_hand(self, flight: Flight, answer: Answer) -> Request:
+        """Return the request with which the engine goes on with an answer that is no 304.
+
+        Pauses and delays that follow from the answer begin at once.
+        """
         request = self._request(flight)
         headers = Headers()
         for name, value in answer.headers:
@@ -321,7 +374,6 @@ class RevalidationLane:
             request=request,
             protocol=answer.protocol,
         )
-        self._counts.handed_over += 1
         self._crawler.signals.send_catch_log(
             signals.response_downloaded,
             response=response,
@@ -329,7 +381,13 @@ class RevalidationLane:
             spider=self._crawler.spider,
         )
         request.meta[IN_HAND] = response
-        self._scheduler.pass_on(request)
+        return request
+
+    def _withdraw(self, flight: Flight) -> None:
+        """Let the engine ask again: the answer may have been that of another page."""
+        self._counts.withdrawn += 1
+        logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
+        self._scheduler.pass_on(self._request(flight))
 
     def _fall_back(self, flight: Flight, error: LaneError) -> None:
         """Let the engine ask what the lane could not."""
@@ -357,9 +415,10 @@ class RevalidationLane:
 
     async def closed(self) -> None:
         """Hand the counts to the stats, and close the connections."""
-        self._counts.tell(self._crawler.stats)
         if self._client is not None:
+            self._counts.strays = self._client.strays
             await self._client.close()
+        self._counts.tell(self._crawler.stats)
 
 
 def _same_headers(middlewares: Any) -> dict[str, str]:
@@ -370,4 +429,7 @@ def _same_headers(middlewares: Any) -> dict[str, str]:
             middleware, DefaultHeadersMiddleware | UserAgentMiddleware | DecodingMiddleware
         ):
             middleware.process_request(request)
-    return {str(name): value for name, value in request.headers.to_unicode_dict().items()}
+    return {
+        name.decode("latin-1"): b",".join(values).decode("latin-1")
+        for name, values in request.headers.items()
+    }

@@ -74,3 +74,13 @@ def edit(site: Site) -> None:
     )
     site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /forbidden\nDisallow: /private\n")
     del site.pages["/s9/9"]
+
+
+def edit_again(site: Site) -> None:
+    """What happens later, without a new address."""
+    for n in range(1, 10, 2):
+        site.pages[f"/s{n}/3"] = html(f"Page {n}.3", f"/s{n}/6", text=f"edited later {n}")
+    site.pages["/s2/5"] = Page("gone", status=410)
+    site.pages["/s4/1"] = Page(redirect="/dir/child")
+    site.pages["/s6/7"] = Page("later", status=503)
+    site.pages["/s8/2"] = html("No", "/s8/3", head='<meta name="robots" content="noindex">')
