@@ -24,6 +24,7 @@ from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
+from smartcrawl.edits import Edits
 from smartcrawl.exceptions import RegistryError, SinkError
 from smartcrawl.gates import gate_of, host_of
 from smartcrawl.items import Attempt, HostNow, Visit
@@ -44,6 +45,7 @@ class RunLifecycle:
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
         self._run = run
+        self._edits = Edits(crawler, run)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -123,8 +125,11 @@ class RunLifecycle:
         run = self._run
         if run.failure is not None or run.extractions.pending:
             return
-        engine = self._crawler.engine
-        for step in (run.relax, run.follow_unnamed, run.relax, run.begin_verify, None):
+        if self._edits.under_way:
+            raise DontCloseSpider
+        engine, edits = self._crawler.engine, self._edits.step
+        steps = (run.relax, run.follow_unnamed, run.relax, edits, run.relax, run.begin_verify)
+        for step in (*steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None
             if request is not None:
@@ -155,6 +160,7 @@ class RunLifecycle:
     async def closed(self, reason: str) -> None:
         """Seal the run, or close it as interrupted."""
         run = self._run
+        self._edits.stop()
         self._loop = asyncio.get_running_loop()
         try:
             with run.registry.database.translated("write"):

@@ -70,8 +70,16 @@ class Held:
         return self._reader.unreadable(body_hash, EXTRACTION_VERSION, media)
 
     def content_hash(self, page: Page) -> bytes | None:
-        """Return the content hash of what is held of a page."""
-        return self._reader.content_hash(page.no) if page.standing is not Standing.BARE else None
+        """Return the content hash of what is stored of a page, and note its text hash there."""
+        if page.standing is Standing.BARE:
+            return None
+        found, page.text_hash = self._reader.hashes(page.no)
+        return found
+
+    def had_text(self, visit: Visit) -> bool:
+        """Whether the text of a visit is one of the last five that its page had."""
+        assert visit.text_hash is not None, "it was read"
+        return self._reader.had_text(visit.page.no, visit.text_hash)
 
     def text_length(self, page: Page) -> int:
         """Return how many characters of text are held of a page."""

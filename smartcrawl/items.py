@@ -162,11 +162,20 @@ class Page:
     signs: int = 0  #: NAMES_SIGNED, NEEDS_SIGNATURE
     signed: str | None = None  #: ``url`` with what gives access to it, for this run only
     etag_marks: int = 0  #: bits of rules.trust
+    text_hash: bytes | None = None  #: of the text that is stored, read where a body has changed
 
     @property
     def lacks_signature(self) -> bool:
         """Whether an error may be for want of a signature, which only what names it can give."""
         return self.signs & NEEDS_SIGNATURE > 0 and self.signed is None
+
+
+class Collapse(NamedTuple):
+    """The answer of a collapsed page, which waits until the queue of its run is empty."""
+
+    text_hash: bytes  #: of its text, whatever CONTENT_HASH_BASIS says
+    answer: str  #: JSON: address and headers (smartcrawl.collapses)
+    body: bytes  #: gzip
 
 
 @dataclass(slots=True)
@@ -213,6 +222,8 @@ class Visit:
     snapshot_error: str | None = None  #: why there is none, or why it could not be read
     unreadable: Unreadable | None = None  #: why its bytes can never be read
     verdict: Verdict | None = None
+    collapse: Collapse | None = None  #: the answer waits: the page may have been edited
+    accepted: bool = False  #: the answer waited and is taken as an edit; it was counted before
 
     def fail(self, fault: Fault, message: str) -> None:
         """Let it end in an extended status; the message is cut to 1,024 characters."""

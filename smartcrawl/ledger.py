@@ -29,9 +29,11 @@ class Progress:
     not_stored: int = 0  #: pages whose bodies have no snapshot, for the store took none
 
     def count(self, visit: Visit) -> None:
-        """Count one decided visit."""
-        self.visits += 1
+        """Count one decided visit; one that was accepted is another word for the same."""
+        self.visits += not visit.accepted
         self.not_modified += visit.not_modified
+        if visit.accepted and self.words.get("failed"):
+            self.words["failed"] -= 1
         if visit.verdict is not None:
             word = visit.verdict.word.word
             self.words[word] = self.words.get(word, 0) + 1
@@ -93,6 +95,11 @@ class Ledger:
             batch.text += sum(len(chunk.text) for chunk in visit.chunks)
             return
         unreachable = no_answer(visit.outcome, visit.http_status)
+        if visit.accepted:
+            self._record_accepted(visit, unreachable=unreachable)
+            return
+        if visit.collapse is not None:
+            batch.bodies += len(visit.collapse.body)
         saved = page.content_length if visit.not_modified else 0
         counts = batch.counts
         counts["visits"] += 1
@@ -128,6 +135,20 @@ class Ledger:
         batch.visits.append(visit)
         if visit.document is not None:
             batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+
+    def _record_accepted(self, visit: Visit, *, unreachable: bool) -> None:
+        """Take an answer that waited: its visit was counted, as one without an answer."""
+        batch = self.batch
+        if not unreachable:
+            batch.counts["unreachable"] -= 1
+            tally = batch.tally(visit.page.host)
+            tally.crawled += 1
+            tally.failed -= 1
+        self.progress.count(visit)
+        if visit.error:
+            visit.error = redacted(visit.error)
+        batch.visits.append(visit)
+        batch.text += sum(len(chunk.text) for chunk in visit.chunks)
 
     def submit(self, now: int) -> Future[Written] | None:
         """Give the open batch to the writer; return the batch before last, if still written."""

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from scrapy.crawler import Crawler
 
+from smartcrawl.collapses import collapse_of
 from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.exceptions import (
     RegistryError,
@@ -107,7 +108,9 @@ class ExtractPipeline(VisitPipeline):
             item.fail(Fault.PROCESSING, told)
             item.document, item.links, item.targets = None, None, b""
         run.trust.learn(item)
-        if _vouches(item) and not item.again:
+        # Behind a seed are the pages that show whether the whole site answers so.
+        waits = item.collapse is not None and not run.reach.is_seed(item.page.no)
+        if _vouches(item) and not (item.again or waits):
             run.reach.replay(item.page)
         return item
 
@@ -189,20 +192,25 @@ class ExtractPipeline(VisitPipeline):
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
             return
         visit.document = document
-        self._hash(run, visit, document)
-        if keeps:
-            visit.canonical_no = page.canonical_no
-        else:
-            self._follow(run, visit, document, nofollow=nofollow)
         if document.canonical is not None:
-            document = replace(document, canonical=unsigned(document.canonical))
-            visit.document = document
+            visit.document = replace(document, canonical=unsigned(document.canonical))
+        self._hash(run, visit, document)
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
             visit.body = None  # nor would another that reads it again
         else:
-            await self._judge(run, visit, document, noindex=noindex)
+            await self._judge(run, visit, visit.document, noindex=noindex)
+        if visit.http_status == Fault.COLLAPSED:
+            return  # its links are followed when it is accepted
+        if keeps:
+            visit.canonical_no = page.canonical_no
+        else:
+            self._follow(run, visit, document, nofollow=nofollow)
+        if visit.outcome in (Outcome.SOFT_404, Outcome.UNPROCESSABLE):
+            visit.links = None
+        elif visit.outcome is Outcome.CHANGED and run.reach.stands_aside(visit):
+            visit.outcome = Outcome.ALIAS
 
     def _follow(self, run: Run, visit: Visit, document: Document, *, nofollow: bool) -> None:
         links = document.links
@@ -231,15 +239,17 @@ class ExtractPipeline(VisitPipeline):
                     run.options.force_on_canonical  # R0-86
                     and document.canonical != run.held.canonical_url(page)
                 )
+            elif visit.accepted:
+                pass  # it was judged when it came
             elif self._missing is not None and await self._missing.tells(visit, document):
-                visit.outcome, visit.links = Outcome.SOFT_404, None
+                visit.outcome = Outcome.SOFT_404
                 visit.error = "status 200, and it says what the host says of what does not exist"
             elif held and not run.forces(page) and (fault := _shielded(run, visit, document)):
+                if fault[0] is Fault.COLLAPSED and run.collapses.undecided:
+                    visit.collapse = collapse_of(visit, document)
                 visit.fail(*fault)
-                visit.document, visit.links = None, None
+                visit.document = None
                 return
-            elif run.reach.stands_aside(visit):
-                visit.outcome = Outcome.ALIAS
             visit.chunks = chunks(document)
 
     async def close_spider(self) -> None:
@@ -287,7 +297,8 @@ def _shielded(run: Run, visit: Visit, document: Document) -> tuple[Fault, str] |
         return Fault.LOGIN, "a login form instead of the page: what was there before stays"
     page = visit.page
     found_so = page.error_count if page.http_status == Fault.COLLAPSED else 0
-    if is_collapsed(text_length=length, held_text_length=before) and not accepts_collapse(found_so):
+    collapsed = is_collapsed(text_length=length, held_text_length=before)
+    if collapsed and not (accepts_collapse(found_so) or run.held.had_text(visit)):
         told = f"{length:,} of {before:,} characters are left: what was there before stays for now"
         return Fault.COLLAPSED, told
     return None
@@ -318,7 +329,8 @@ class DecidePipeline(VisitPipeline):
             if item.verdict.action is not Action.INDEX:
                 item.chunks = []
             if not item.again:
-                self.crawler.stats.inc_value(f"visit/{item.verdict.word.word}")
+                component = "edit" if item.accepted else "visit"
+                self.crawler.stats.inc_value(f"{component}/{item.verdict.word.word}")
         return item
 
 

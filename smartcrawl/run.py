@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Self
 
 from smartcrawl.addresses import AddressBook
+from smartcrawl.collapses import Collapses
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
 from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError
@@ -121,6 +122,14 @@ class Run:
             frontier=self.frontier,
             trust=self.trust,
             held=self.held,
+            ledger=self.ledger,
+        )
+        self.collapses = Collapses(
+            registry=registry,
+            opened=opened,
+            reach=self.reach,
+            frontier=self.frontier,
+            extractions=self.extractions,
             ledger=self.ledger,
         )
         self._unnamed_followed = False
@@ -340,6 +349,11 @@ class Run:
             self.ledger.drain()
             self.reach.follow_unnamed()
 
+    def settle_collapsed(self, now: int) -> None:
+        """Decide about the collapsed pages that wait; once, when all else is visited."""
+        if self._verify is None:
+            self.collapses.settle(now)
+
     def begin_verify(self, now: int) -> bool:
         """Look at what was not reached for long enough, if the run saw everything.
 
@@ -434,7 +448,7 @@ class Run:
         connection = self.registry.connection
         visits, unreachable, pending = tally(connection, self.opened.no)
         skipped = self.turns.skipped if self.turns is not None else 0
-        pending -= skipped
+        pending += self.collapses.waiting - skipped  # those vouch for nothing yet
         if pending and self._left == 0:
             self.incomplete("max_pages")
         since = self.opened.last_complete

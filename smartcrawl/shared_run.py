@@ -292,6 +292,11 @@ class SharedRun(Run):
             self.ledger.submit(now)
             self.ledger.drain()
 
+    def settle_collapsed(self, now: int) -> None:
+        """Decide about the collapsed pages that wait; the one that ends the run does so."""
+        if self._looks_for_more:
+            super().settle_collapsed(now)
+
     def begin_verify(self, now: int) -> bool:
         """Look at what was not reached for long enough; the one that ends the run does so."""
         return self._looks_for_more and super().begin_verify(now)

@@ -312,6 +312,15 @@ def packed(body: bytes) -> bytes:
     return igzip.compress(body, 1, mtime=0)
 
 
+def unpacked(data: bytes) -> bytes:
+    """Return a body that was ``packed``, up to 256 MiB of it.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return _unpacked(data, MAX_SIZE)
+
+
 def _unpacked(data: bytes | None, max_size: int) -> bytes:
     """Return what gzip holds, without ever unpacking more than ``max_size`` bytes and one.
 

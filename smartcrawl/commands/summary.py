@@ -43,7 +43,8 @@ NOTES = {
     "redirect_loops": "their old content stays; the server redirects in circles",
     "challenge": "a wall against bots answered; what was held before stays",
     "login": "a login form answered; what was held before stays",
-    "collapsed": "hardly anything is left of them; believed when the third run finds it",
+    "collapsed": "hardly anything is left of too many, or the same text of several; what was"
+    " there before stays, and the third run in a row that finds this believes it",
     "unsigned": "an error where no page named their signed address; what was held before stays",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
@@ -76,6 +77,12 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     if result.reextracted:
         pages = _pages(result.reextracted)
         console.print(f"{pages} extracted again, out of snapshots: the configuration changed")
+    if result.edits:
+        console.print(
+            f"{_pages(result.edits)} shrank to less than a tenth of the text and"
+            f" {'was' if result.edits == 1 else 'were'} taken as"
+            f" {'an edit' if result.edits == 1 else 'edits'}: each has a text of its own"
+        )
     _print_snapshots(console, run.ledger.progress)
     if result.sitemaps:
         maps = f"{result.sitemaps:,} sitemaps and feeds"

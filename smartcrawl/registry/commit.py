@@ -13,6 +13,7 @@ from smartcrawl.exceptions import RunOverError
 from smartcrawl.items import Batch
 from smartcrawl.ports import Connection, Many, Sink
 from smartcrawl.registry.clones import elect
+from smartcrawl.registry.collapsed import note_former
 from smartcrawl.registry.contents import prepare
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.renaming import rename
@@ -267,8 +268,9 @@ class Commit:
         # A snapshot is lost for all who share it, those of this batch included.
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
-                stale += 1
+                stale += not visit.accepted  # that was no visit of its own
         put(self._connection, filter(None, (visit.unreadable for visit in batch.visits)), now)
+        note_former(self._connection, self._visits.former)
         for left in self._visits.prepared.values():  # stale, or others had its text before
             self._sink.remove(left)
         for probe in batch.probes:

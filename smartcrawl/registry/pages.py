@@ -7,6 +7,7 @@ from typing import Any
 
 from smartcrawl.items import Page, StoredRobots, Unreadable
 from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.collapsed import had_text
 from smartcrawl.registry.sequences import last
 from smartcrawl.registry.snapshots import Place, Snapshots
 from smartcrawl.registry.unreadable import find
@@ -31,8 +32,8 @@ SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r
  WHERE r.no IN carray(?)
 """
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
-_CONTENT_HASH = """
-SELECT coalesce(c.content_hash, r.content_hash)
+_HASHES = """
+SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
 _NOT_FOUND = """
@@ -46,6 +47,7 @@ _TARGETS = """
 SELECT l.scope, l.targets, r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL)
   FROM links l JOIN record r USING (no) JOIN state s USING (no)
  WHERE l.no = ? AND (s.visited_run <= s.seen_run OR r.kind > 0)
+   AND NOT EXISTS (SELECT 1 FROM collapse WHERE no = l.no)
 """
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
@@ -201,8 +203,16 @@ class PageReader:
 
     def content_hash(self, no: int) -> bytes | None:
         """Return the hash of what is held of a page."""
-        value: bytes | None = self._connection.execute(_CONTENT_HASH, (no,)).get
-        return value
+        return self.hashes(no)[0]
+
+    def hashes(self, no: int) -> tuple[bytes | None, bytes | None]:
+        """Return the hashes of the content and of the text that are stored of a page."""
+        row: Any = self._connection.execute(_HASHES, (no,)).fetchone()
+        return (None, None) if row is None else (row[0], row[1])
+
+    def had_text(self, no: int, text_hash: bytes) -> bool:
+        """Whether a page had a text not long ago (collapsed.had_text)."""
+        return had_text(self._connection, no, text_hash)
 
     def not_found(self, host: str, since: int) -> str | None:
         """Return what a host answers for what cannot exist, if it was asked since then."""
@@ -239,7 +249,8 @@ class PageReader:
     def targets(self, no: int) -> tuple[int, bytes, bool] | None:
         """Return (scope, packed targets, whether they lie as deep) of a page with links.
 
-        What was excluded when it was visited last vouches for nothing.
+        What was excluded when it was visited last vouches for nothing. The links of a collapsed
+        page that waits are offered when the run has decided about it.
         """
         row: Any = self._connection.execute(_TARGETS, (no,)).fetchone()
         return None if row is None else (row[0], row[1], bool(row[2]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from smartcrawl.items import Batch, Visit
 from smartcrawl.ports import Connection, Indexing, Sink
-from smartcrawl.registry import choices, runs
+from smartcrawl.registry import choices, collapsed, runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.databases import Database, database_of
@@ -185,6 +185,14 @@ class Registry:
     def begin_verify(self, ending: Ending) -> None:
         """Propose what a run that saw everything did not reach (runs.begin_verify)."""
         self._steps(lambda: runs.begin_verify(self.connection, ending))
+
+    def decide_collapsed(self, run: int) -> None:
+        """Decide once whether the collapsed pages of a run are edits (collapsed.decide)."""
+        self._steps(lambda: collapsed.decide(self.connection, run))
+
+    def drop_collapsed(self, run: int, numbers: Sequence[int]) -> None:
+        """Forget collapsed pages that are withheld (collapsed.drop)."""
+        self._steps(lambda: collapsed.drop(self.connection, run, numbers))
 
     def end(
         self,

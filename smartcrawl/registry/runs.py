@@ -12,6 +12,7 @@ from typing import Any
 from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry import unreadable
 from smartcrawl.registry.candidates import Ending, probed, propose_absent
+from smartcrawl.registry.collapsed import drop_all
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
 from smartcrawl.registry.reports import committed
@@ -87,7 +88,7 @@ SELECT s.outcome, count(*) FROM record r JOIN state s USING (no)
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
        not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
-       source
+       edits, source
   FROM run WHERE no = ?
 """
 _SITEMAP_COUNTS = """
@@ -152,6 +153,7 @@ class RunResult:
     sitemaps: int = 0  #: sitemaps and feeds that were asked and are held
     sitemap_urls: int = 0  #: addresses in them
     no_text: int = 0  #: pages that are held and have no text
+    edits: int = 0  #: collapsed pages that were taken as edits
 
 
 def last_state(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
@@ -221,6 +223,7 @@ def open_within(
         interrupted = int(last[0])
         if last[1] != RunState.INTERRUPTED:
             interrupt(connection, interrupted, now, ["interrupted"])
+    drop_all(connection, source)
     number = draw(connection, "number")
     complete = last_complete(connection, source)
     no = int(connection.execute(_OPEN, (source, number, forced, now, due, job)).get)
@@ -330,6 +333,7 @@ def sweep(
             unreadable.purge(connection, now - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             forget_overdue(connection, ending)
+        drop_all(connection, source)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
         connection.execute(_SWEPT, values)
@@ -349,10 +353,11 @@ def _count(connection: Connection, source: int) -> dict[Word, int]:
 def result(connection: Connection, run: int) -> RunResult:
     """Return the report of a run; of one that was interrupted, what it has written."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
-    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -2))
+    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
     if not counts:  # those of the whole source are taken when a run is over
         counts = committed(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
-    told = (bool(row[0]), tuple(reasons), counts, *row[3:-2], tuple(notes), *maps, empty)
-    return RunResult(run, *told)
+    values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
+    values += [empty, max(0, row[-2])]
+    return RunResult(run, *values)

@@ -16,13 +16,14 @@ SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
 _IN_LINE = f"{_REACHED} WHERE s.reached_run = :run ORDER BY s.depth, r.no"
 _THOSE = f"{_REACHED} WHERE r.no IN carray(:numbers) ORDER BY s.depth, r.no"
 _PENDING = "SELECT 1 FROM state WHERE reached_run = :run AND visited_run < :run LIMIT 1"
-#: What was excluded when it was visited vouches for nothing.
+#: What was excluded when it was visited vouches for nothing, nor does a page that waits.
 _LINKS = """
 SELECT s.depth, l.scope, l.targets,
        r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL), no
   FROM state s JOIN links l USING (no) JOIN record r USING (no)
  WHERE s.visited_run = :run AND (s.visited_run <= s.seen_run OR r.kind > 0)
    AND (:all OR no IN carray(:numbers))
+   AND NOT EXISTS (SELECT 1 FROM collapse c WHERE c.no = l.no)
  ORDER BY s.depth, no
 """
 _STATE = "SELECT state FROM run WHERE no = ?"

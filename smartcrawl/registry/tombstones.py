@@ -34,6 +34,7 @@ _FORGET = (
     "DELETE FROM links WHERE no IN carray(?)",
     "DELETE FROM item WHERE no IN carray(?)",
     "DELETE FROM candidate WHERE no IN carray(?)",
+    "DELETE FROM former_text WHERE no IN carray(?)",
     "DELETE FROM seed WHERE no IN carray(?)",
     "DELETE FROM event WHERE record IN carray(?)",
     "DELETE FROM change WHERE record IN carray(?)",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from smartcrawl.items import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.ports import Connection, Sink
+from smartcrawl.registry import collapsed
 from smartcrawl.registry.contents import drop_content, hold
 from smartcrawl.registry.pack import shown_links
 from smartcrawl.registry.snapshots import lose, release
@@ -28,7 +29,7 @@ UPDATE state
        lost_count = :lost, gone_count = :gone, lost_since = :lost_since,
        gone_since = :gone_since, unchanged_count = :unchanged, error_count = :errors,
        last_answered = CASE WHEN :learnt THEN :now ELSE last_answered END,
-       attempts = attempts + 1, failures = failures + :failed, etag_marks = :marks
+       attempts = attempts + :attempt, failures = failures + :failed, etag_marks = :marks
  WHERE no = :no AND number < :claim AND visited_run < :unless
 """
 EVENT = """
@@ -116,6 +117,7 @@ ON CONFLICT (no) DO UPDATE
 """
 
 
+_AN_EDIT = "an edit: few pages shrank so in this run, each to a text of its own"
 _MISSING = (Outcome.NOT_FOUND, Outcome.SOFT_404, Outcome.HTTP_ERROR)
 #: Nobody spoke of the page (R4-40, R4-41).
 _SILENT = (Outcome.UNREACHABLE, Outcome.UNPROCESSABLE, Outcome.EXCLUDED)
@@ -141,7 +143,8 @@ def _signs(visit: Visit) -> int:
     page, signs = visit.page, visit.page.signs
     if visit.links is not None:
         signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.names_signed
-    if visit.action not in (Action.NOTE, Action.HOLD) and not visit.extracted_again:
+    again = visit.extracted_again or visit.accepted  # whose request is over
+    if visit.action not in (Action.NOTE, Action.HOLD) and not again:
         signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.signed is not None)
     return signs
 
@@ -191,12 +194,15 @@ class VisitWriter:
         self._unless = unless
         self._judgement = judgement
         self.prepared: dict[int, int] = {}  #: contents.prepare
+        self.former: dict[int, bytes] = {}  #: hashes of texts that pages had until now
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
         """Write one visit; False when it is stale. Touched groups of clones go to ``changed``."""
         if visit.again:
             return self._extract_again(visit, now, changed)
         page, action, outcome = visit.page, visit.action, visit.outcome
+        if visit.accepted and not collapsed.take(self._connection, self._run, page.no):
+            return False
         standing = {Action.INDEX: Standing.HELD, Action.LIST: Standing.LINKS}.get(
             action, page.standing
         )
@@ -222,8 +228,9 @@ class VisitWriter:
             "run": self._run,
             "allowed": outcome is not Outcome.EXCLUDED,
             "number": self._number,
-            "claim": self._claim,
-            "unless": self._unless,
+            "claim": self._number + 1 if visit.accepted else self._claim,
+            "unless": EVERY_RUN if visit.accepted else self._unless,
+            "attempt": int(not visit.accepted),
             "now": now,
             "next_visit": now + wait,
             "interval": interval,
@@ -240,7 +247,7 @@ class VisitWriter:
             "gone_since": counts.gone_since,
             "unchanged": unchanged,
             "errors": errors,
-            "failed": int(failed),
+            "failed": int(failed) - visit.accepted,
             "learnt": outcome not in _SILENT,
             "marks": _etag_marks(visit),
             "no": page.no,
@@ -253,7 +260,8 @@ class VisitWriter:
             changed.add(page.content)  # another may have become the original meanwhile
         turned = turned or (status, standing) != (page.status, page.standing)
         if turned and page.status is not Status.PENDING:
-            told = (word, visit.http_status, visit.error)
+            why = visit.error or (_AN_EDIT if visit.accepted else None)
+            told = (word, visit.http_status, why)
             row = (page.no, self._run, now, status, standing, *told)
             self._connection.execute(EVENT, row)
         if page.ordered and outcome not in (*_SILENT, Outcome.TRANSIENT):
@@ -262,6 +270,8 @@ class VisitWriter:
         self._write_record(visit, now, changed)
         if visit.extracted_again and visit.snapshot_error is not None:
             self._lose_snapshot(visit, now)
+        if visit.collapse is not None:
+            collapsed.put(self._connection, self._run, page.no, visit.collapse)
         return True
 
     def _extract_again(self, visit: Visit, now: int, changed: set[int]) -> bool:
@@ -408,6 +418,8 @@ class VisitWriter:
         self._connection.execute(_INDEXED, fields)
         if same:
             return
+        if page.text_hash is not None and page.text_hash != visit.text_hash:
+            self.former[page.no] = page.text_hash
         changed.add(content)
         if page.standing is Standing.HELD and not visit.extracted_again:
             self._connection.execute(_CHANGED, (page.no, self._run, now))

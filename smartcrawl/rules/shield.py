@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 START: Final = 65_536  #: bytes of a body where a wall has its marks
@@ -14,6 +14,10 @@ MAX_CAPTCHA_TEXT: Final = 500  #: and one that has no mark but a captcha that ot
 MIN_COLLAPSE: Final = 500  #: characters of text; who has less has nothing to collapse
 COLLAPSE: Final = 10  #: one part in so many is not left of it
 BELIEVED_AFTER: Final = 2  #: runs in a row that found a page collapsed
+FEW: Final = 3  #: collapsed pages that are edits in a run of any size
+EDITS: Final = 100  #: One body in so many may be an edit where a run read more.
+MAX_WAITING: Final = 1_000  #: collapsed pages whose bodies wait for the end of their run
+MAX_WAITING_SIZE: Final = 67_108_864  #: bytes of those, compressed
 
 # What hides text: comments, scripts, styles, and the title, which is looked at by itself.
 _HIDDEN: Final = re.compile(
@@ -208,6 +212,34 @@ def accepts_collapse(errors: int) -> bool:
     [False, False, True, True]
     """
     return errors >= BELIEVED_AFTER
+
+
+def are_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
+    """Whether the collapsed pages of a run are edits: few, and each has a text of its own.
+
+    ``texts``: the hash of each page's new text. ``bodies``: how many bodies the run read, theirs
+    included. What a server answers for every page is the same text, or comes often.
+
+    >>> are_edits([b"1", b"2", b"3"], bodies=3), are_edits([b"1", b"2", b"3", b"4"], bodies=399)
+    (True, False)
+    >>> are_edits([b"1", b"1"], bodies=10_000)
+    False
+
+    Source: C19.
+    """
+    few = len(texts) <= FEW or EDITS * len(texts) <= bodies
+    return few and len(set(texts)) == len(texts)
+
+
+def may_be_edits(pages: int, *, texts: int, size: int) -> bool:
+    """Whether the collapsed pages that a run met so far may turn out to be edits.
+
+    ``texts``: how many different texts they have. ``size``: bytes of their bodies, compressed.
+
+    >>> may_be_edits(2, texts=2, size=4_000), may_be_edits(2, texts=1, size=4_000)
+    (True, False)
+    """
+    return texts == pages <= MAX_WAITING and size <= MAX_WAITING_SIZE
 
 
 def _says_sign_in(title: str) -> bool:

@@ -175,6 +175,8 @@ class SharedFrontier(Depths):
         self._asked.difference_update(done)
         self._found = max(0, self._found - len(written.reached) - len(written.renamed))
         self._courier.tell(found=map(self._waiting, written.reached), done=claims)
+        # An edit is under no claim: without this it might look as if nothing came of it.
+        self._moves += any(not reached.visited for reached in written.reached)
 
     def tell_hosts(self, act: HostAct) -> None:
         """Have something told of a host to all workers."""

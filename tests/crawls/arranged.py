@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
+from smartcrawl.collapses import Collapses
 from smartcrawl.frontiers import shared
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import RedisFrontier
@@ -23,7 +24,7 @@ from smartcrawl.registry.commit import Commit
 from smartcrawl.shared_run import SharedRun
 from smartcrawl.sharing.frontier import SharedFrontier
 
-_OWNERS = (Commit, SharedFrontier, SharedRun)
+_OWNERS = (Collapses, Commit, SharedFrontier, SharedRun)
 
 
 def hurry(seconds: float) -> None:

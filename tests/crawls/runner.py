@@ -31,7 +31,7 @@ from scrapy.http import Response
 from smartcrawl.commands import crawl
 from smartcrawl.items import Batch
 from smartcrawl.ports import Connection
-from smartcrawl.registry import indexing, registry, runs, sqlite, transactions
+from smartcrawl.registry import collapsed, indexing, registry, runs, sqlite, transactions
 
 _BATCH = 5  #: visits, so that a small site has many transactions
 #: Removals of one transaction: more of them than there are would leave no place to die in between.
@@ -108,6 +108,8 @@ def step(last: str) -> None:
         batch = caller.f_back.f_locals.get("batch")
         if batch is not None and batch.probes:
             name = "look"
+        if batch is not None and any(visit.accepted for visit in batch.visits):
+            name = "edit"
         passed[name] += 1
         with transactions.transaction(connection):
             die("after the begin of", name)
@@ -116,7 +118,7 @@ def step(last: str) -> None:
         die("after the commit of", name)
 
     _sweeps_in_parts()
-    for module in (runs, registry, indexing):
+    for module in (collapsed, runs, registry, indexing):
         assert module.transaction is transactions.transaction  # type: ignore[attr-defined]
         module.transaction = transaction  # type: ignore[attr-defined]
 

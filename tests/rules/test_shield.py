@@ -6,15 +6,21 @@ from hypothesis import strategies as st
 
 from smartcrawl.rules.shield import (
     BELIEVED_AFTER,
+    EDITS,
+    FEW,
     MAX_BODY,
     MAX_CAPTCHA_TEXT,
     MAX_TEXT,
+    MAX_WAITING,
+    MAX_WAITING_SIZE,
     MIN_COLLAPSE,
     START,
     accepts_collapse,
+    are_edits,
     challenge,
     is_collapsed,
     is_login,
+    may_be_edits,
 )
 
 
@@ -649,3 +655,47 @@ def test_what_grows_has_not_collapsed(left, held):
 def test_what_two_runs_in_a_row_found_collapsed_the_third_believes():
     assert BELIEVED_AFTER == 2
     assert [accepts_collapse(errors) for errors in range(5)] == [False, False, True, True, True]
+
+
+def different(count):
+    return [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("pages", "bodies", "found"),
+    [
+        (1, 1, True),
+        (3, 3, True),
+        (4, 4, False),
+        (4, 399, False),
+        (4, 400, True),
+        (5, 499, False),
+        (5, 500, True),
+    ],
+)
+def test_few_pages_that_collapse_are_edits(pages, bodies, found):
+    assert (FEW, EDITS) == (3, 100)
+    assert are_edits(different(pages), bodies=bodies) is found
+
+
+def test_two_pages_that_collapse_to_the_same_text_are_no_edits():
+    assert are_edits([b"1", b"2"], bodies=9_999)
+    assert not are_edits([b"1", b"1"], bodies=9_999)
+    assert not are_edits([*different(50), b"7"], bodies=9_999)
+
+
+@pytest.mark.parametrize(
+    ("pages", "texts", "size", "found"),
+    [
+        (1, 1, 0, True),
+        (2, 2, 900, True),
+        (2, 1, 900, False),
+        (1_000, 1_000, 900, True),
+        (1_001, 1_001, 900, False),
+        (1, 1, 67_108_864, True),
+        (1, 1, 67_108_865, False),
+    ],
+)
+def test_what_waits_is_bounded(pages, texts, size, found):
+    assert (MAX_WAITING, MAX_WAITING_SIZE) == (1_000, 64 << 20)
+    assert may_be_edits(pages, texts=texts, size=size) is found

@@ -6,6 +6,9 @@ import pytest
 
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.shared import Waiting
+from smartcrawl.items import Batch
+from smartcrawl.registry.registry import Written
+from smartcrawl.registry.shared import Reached
 from smartcrawl.sharing.frontier import SharedFrontier
 from tests.frontiers.stepped import Stepped
 
@@ -32,3 +35,28 @@ def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for
 
         assert shared.looked()
         assert shared.spent
+
+
+def test_a_worker_looks_again_after_something_was_found_under_no_claim(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    """What a collapsed page leads to is found without a claim: Redis does not show it before."""
+    with connect(redis_url) as client:
+        redis = Stepped(client, "docs", 7, per_host=100, worker="a")
+        redis.begin()
+        nobody = cast("Any", None)
+        shared = SharedFrontier(
+            redis, nobody, readers=(nobody, nobody), retried=nobody, limited=False, capacity=1
+        )
+        looks: list[int] = []
+        monkeypatch.setattr(shared, "_look", lambda moves: looks.append(moves) or True)
+        monkeypatch.setattr(shared, "_left_over", lambda: False)
+        shared.offer([5], 1)
+        assert shared.looked()
+        shared._be_quiet(looks[-1], cast("Any", "ours"), sealed=False)
+        assert not shared.pending
+
+        shared.written(Written(Batch(), 0, reached=[Reached(4, "h.example", 1, 0, True)]))
+        assert not shared.pending, "that is visited"
+        shared.written(Written(Batch(), 0, reached=[Reached(5, "h.example", 1, 0, False)]))
+        assert shared.pending

@@ -1,0 +1,141 @@
+"""Collapsed pages that wait for the end of their run, and the texts that pages had before.
+
+Source: docs/adr/0037.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from smartcrawl.items import Collapse
+from smartcrawl.ports import Connection, Many
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.rules.model import Fault, RunState
+from smartcrawl.rules.shield import are_edits, may_be_edits
+
+_PUT = """
+INSERT INTO collapse (no, run, text_hash, size, answer, body) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (no) DO UPDATE
+   SET run = excluded.run, text_hash = excluded.text_hash, size = excluded.size,
+       answer = excluded.answer, body = excluded.body, accepted = FALSE
+"""
+_DECIDED = "SELECT edits FROM run WHERE no = ?"
+_SUM = "SELECT count(*), count(DISTINCT text_hash), sum(size) FROM collapse WHERE run = ?"
+#: The first statement of the decision: another worker waits until it is made.
+_DECIDING = "UPDATE run SET edits = edits WHERE no = ? AND edits = 0 AND state = ?"
+_TEXTS = "SELECT text_hash FROM collapse WHERE run = ?"
+_BODIES = "SELECT count(*) FROM state WHERE visited_run = ? AND http_status IN (200, ?)"
+_ACCEPT = "UPDATE run SET edits = ? WHERE no = ? AND edits = 0"
+_ACCEPTED = "UPDATE collapse SET accepted = TRUE WHERE run = ?"
+_WITHHOLD = "UPDATE run SET edits = -1 WHERE no = ? AND edits = 0"
+_EMPTIED = "UPDATE collapse SET body = NULL WHERE run = ?"
+_WAITING = "SELECT no, accepted FROM collapse WHERE run = ? ORDER BY no"
+_ANSWER = "SELECT text_hash, answer, body FROM collapse WHERE no = ? AND body IS NOT NULL"
+_TAKE = "DELETE FROM collapse WHERE no = ? AND run = ? AND accepted"
+_DROP = "DELETE FROM collapse WHERE run = ? AND no IN carray(?)"
+_DROP_ALL = "DELETE FROM collapse WHERE run IN (SELECT no FROM run WHERE source = ?)"
+_FORMER = """
+INSERT INTO former_text (no, first) VALUES (?, ?)
+ON CONFLICT (no) DO UPDATE
+   SET fifth = former_text.fourth, fourth = former_text.third, third = former_text.second,
+       second = former_text.first, first = excluded.first
+"""
+_HAD = "SELECT 1 FROM former_text WHERE no = ? AND ? IN (first, second, third, fourth, fifth)"
+_PREFIX: Final = 8  #: bytes of a hash that are kept of a former text
+
+
+def put(connection: Connection, run: int, number: int, collapse: Collapse) -> None:
+    """Let a collapsed page wait; the caller's transaction, which holds the row of the run.
+
+    Where the pages that wait cannot be edits any more, all of them are withheld at once, and
+    their bodies go.
+    """
+    undecided = is_undecided(connection, run)
+    body = collapse.body if undecided else None
+    size = len(collapse.body or b"")
+    row = (number, run, collapse.text_hash, size, collapse.answer, body)
+    connection.execute(_PUT, row)
+    if undecided:
+        found: Any = connection.execute(_SUM, (run,)).fetchone()
+        pages, texts, total = map(int, found)
+        if not may_be_edits(pages, texts=texts, size=total):
+            _withhold(connection, run)
+
+
+def is_undecided(connection: Connection, run: int) -> bool:
+    """Whether a run has not decided about its collapsed pages."""
+    return int(connection.execute(_DECIDED, (run,)).get) == 0
+
+
+def decide(connection: Connection, run: int) -> None:
+    """Decide once whether the collapsed pages of a run are edits, if there are any.
+
+    The queue of the run is empty. What was decided before stays.
+    """
+    with transaction(connection):
+        connection.execute(_DECIDING, (run, RunState.OPEN))
+        if not connection.changes():
+            return
+        texts = [bytes(found) for (found,) in connection.execute(_TEXTS, (run,)).fetchall()]
+        if not texts:
+            return
+        bodies = int(connection.execute(_BODIES, (run, Fault.COLLAPSED)).get)
+        if are_edits(texts, bodies=bodies):
+            connection.execute(_ACCEPT, (len(texts), run))
+            connection.execute(_ACCEPTED, (run,))
+        else:
+            _withhold(connection, run)
+
+
+def _withhold(connection: Connection, run: int) -> None:
+    connection.execute(_WITHHOLD, (run,))
+    connection.execute(_EMPTIED, (run,))
+
+
+def waiting(connection: Connection, run: int) -> dict[int, bool]:
+    """Return the numbers of the pages that wait, each with whether it was taken as an edit."""
+    rows: Any = connection.execute(_WAITING, (run,)).fetchall()
+    return {no: bool(accepted) for no, accepted in rows}
+
+
+def answer_of(connection: Connection, number: int) -> Collapse | None:
+    """Return what a collapsed page answered, None where it waits no more."""
+    row: Any = connection.execute(_ANSWER, (number,)).fetchone()
+    return None if row is None else Collapse(bytes(row[0]), row[1], bytes(row[2]))
+
+
+def take(connection: Connection, run: int, number: int) -> bool:
+    """Take a page out of those that wait, to be committed by the caller's transaction.
+
+    Returns False where it was committed before.
+    """
+    connection.execute(_TAKE, (number, run))
+    return connection.changes() > 0
+
+
+def drop(connection: Connection, run: int, numbers: Iterable[int]) -> None:
+    """Forget pages that are withheld; their old links are offered, and the registry has that."""
+    with transaction(connection):
+        connection.execute(_DROP, (run, Many(tuple(numbers))))
+
+
+def drop_all(connection: Connection, source: int) -> None:
+    """Forget all pages of a source that wait: their run is over. The caller's transaction."""
+    connection.execute(_DROP_ALL, (source,))
+
+
+def note_former(connection: Connection, former: Mapping[int, bytes]) -> None:
+    """Note the hashes of the texts that pages had until now, by number of record."""
+    if former:
+        rows = [(no, _number(text_hash)) for no, text_hash in sorted(former.items())]
+        connection.executemany(_FORMER, rows)
+
+
+def had_text(connection: Connection, number: int, text_hash: bytes) -> bool:
+    """Whether a text is one of the last five that a page had before the one it has."""
+    return connection.execute(_HAD, (number, _number(text_hash))).get is not None
+
+
+def _number(text_hash: bytes) -> int:
+    return int.from_bytes(text_hash[:_PREFIX], "big", signed=True)

@@ -1,0 +1,403 @@
+"""A lone page that shrinks is an edit; what many pages shrink to, or two alike, is a failure.
+
+Source: docs/adr/0037.
+"""
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.crawls.commands import Crawl, Scrapy, wait_until
+from tests.crawls.crew import Crew, adds_up, facts
+from tests.site_server import Page, Site, html
+
+LONG = "These are the words of a page that has a lot to say about lamps and fuses. " * 10
+PAGES = [f"/p{n}" for n in range(8)]
+
+
+def short(number: int, *links: str) -> str:
+    return html(f"P{number}", *links, text=f"closed {number}")
+
+
+def long(number: int, *links: str) -> str:
+    return html(f"P{number}", *links, text=f"Number {number}. {LONG}")
+
+
+def build(site: Site) -> None:
+    site.pages["/"] = html("Home", *PAGES, *(f"/more{n}" for n in range(30)))
+    for n, path in enumerate(PAGES):
+        site.pages[path] = long(n, f"/old{n}")
+        site.pages[f"/old{n}"] = html(f"Old {n}", text=f"ancient {n}")
+        site.pages[f"/fresh{n}"] = html(f"Fresh {n}", text=f"recent {n}")
+    for n in range(30):
+        site.pages[f"/more{n}"] = html(f"More {n}", text=f"plain {n}")
+
+
+@pytest.fixture
+def shop(site: Site, crawl: Crawl) -> Site:
+    build(site)
+    crawl(site.url("/"))
+    site.clear()
+    return site
+
+
+def shrink(site: Site, count: int) -> None:
+    """Let so many pages be edited to a line, each with another link."""
+    for n in range(count):
+        site.pages[PAGES[n]] = short(n, f"/fresh{n}")
+
+
+@pytest.mark.parametrize("lane", ["off", "auto"])
+def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl, lane: str):
+    crawl.environment["REVALIDATION_LANE"] = lane
+    shrink(shop, 1)
+    result = crawl(shop.url("/"))
+
+    record = crawl.pages()["/p0"]
+    assert (record["status"], record["httpStatusCode"], record["lastOutcome"]) == (
+        "Indexed", 200, "modified",
+    )  # fmt: skip
+    assert record["errorMessage"] is None
+    assert crawl.hits('"closed 0"') == ["/p0"]
+    assert crawl.hits('"Number 0"') == []
+    assert shop.count("/p0") == 1, "no second request"
+    assert "1 page shrank to less than a tenth of the text and was taken as an edit" in result.out
+    assert "not believed" not in result.out
+    [run, _] = crawl.runs()
+    assert (run["complete"], run["reasons"]) == (True, [])
+    assert sum(run[word] for word in ("new", "modified", "unchanged", "orphaned")) == 48
+    shop.clear()
+    crawl(shop.url("/"))
+    assert crawl.outcomes()["/p0"] == "unchanged"
+    assert [r.status for r in shop.log if r.path == "/p0"] == [304], "its validators are the new"
+
+
+def test_the_links_of_an_edit_are_followed_and_its_old_ones_are_not(shop: Site, crawl: Crawl):
+    shrink(shop, 1)
+    crawl(shop.url("/"))
+
+    outcomes = crawl.outcomes()
+    assert (outcomes["/fresh0"], outcomes["/old0"], outcomes["/old1"]) == (
+        "new", "orphaned", "unchanged",
+    )  # fmt: skip
+    assert shop.count("/old0") == 0
+    assert crawl.hits("recent") == ["/fresh0"]
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_three_pages_are_edits_and_four_of_a_small_run_are_not(shop: Site, crawl: Crawl, count):
+    shrink(shop, count)
+    result = crawl(shop.url("/"))
+
+    outcomes = crawl.outcomes()
+    if count == 3:
+        assert [outcomes[path] for path in PAGES[:4]] == [*["modified"] * 3, "unchanged"]
+        assert crawl.hits("closed") == ["/p0", "/p1", "/p2"]
+        assert "3 pages shrank" in result.out
+        return
+    assert [outcomes[path] for path in PAGES[:5]] == [*["failed"] * 4, "unchanged"]
+    assert [outcomes[f"/old{n}"] for n in range(5)] == ["unchanged"] * 5, "old links are in force"
+    assert crawl.hits("closed") == []
+    assert "collapsed: 4 pages, such as" in result.out
+    assert crawl.runs()[0]["failed"] == 4
+    assert "shrank" not in result.out
+
+
+def test_one_in_a_hundred_is_an_edit_in_a_large_run(site: Site, crawl: Crawl):
+    build(site)
+    site.ignores_conditions = True
+    site.pages["/"] = html("Home", *PAGES, *(f"/more{n}" for n in range(392)))
+    for n in range(392):
+        site.pages[f"/more{n}"] = html(f"More {n}", text=f"plain {n}")
+    crawl(site.url("/"))
+    shrink(site, 4)
+    crawl(site.url("/"))
+
+    assert [crawl.outcomes()[path] for path in PAGES[:4]] == ["modified"] * 4
+
+
+def test_two_pages_that_shrink_to_the_same_text_are_withheld(shop: Site, crawl: Crawl):
+    for path in PAGES[:2]:
+        shop.pages[path] = html("Sorry", text="under maintenance")
+    shop.pages["/p2"] = short(2, "/fresh2")
+    result = crawl(shop.url("/"))
+
+    outcomes = crawl.outcomes()
+    assert [outcomes[path] for path in PAGES[:3]] == ["failed"] * 3
+    assert [outcomes[f"/old{n}"] for n in range(3)] == ["unchanged"] * 3
+    assert crawl.hits("maintenance") == crawl.hits("closed") == []
+    assert "collapsed: 3 pages" in result.out
+    record = crawl.pages()["/p0"]
+    assert record["httpStatusCode"] == 1214
+    assert "are left" in record["errorMessage"]
+    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
+
+
+def test_a_seed_keeps_its_links_while_it_waits_so_that_a_whole_site_is_seen(
+    site: Site, crawl: Crawl
+):
+    build(site)
+    site.pages["/"] = html("Home", *PAGES, text=LONG)
+    crawl(site.url("/"))
+    for path in ["/", *PAGES]:
+        site.pages[path] = html("Sorry", text="under maintenance")
+    crawl(site.url("/"), expect=3)  # as always when a seed brought nothing
+
+    assert crawl.hits("maintenance") == []
+    assert {crawl.outcomes()[path] for path in ["/", *PAGES]} == {"failed"}
+    assert "orphaned" not in crawl.outcomes().values()
+
+
+def test_what_is_found_behind_an_edit_is_decided_no_more(shop: Site, crawl: Crawl):
+    """One step a run: the second page that shrinks is reached by the first one's new link only."""
+    shop.pages["/p7"] = long(7, "/hidden")
+    shop.pages["/hidden"] = long(70, "/below")
+    shop.pages["/below"] = html("Below", text="the bottom")
+    crawl(shop.url("/"))
+    shop.pages["/p7"] = short(7, "/middle")
+    shop.pages["/middle"] = html("Middle", "/hidden", text="in the middle")
+    shop.pages["/hidden"] = short(70)
+    crawl(shop.url("/"))
+
+    outcomes = crawl.outcomes()
+    assert (outcomes["/p7"], outcomes["/middle"]) == ("modified", "new")
+    assert (outcomes["/hidden"], outcomes["/below"]) == ("failed", "unchanged")
+    crawl(shop.url("/"))
+    assert crawl.outcomes()["/hidden"] == "modified"
+
+
+def test_an_order_is_taken_at_once_among_pages_that_are_withheld(shop: Site, crawl: Crawl):
+    shrink(shop, 5)
+    crawl.run("reindex", "--url", shop.url("/p0"))
+    crawl(shop.url("/"))
+
+    assert [crawl.outcomes()[path] for path in PAGES[:5]] == ["modified", *["failed"] * 4]
+
+
+def test_a_page_that_goes_back_and_forth_is_taken_at_once(shop: Site, crawl: Crawl):
+    original = shop.pages["/p0"]
+    shrink(shop, 1)
+    crawl(shop.url("/"))
+    shop.pages["/p0"] = original
+    crawl(shop.url("/"))
+    assert crawl.hits('"Number 0"') == ["/p0"]
+    shrink(shop, 5)  # too many, if it was not known
+    result = crawl(shop.url("/"))
+
+    assert [crawl.outcomes()[path] for path in PAGES[:5]] == ["modified", *["failed"] * 4]
+    assert "shrank" not in result.out
+
+
+def test_a_text_that_a_page_had_six_texts_ago_is_forgotten(shop: Site, crawl: Crawl):
+    former = short(0)
+    shop.pages["/p0"] = former
+    crawl(shop.url("/"))
+    for n in range(5):
+        shop.pages["/p0"] = long(0).replace("Number 0", f"Edition {n}")
+        crawl(shop.url("/"))
+        [row] = crawl.rows("SELECT count(*), count(fifth) FROM former_text")
+        assert row == (1, int(n >= 3)), "one row a page"
+    shop.pages["/p0"] = html("Home", text="closed for good")
+    shrink(shop, 5)
+    shop.pages["/p0"] = former
+    crawl(shop.url("/"))
+    assert crawl.outcomes()["/p0"] == "modified", "it is the fifth"
+    shop.pages["/p0"] = long(0).replace("Number 0", "Edition 5")
+    crawl(shop.url("/"))
+    assert crawl.outcomes()["/p0"] == "modified"
+
+
+def test_nothing_is_noted_of_pages_that_are_new_or_unchanged(shop: Site, crawl: Crawl):
+    crawl(shop.url("/"))
+
+    assert crawl.rows("SELECT count(*) FROM former_text") == [(0,)]
+
+
+@pytest.mark.parametrize("store", ["off", ""])
+def test_the_body_of_an_edit_is_stored_like_any_other(site: Site, crawl: Crawl, store: str):
+    crawl.environment["SNAPSHOT_STORE"] = store
+    build(site)
+    crawl(site.url("/"))
+    shrink(site, 1)
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/p0"] == "modified"
+    found = crawl.rows(
+        "SELECT r.snapshot IS NOT NULL, s.attempts FROM record r JOIN state s USING (no)"
+        " WHERE r.url LIKE '%/p0'"
+    )
+    assert [(bool(stored), attempts) for stored, attempts in found] == [(store == "", 2)]
+
+
+def test_why_tells_that_a_page_waited(shop: Site, crawl: Crawl):
+    shrink(shop, 1)
+    crawl(shop.url("/"))
+    [story] = json.loads(crawl.run("why", "--format", "json", shop.url("/p0")).out)["records"]
+
+    waited, taken = story["history"][-2:]
+    assert (waited["lastOutcome"], waited["httpStatusCode"]) == ("failed", 1214)
+    assert "are left" in waited["detail"]
+    assert (taken["lastOutcome"], taken["httpStatusCode"]) == ("modified", 200)
+    assert taken["detail"].startswith("an edit: few pages shrank")
+
+
+def test_progress_says_what_became_of_a_page_that_waited(shop: Site, crawl: Crawl):
+    shrink(shop, 1)
+    result = crawl.run("crawl", "site", "-a", f"url={shop.url('/')}", "--progress", "json")
+
+    lines = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
+    told = [line["outcome"] for line in lines if line.get("url") == shop.url("/p0")]
+    assert told == ["failed", "modified"]
+
+
+def test_a_run_that_is_cut_decides_as_well(shop: Site, crawl: Crawl):
+    shrink(shop, 1)
+    crawl(shop.url("/"), max_pages=45, expect=3)
+
+    assert crawl.outcomes()["/p0"] == "modified"
+
+
+def test_an_edit_of_a_small_site_leaves_its_run_complete(site: Site, crawl: Crawl):
+    """It was counted as a visit without an answer, which must be few."""
+    site.pages["/"] = html("Home", "/p0", "/p1")
+    site.pages["/p0"], site.pages["/p1"] = long(0), long(1)
+    crawl(site.url("/"))
+    shrink(site, 2)
+    for n in range(2):
+        site.pages[PAGES[n]] = short(n)
+    crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "unchanged", "/p0": "modified", "/p1": "modified"}
+    assert crawl.rows("SELECT unreachable, visits FROM run ORDER BY no DESC LIMIT 1") == [(0, 3)]
+
+
+def test_an_edit_that_is_no_page_any_more_is_excluded(shop: Site, crawl: Crawl):
+    """What is not to be indexed does not wait."""
+    hidden = '<meta name="robots" content="noindex">'
+    shop.pages["/p0"] = html("P0", text="closed", head=hidden)
+    crawl(shop.url("/"))
+
+    assert crawl.outcomes()["/p0"] == "excluded"
+
+
+def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
+    """X-Robots-Tag: nofollow, so that the links of the edit are not followed."""
+    page = Page(short(0, "/fresh0"), headers={"X-Robots-Tag": "nofollow"})
+    shop.pages["/p0"] = replace(page, etag='"of the edit"')
+    crawl(shop.url("/"))
+
+    assert crawl.outcomes()["/p0"] == "modified"
+    assert "/fresh0" not in crawl.outcomes()
+    assert crawl.rows("SELECT etag FROM record WHERE url LIKE '%/p0'") == [('"of the edit"',)]
+
+
+# Killed in the midst of it
+
+
+@pytest.mark.alone
+@pytest.mark.embedded
+@pytest.mark.parametrize(
+    "where", ["after the begin of", "before the commit of", "after the commit of"]
+)
+@pytest.mark.parametrize(
+    ("step", "count"), [("decide 1", 3), ("edit 1", 3), ("decide 1", 4), ("drop 1", 4)]
+)
+def test_a_run_that_is_killed_at_the_decision_ends_as_if_it_had_not_been(
+    shop: Site, crawl: Crawl, tmp_path: Path, ask: Scrapy, where: str, step: str, count: int
+):
+    undisturbed = Crawl(tmp_path / "undisturbed", ask)
+    undisturbed(shop.url("/"))
+    shrink(shop, count)
+    undisturbed(shop.url("/"))
+    start = ("crawl", "site", "-a", f"url={shop.url('/')}")
+    killed = crawl.run("runner", "step", f"{where} {step}", *start, expect=None)
+    assert killed.status == -signal.SIGKILL
+    crawl.bury()
+    shop.clear()
+
+    crawl.run(*start, "-a", "resume=1")
+
+    assert facts(crawl) == facts(undisturbed)
+    assert len(crawl.runs()) == 2
+    assert not [r for r in shop.log if r.path in PAGES], "no second request"
+    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
+
+
+@pytest.mark.alone
+@pytest.mark.embedded
+def test_a_run_that_nobody_resumes_leaves_nothing_that_waits(shop: Site, crawl: Crawl):
+    shrink(shop, 3)
+    start = ("crawl", "site", "-a", f"url={shop.url('/')}")
+    crawl.run("runner", "step", "after the commit of decide 1", *start, expect=None)
+    assert crawl.rows("SELECT count(*) FROM collapse WHERE accepted") == [(3,)]
+    assert crawl.hits("closed") == []
+    crawl.bury()
+    shop.clear()
+
+    crawl.run(*start)
+
+    assert [crawl.outcomes()[path] for path in PAGES[:3]] == ["modified"] * 3
+    assert [shop.count(path) for path in PAGES[:3]] == [1] * 3
+    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
+
+
+# Workers that share a run
+
+
+def edited(crew: Crew, site: Site, count: int) -> None:
+    build(site)
+    for path, page in list(site.pages.items()):
+        site.pages[path] = Page(str(page), delay=0.02)
+    crew.run(site.url("/"))
+    shrink(site, count)
+    site.clear()
+
+
+@pytest.mark.sqlite  # that one worker compares with
+@pytest.mark.parametrize("count", [3, 4])
+def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: int):
+    edited(crew, site, count)
+    crew.run(site.url("/"))
+
+    assert adds_up(crew.crawl)
+    found = facts(crew.crawl)
+    build(site)
+    crawl(site.url("/"))
+    shrink(site, count)
+    crawl(site.url("/"))
+    assert found == facts(crawl), "as one worker does"
+    [(edits,)] = crew.crawl.rows("SELECT edits FROM run ORDER BY no DESC LIMIT 1")
+    assert edits == (3 if count == 3 else -1)
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        ("SharedRun.settle_collapsed", 2),
+        ("SharedRun.settle_collapsed", 4),
+        ("Collapses.take", 2),  # nothing is taken of pages that are withheld
+        ("Collapses.release", 4),
+    ],
+)
+def test_another_worker_goes_on_where_one_died_at_the_decision(
+    crew: Crew, site: Site, crawl: Crawl, place: str, count: int
+):
+    edited(crew, site, count)
+    mark = crew.crawl.folder / "mark"
+    workers = crew.begin(site.url("/"), DIES_AT=f"{place} {mark}")
+    wait_until(lambda: any(worker.ended for worker in workers), "one of them dies")
+    dead = [worker for worker in workers if worker.ended]
+    crew.bury(*dead)
+    crew.end(*(worker for worker in workers if worker not in dead))
+
+    assert adds_up(crew.crawl)
+    found = facts(crew.crawl)
+    build(site)
+    crawl(site.url("/"))
+    shrink(site, count)
+    crawl(site.url("/"))
+    assert found == facts(crawl), "as one worker does that lives"

@@ -1,0 +1,226 @@
+"""Collapsed pages in the registry: they wait, are decided about once, and are committed once."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartcrawl.items import Collapse, Visit
+from smartcrawl.registry import collapsed, runs
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.rules import shield
+from smartcrawl.rules.model import Fault, Outcome, RunState
+from tests.registry.build import LONG, Desk
+
+A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
+
+
+def collapse(number: int, *, size: int = 3) -> Collapse:
+    return Collapse(number.to_bytes(32, "big"), "{}", b"x" * size)
+
+
+def waits(desk: Desk, url: str, number: int, **told: int) -> Visit:
+    """A visit of a page of which hardly anything is left."""
+    visit = desk.visit(url, outcome=Outcome.UNPROCESSABLE, status=int(Fault.COLLAPSED))
+    visit.collapse = collapse(number, **told)
+    return visit
+
+
+def accepted(desk: Desk, url: str, text: str) -> Visit:
+    visit = desk.visit(url, text)
+    visit.accepted = True
+    return visit
+
+
+@pytest.fixture
+def known(desk: Desk) -> Desk:
+    """Four pages, known since the first run; the second one is open."""
+    desk.write(*(desk.visit(url, f"{LONG} {url}") for url in (A, B, C, D)))
+    desk.seal()
+    desk.open()
+    return desk
+
+
+def edits(desk: Desk) -> int:
+    assert desk.run is not None
+    return int(desk.connection.execute("SELECT edits FROM run WHERE no = ?", (desk.run.no,)).get)
+
+
+def decide(desk: Desk) -> dict[int, bool]:
+    assert desk.run is not None
+    collapsed.decide(desk.connection, desk.run.no)
+    return collapsed.waiting(desk.connection, desk.run.no)
+
+
+def state(desk: Desk, url: str) -> tuple[object, ...]:
+    row = desk.connection.execute(
+        "SELECT outcome, http_status, error_count, attempts FROM state WHERE no = ?",
+        (desk.number(url),),
+    ).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
+def test_a_page_that_waits_is_a_failure_until_it_is_committed_once(known: Desk):
+    known.write(waits(known, A, 1))
+    assert state(known, A) == (7, 1214, 1, 2)
+    number = known.number(A)
+    found = collapsed.answer_of(known.connection, number)
+    assert found == collapse(1)
+    assert known.write(accepted(known, A, "short")) == 0
+    assert state(known, A)[:2] == (7, 1214), "nothing was decided"
+
+    assert decide(known) == {number: True}
+    assert edits(known) == 1
+    known.write(accepted(known, A, "short"))
+    assert state(known, A) == (2, 200, 0, 2)
+    assert known.value("SELECT failures FROM state WHERE no = ?", (number,)) == 0
+    known.write(accepted(known, A, "shorter"))
+    assert known.reader.content_hash(number) == known.visit(A, "short").content_hash
+    assert collapsed.waiting(known.connection, known.run.no) == {}
+
+
+def test_nothing_is_decided_while_nothing_waits(known: Desk):
+    assert decide(known) == {}
+    assert edits(known) == 0
+    assert collapsed.is_undecided(known.connection, known.run.no)
+    known.write(waits(known, A, 1))
+    assert decide(known) == {known.number(A): True}
+
+
+def test_it_is_decided_once(known: Desk):
+    known.write(*(waits(known, url, n) for n, url in enumerate((A, B, C))))
+    assert set(decide(known).values()) == {True}
+    known.write(waits(known, D, 9))
+
+    found = decide(known)
+
+    assert found == {known.number(A): True, known.number(B): True, known.number(C): True,
+                     known.number(D): False}  # fmt: skip
+    assert collapsed.answer_of(known.connection, known.number(D)) is None, "its body is of no use"
+    assert edits(known) == 3
+
+
+def test_four_of_four_are_withheld_and_dropped(known: Desk):
+    known.write(*(waits(known, url, n) for n, url in enumerate((A, B, C, D))))
+    numbers = [known.number(url) for url in (A, B, C, D)]
+    assert decide(known) == dict.fromkeys(numbers, False)
+    assert edits(known) == -1
+    assert [collapsed.answer_of(known.connection, no) for no in numbers] == [None] * 4
+
+    collapsed.drop(known.connection, known.run.no, numbers[:3])
+    assert list(decide(known)) == numbers[3:]
+
+
+def test_four_of_four_hundred_bodies_are_edits(known: Desk):
+    urls = [f"http://a.example/{n}" for n in range(396)]
+    for url in urls:
+        known.write(known.visit(url, f"text of {url}"))
+    known.write(*(waits(known, url, n) for n, url in enumerate((A, B, C, D))))
+
+    assert set(decide(known).values()) == {True}
+
+
+def test_a_304_is_no_body(known: Desk):
+    urls = [f"http://a.example/{n}" for n in range(396)]
+    for url in urls:
+        known.write(known.visit(url, outcome=Outcome.NOT_MODIFIED, status=304))
+    known.write(*(waits(known, url, n) for n, url in enumerate((A, B, C, D))))
+
+    assert set(decide(known).values()) == {False}
+
+
+@pytest.mark.parametrize("second", [2, 1])
+def test_two_with_the_same_text_settle_it_when_the_second_comes(known: Desk, second: int):
+    known.write(waits(known, A, 1))
+    known.write(waits(known, B, second))
+
+    assert edits(known) == (0 if second == 2 else -1)
+    found = collapsed.answer_of(known.connection, known.number(A))
+    assert (found is None) is (second == 1)
+
+
+def test_no_more_wait_than_there_is_room_for(known: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shield, "MAX_WAITING_SIZE", 10)
+    known.write(waits(known, A, 1, size=10))
+    assert edits(known) == 0
+    known.write(waits(known, B, 2, size=1))
+    assert edits(known) == -1
+
+
+def test_what_waits_survives_a_run_that_goes_on_and_no_other(known: Desk):
+    known.write(waits(known, A, 1))
+    runs.interrupt(known.connection, known.run.no, 0, ["interrupted"])
+    known.open(resume=True)
+    assert decide(known) == {known.number(A): True}
+    runs.interrupt(known.connection, known.run.no, 0, ["interrupted"])
+    known.open()
+    assert known.connection.execute("SELECT count(*) FROM collapse").get == 0
+    known.write(waits(known, A, 1))
+    known.seal()
+    assert known.connection.execute("SELECT count(*) FROM collapse").get == 0
+
+
+def test_nothing_is_decided_when_the_orphans_are_looked_at(known: Desk):
+    known.write(waits(known, A, 1))
+    known.connection.execute("UPDATE run SET state = ?", (RunState.VERIFYING,))
+
+    assert decide(known) == {known.number(A): False}
+    assert edits(known) == 0
+
+
+def test_the_links_of_a_page_that_waits_lead_nowhere_yet(known: Desk):
+    number = known.number(A)
+    known.write(known.visit(A, LONG, links=[], targets=[known.number(B)]))
+    known.seal()
+    known.open()
+    assert known.reader.targets(number) is not None
+    known.write(waits(known, A, 1))
+    assert known.reader.targets(number) is None
+    collapsed.drop(known.connection, known.run.no, [number])
+    assert known.reader.targets(number) is not None
+
+
+def replaced(desk: Desk, *texts: str) -> None:
+    """Let a page have one text after the other, each in a run of its own."""
+    for text in texts:
+        desk.seal()
+        desk.open()
+        visit = desk.visit(A, text)
+        visit.page = replace(visit.page, text_hash=desk.reader.hashes(visit.page.no)[1])
+        desk.write(visit)
+
+
+def test_the_last_five_texts_of_a_page_are_known(known: Desk):
+    texts = [f"text {n}" for n in range(7)]
+    replaced(known, *texts)
+    number = known.number(A)
+
+    had = [known.reader.had_text(number, known.visit(A, text).text_hash) for text in texts]
+    assert had == [False, *[True] * 5, False]  # the last is the one it has
+    assert known.connection.execute("SELECT count(*) FROM former_text").get == 1
+    other = known.number(B)
+    assert not known.reader.had_text(other, known.visit(A, texts[3]).text_hash)
+
+
+def test_another_title_is_no_other_text(known: Desk):
+    known.write(known.visit(A, "the same"))
+    number = known.number(A)
+    before = known.reader.hashes(number)[1]
+    visit = known.visit(A, "the same", title="New")
+    visit.page = replace(visit.page, text_hash=before)
+    known.seal()
+    known.open()
+    visit = known.visit(A, "the same", title="New")
+    visit.page = replace(visit.page, text_hash=before)
+    visit = replace(visit, text_hash=before)
+    known.write(visit)
+
+    assert known.connection.execute("SELECT count(*) FROM former_text").get == 0
+
+
+def test_hashes_of_whatever_first_bytes_are_kept(desk: Desk):
+    for digest in (b"\xff" * 32, b"\x80" + b"\0" * 31, b"\x7f" * 32, b"\0" * 32):
+        with transaction(desk.connection):
+            collapsed.note_former(desk.connection, {7: digest})
+        assert collapsed.had_text(desk.connection, 7, digest)
+        assert not collapsed.had_text(desk.connection, 7, b"\x01" * 32)
