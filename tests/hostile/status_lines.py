@@ -104,7 +104,7 @@ KINDS = (
     kind("s305", "305 that names a proxy",
          refuses("305 Use Proxy", "Location: {victim}/proxy"), _status(305)),
     kind("s304", "304 to a request that did not ask",
-         lambda ask: (head("ETag: \"x\"", status="HTTP/1.1 304 Not Modified"), KEEP),
+         lambda ask: (head("ETag: \"healthy\"", status="HTTP/1.1 304 Not Modified"), KEEP),
          _UNSOLICITED, held=NOT_MODIFIED),
     kind("s304_with_body", "304 with a body",
          refuses("304 Not Modified"), _UNSOLICITED, held=NOT_MODIFIED),
