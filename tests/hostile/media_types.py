@@ -123,7 +123,7 @@ def _frames(ask: Ask) -> Script:
     """A camera: one picture after the other, for ever."""
     part = b"--x\r\nContent-Type: image/jpeg\r\n\r\n" + _jpeg(ask)[:500] + b"\r\n"
     start = head("Content-Type: multipart/x-mixed-replace; boundary=x")
-    return chain((start,), endless(b"", part, 0.2)(ask))
+    return chain((start,), endless(b"", 10 * part, 0.2)(ask))  # never too slow
 
 
 def _meta_late(ask: Ask) -> bytes:
