@@ -146,6 +146,54 @@ def test_a_marker_that_cannot_be_used_is_an_error(project, text, problem):
     assert str(caught.value) == problem
 
 
+NAMES = """\
+import pytest
+
+
+class TestColumns:
+    @pytest.mark.covers("M-01")
+    @pytest.mark.parametrize("view", COLUMNS)
+    def test_a(self, rows, view):
+        described = rows.execute(view).get_description()
+        {first}
+        {second}
+"""
+OF_NAMES = "assert [column[0] for column in described] == COLUMNS[view].split()"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "pass",
+        "assert rows.execute(view).get_description()[0][0] == 'id'",
+        "assert set(RECORD_KEYS) == set(rows)",
+        "assert [c[0] for c in rows.cursor.description] == ['id']",
+    ],
+)
+def test_a_test_that_only_compares_names_shows_no_number_to_hold(project, second):
+    with pytest.raises(script.MarkerError) as caught:
+        script.page(project(NAMES.format(first=OF_NAMES, second=second)))
+
+    told = "tests/test_it.py:5: TestColumns::test_a only compares names, and covers a number"
+    assert str(caught.value) == told
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (OF_NAMES, "assert rows.fetchall() == [(1,)]"),
+        (OF_NAMES, "assert rows.value"),
+        ("assert rows.value == 1", "pass"),
+        ("with pytest.raises(ValueError): pass", OF_NAMES),
+        ("pass", "pass"),
+    ],
+)
+def test_a_test_that_looks_at_a_value_may_cover_a_number(project, first, second):
+    root = project(NAMES.format(first=first, second=second))
+
+    assert script.covered(root) == {"M-01": ["tests/test_it.py::TestColumns::test_a"]}
+
+
 @pytest.mark.parametrize("mark", ["", "see", "accept", "gap", "gap,see"])
 def test_a_number_without_a_test_is_named(project, mark):
     root = project(MODULE)

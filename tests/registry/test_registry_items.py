@@ -89,6 +89,23 @@ def test_an_order_that_comes_while_the_page_is_fetched_is_honoured_later(desk: D
     assert page(desk).ordered
 
 
+@pytest.mark.covers("R0-52", "R0-56")
+@pytest.mark.parametrize(
+    ("requested", "generation", "processed", "forced"),
+    [(False, 2, 1, True), (True, 1, 1, True), (False, 1, 1, False), (False, 1, 2, False)],
+)
+def test_a_page_is_forced_by_its_flag_or_by_a_later_generation(
+    desk: Desk, requested: bool, generation: int, processed: int, forced: bool
+):
+    """Each alone is enough, for the order as for the visit."""
+    order(desk)
+    change = "UPDATE item SET requested = ?, generation = ?, processed = ? WHERE no = ?"
+    desk.connection.execute(change, (requested, generation, processed, item(desk).no))
+
+    assert item(desk).forced is forced
+    assert page(desk).ordered is forced
+
+
 @pytest.mark.covers("R0-04", "R0-57", "R0-67", "R0-87", "R0-88")
 def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
     url = "http://a.example/new/?utm_source=x"
