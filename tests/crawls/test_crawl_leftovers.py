@@ -12,7 +12,7 @@ from smartcrawl.registry.leftovers import _OWNER, Leftovers
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
-pytestmark = [pytest.mark.sqlite, pytest.mark.alone]
+pytestmark = pytest.mark.alone
 
 _KEY = "8c" * 32
 _HOUR = 3_600
@@ -74,6 +74,7 @@ def test_what_a_killed_process_left_behind_is_removed(store: Store):
     assert "snapshot" not in store.crawl.run("audit").err
 
 
+@pytest.mark.sqlite
 def test_what_a_row_names_stays_whatever_its_age(store: Store):
     """Also where the row is of another store: the folder may have been moved."""
     (path, *_), *_ = store.crawl.rows("SELECT path FROM snapshot")
@@ -124,6 +125,7 @@ def test_files_from_before_the_mark_stay(store: Store):
     assert left.exists()
 
 
+@pytest.mark.sqlite
 def test_a_folder_that_another_registry_writes_to_loses_nothing(store: Store, tmp_path: Path):
     left = store.put(f"2025/01/02/{_KEY}.html.gz")
     other = {"REGISTRY_URL": f"sqlite:///{tmp_path / 'other.db'}"}
@@ -135,6 +137,7 @@ def test_a_folder_that_another_registry_writes_to_loses_nothing(store: Store, tm
     assert left.exists()
 
 
+@pytest.mark.sqlite
 def test_a_copy_of_the_registry_removes_nothing(store: Store, tmp_path: Path):
     """Copied to try something out, with the folder of the original."""
     left = store.put(f"2025/01/02/{_KEY}.html.gz")
