@@ -201,7 +201,7 @@ class ChangingCommand(RegistryCommand):
                 return (
                     f"this would remove {records.removals} of the {records.pages} pages of {name}"
                     f" ({content.removals} of {content.pages} with content); more than"
-                    f" {least} pages and {ratio:.0%} of a source at once, or all of it, go only"
+                    f" {least} pages and {ratio:.0%} of a source at once, or half of it, go only"
                     " when their number is given"
                 )
         return None

@@ -41,6 +41,8 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
         undo_ttl=options.undo_ttl,
         snapshot_retention=options.snapshot_retention,
         gone_ttl=options.gone_ttl,
+        # What a daily full crawl would find counts, and no more.
+        pace=options.schedule.spread(options.schedule.base, 0),
         in_scope=lambda url, depth: (
             belongs(source, url) and not (depth_limit and depth > depth_limit)
         ),

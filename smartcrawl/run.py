@@ -24,7 +24,7 @@ from smartcrawl.items import Page
 from smartcrawl.ledger import Ledger
 from smartcrawl.logs import redacted
 from smartcrawl.options import Options
-from smartcrawl.orders import Orders, belongs, closing_of, policy_of
+from smartcrawl.orders import Orders, belongs, closing_of
 from smartcrawl.politeness import HostGate
 from smartcrawl.private import narrow_data, private_folder
 from smartcrawl.reach import Reach
@@ -85,10 +85,9 @@ class Run:
         self.frontier: Depths = self._new_frontier()
         self.frontier.grow(self._reader.last_number())
         self._book = AddressBook(self._reader, registry.new_number, options.trackers)
-        # What a daily full crawl would find counts, and no more.
-        pace = options.schedule.spread(options.schedule.base, 0) if opened.due else 0
-        policy = policy_of(options, orders)
-        judgement = Judgement(policy, options.schedule, pace, options.trackers)
+        closing = closing_of(source, options, orders)
+        pace = closing.pace if opened.due else 0
+        judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
         self.ledger = Ledger(
             Writer(registry, opened, judgement=judgement, merged=self._merged),
             written=self._written,

@@ -179,7 +179,8 @@ def mutants_of_tables(modules) -> Iterator[Mutant]:
         ("absence", "PASSING"): [407, 409, 424, 426, 428, 430, 499, 503, 511, 600, 999],
         ("absence", "SPOKEN"): [None, 0, 201, 300, 303, 306, 403, 406, 429, 503, 1103],
         ("http", "REDIRECTS"): [300, 304, 305, 306, 309],
-        ("moves", "TEMPORARY"): [301, 308],
+        ("absence", "TEMPORARY"): [301, 308],
+        ("absence", "PERMANENT"): [300, 302, 307],
     }
     for (module, name), others in borders.items():
         members = getattr(modules[module], name)

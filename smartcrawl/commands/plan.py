@@ -23,7 +23,7 @@ from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.purge import Target, withheld
 from smartcrawl.registry.story import Entry
 from smartcrawl.robots import reading
-from smartcrawl.rules.absence import Loss, lets_go, withholds
+from smartcrawl.rules.absence import Look, Loss, lets_go, withholds
 from smartcrawl.rules.forecast import Finding, Way, ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Word
@@ -128,8 +128,10 @@ class Walk:
     new: set[str] = field(default_factory=set)  #: addresses that nobody met yet
     _scope_no: int = 0
     today: Today = field(init=False)
+    past: story.Past = field(init=False)
 
     def __post_init__(self) -> None:
+        self.past = story.past(self.connection, self.source_no)
         found = story.entries(self.connection, self.source_no)
         self.entries = {entry.no: entry for entry in found}
         self.today = Today(self.connection, self.source, self.options)
@@ -214,7 +216,7 @@ class Walk:
         """Return what the sweep would remove, guard aside."""
         if self.source is None:
             return []
-        options, runs = self.options, story.past(self.connection, self.source_no)
+        options, runs = self.options, self.past
         moved, aside = self._moved(), self._aside()
         remove = options.out_of_scope_policy == "remove"
         found = []
@@ -239,18 +241,26 @@ class Walk:
                     break
         return found
 
+    def lets_go(self, entry: Entry, proposed: story.Proposal) -> bool:
+        """Whether an orphan goes if the look at it brings the answer of the last look."""
+        if proposed.probe is None:
+            return True
+        age = self.past.absence(entry.seen_run)[0] + 1
+        counts = (entry.lost_count, entry.gone_count)
+        look = Look(proposed.probe, *counts, age, entry.http_status, host_answered=True)
+        return lets_go(look, self.options.policy)
+
     def _indexed(self) -> frozenset[int]:
         return frozenset(number for number in self.asked if self.entries[number].sound)
 
     def _moved(self) -> frozenset[int]:
         """Return the redirects that lead to an indexed page."""
         moves = [
-            Move(e.no, e.http_status, e.redirect_target, e.redirect_no)
+            Move(e.no, e.http_status, e.redirect_target, e.redirect_no, e.standing == Standing.HELD)
             for e in map(self.entries.__getitem__, self.asked)
             if e.word == Word.REDIRECTED and e.redirect_target and e.http_status in REDIRECTS
         ]
-        ratio, least = self.options.sweep_max_ratio, self.options.sweep_min_count
-        judged = fates(moves, self._indexed(), max_ratio=ratio, min_count=least)
+        judged = fates(moves, self._indexed(), walls=self.options.sweep_max_ratio < 1)
         return frozenset(number for number, (fate, _) in judged.items() if fate is Fate.MOVED)
 
     def _aside(self) -> frozenset[int]:
@@ -279,7 +289,7 @@ def _told(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str,
     failed, removals = [], []
     for entry, way in walk.removals(int(time.time())):
         proposed = story.proposal(connection, entry.no) if way.rule is Rule.ORPHAN else None
-        if proposed is not None and proposed.probe is not None and not lets_go(proposed.probe):
+        if proposed is not None and not walk.lets_go(entry, proposed):
             failed.append((entry, proposed.probe))
         else:
             removals.append((entry, way))

@@ -14,13 +14,12 @@ from smartcrawl.options import Options, robots_parser
 from smartcrawl.orders import refusals
 from smartcrawl.ports import Connection
 from smartcrawl.registry import story
-from smartcrawl.registry.candidates import OUT_OF_SCOPE
+from smartcrawl.registry.candidates import OUT_OF_SCOPE, looked_away
 from smartcrawl.registry.purge import Known, known
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.runs import last_state
 from smartcrawl.registry.story import Entry, Past
 from smartcrawl.robots import Answer, explaining
-from smartcrawl.rules.absence import lets_go
 from smartcrawl.rules.forecast import outcome_of_record, ways
 from smartcrawl.rules.http import conditional_headers
 from smartcrawl.rules.model import Action, Rule, RunState, Standing, Status, Word
@@ -224,7 +223,10 @@ class _Teller:
         found = story.proposal(self._connection, page.no)
         if found is None:
             return None
-        failed = found.rule is Rule.ORPHAN and not lets_go(found.probe)
+        policy = self._options.policy
+        failed = found.rule is Rule.ORPHAN and page.no not in looked_away(
+            self._connection, found.renewed, page.source_no, policy
+        )
         release = self._command.again("orphans", "--approve", found.run, "--max", 1)
         return {
             "rule": found.rule.word,

@@ -12,12 +12,17 @@ from typing import Any
 from smartcrawl.ports import Connection
 from smartcrawl.registry.pack import numbers
 from smartcrawl.rules.absence import (
+    PERMANENT,
     SPOKEN,
+    Counts,
+    Look,
     Loss,
     Policy,
     is_abandoned,
+    is_looked_at,
     is_old,
     lets_go,
+    missing_runs,
     withholds,
 )
 from smartcrawl.rules.model import Rule
@@ -27,8 +32,8 @@ OUT_OF_SCOPE = "out of scope"
 _OF_SOURCE = "reached_run IN (SELECT no FROM run WHERE source = :source)"
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete AND no < ? ORDER BY no"
 _ABSENT = f"""
-SELECT s.no, s.seen_run, s.gone_count, r.url, s.depth, s.visited_run = :run, r.error_message,
-       r.kind
+SELECT s.no, s.seen_run, s.lost_count, s.gone_count, r.url, s.depth, s.visited_run = :run,
+       r.error_message, r.kind
   FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.{_OF_SOURCE}
 """
@@ -52,7 +57,8 @@ DELETE FROM candidate WHERE source = :source AND renewed < :run
             AND no IN (SELECT no FROM state WHERE reached_run = :run AND visited_run < :run))
 """
 _GONE = """
-SELECT s.no, s.http_status, s.gone_count, s.gone_since FROM state s
+SELECT s.no, s.http_status, s.gone_count, s.gone_since, r.error_message
+  FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.standing > 0 AND s.gone_count >= :threshold
    AND s.outcome IN (7, 8)
 """
@@ -64,10 +70,35 @@ _EXCLUDED = f"""
 SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.outcome = 10 AND s.{_OF_SOURCE}
 """
-_PROPOSED = """
-SELECT c.rule, c.probe, s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*)
+#: An orphan goes only where the look at it allows that (``looked_away``).
+GOES = f"(rule <> {int(Rule.ORPHAN)} OR no IN carray(:looked_away))"
+_LOOKS = f"""
+SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
+  FROM candidate c JOIN state s USING (no) JOIN record r USING (no)
+ WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(Rule.ORPHAN)}
+   AND c.probe IS NOT NULL
+"""
+#: Of a page, not of a sitemap; soft 404s are no answer.
+_HOSTS = """
+SELECT DISTINCT r.host FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = :run AND s.seen_run = :run AND s.http_status IN (200, 304)
+   AND s.outcome NOT IN (7, 8) AND r.kind = 0
+"""
+#: The look found a page that was merely lost before: nothing speaks against it so far.
+_IS_THERE = f"""
+DELETE FROM candidate
+ WHERE source = :source AND renewed = :run AND probe IN carray(:spoken) AND NOT {GOES}
+"""
+#: Excluded only now, by the look (commit._PROBED): their time is that of ``is_abandoned``.
+_EXCLUDED_NOW = f"""
+SELECT c.no, s.gone_count, c.detail FROM candidate c JOIN state s USING (no)
+ WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(Rule.EXCLUDED)}
+"""
+_DROP = "DELETE FROM candidate WHERE no IN carray(?)"
+_PROPOSED = f"""
+SELECT s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*)
   FROM candidate c JOIN state s USING (no)
- WHERE c.source = :source AND c.renewed = :run GROUP BY 1, 2, 3, 4
+ WHERE c.source = :source AND c.renewed = :run AND {GOES} GROUP BY 1, 2
 """
 _PAGES = f"""
 SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
@@ -76,7 +107,7 @@ SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
 _WITHHOLD = f"""
 UPDATE candidate SET withheld = TRUE
  WHERE source = :source AND renewed = :run
-   AND (rule <> {int(Rule.ORPHAN)} OR probe IN carray(:spoken))
+   AND {GOES}
 """
 #: What was proposed as absent by a run that turned out not to have seen everything.
 _NOT_ABSENT = f"""
@@ -110,6 +141,7 @@ class Closing:
     in_scope: Callable[[str, int], bool]  #: URL and depth
     snapshot_retention: int  #: seconds; of bodies that no page holds any more
     gone_ttl: int  #: seconds that tombstones are kept; 0: for ever
+    pace: int  #: seconds in which the counts of a due crawl rise once at most; 0: once a run
 
     def withholds(self, content: Loss, records: Loss) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""
@@ -138,7 +170,7 @@ class Absence:
     no: int
     age: int  #: complete runs since it was reached and allowed, this one included
     since: int  #: Unix seconds, when the first of them was sealed
-    gone_count: int
+    counts: Counts
     last_run: int  #: that reached it
     excluded: str | None  #: why it was not asked, or is out of scope; None: no link leads to it
 
@@ -149,13 +181,14 @@ def absences(connection: Connection, ending: Ending) -> Iterator[Absence]:
     runs = [no for no, _ in complete]
     row: Any
     for row in connection.execute(_ABSENT, ending.names):
-        no, seen, gone_count, url, depth, asked, message, kind = row
+        no, seen, lost_count, gone_count, url, depth, asked, message, kind = row
         first = bisect_right(runs, seen)
         excluded = (message or "excluded") if asked else None
         if not asked and not kind and not ending.closing.in_scope(url, depth):
             excluded = OUT_OF_SCOPE
         since = complete[first][1] if first < len(complete) else ending.now
-        yield Absence(no, len(runs) - first + 1, since, gone_count, seen, excluded)
+        counts = Counts(lost_count, gone_count)
+        yield Absence(no, len(runs) - first + 1, since, counts, seen, excluded)
 
 
 def propose_absent(connection: Connection, ending: Ending) -> None:
@@ -168,15 +201,24 @@ def propose_absent(connection: Connection, ending: Ending) -> None:
             {
                 "why": absence.excluded or "no link leads to it",
                 "completeRuns": absence.age,
-                "goneCount": absence.gone_count,
+                "lostCount": absence.counts.lost,
+                "goneCount": absence.counts.gone,
                 "since": absence.since,
                 "lastReachedRun": absence.last_run,
             },
         )
         for absence in absences(connection, ending)
-        if is_abandoned(absence.gone_count, absence.age, absence.since, policy, now)
+        if _may_go(absence, policy, now)
     ]
     propose(connection, ending, rows)
+
+
+def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
+    """Whether a page was absent for long enough; one that may be asked is looked at before."""
+    counts, age, since = absence.counts, absence.age, absence.since
+    if absence.excluded is not None:
+        return is_abandoned(counts.gone, age, since, policy, now)
+    return is_looked_at(counts, age, since, policy, now)
 
 
 def propose_direct(connection: Connection, ending: Ending) -> None:
@@ -186,7 +228,7 @@ def propose_direct(connection: Connection, ending: Ending) -> None:
         "threshold": policy.lost_threshold,
     }
     gone: list[Proposal] = [
-        (row[0], Rule.GONE, {"status": row[1], "goneCount": row[2], "since": row[3]})
+        (row[0], Rule.GONE, _gone_detail(*row[1:]))
         for row in _rows(connection, _GONE, names)
         if (row[1] == 200 or policy.purges(row[1]))
         and is_old(row[3], ending.now, policy.lost_min_age)
@@ -203,6 +245,14 @@ def propose_direct(connection: Connection, ending: Ending) -> None:
             for row in _rows(connection, _EXCLUDED, names)
         ]
         propose(connection, ending, excluded)
+
+
+def _gone_detail(
+    status: int, gone_count: int, since: int, message: str | None
+) -> dict[str, object]:
+    """Return what was found of a page that is gone; of one that moved away, where it is now."""
+    found: dict[str, object] = {"status": status, "goneCount": gone_count, "since": since}
+    return found | ({"why": message} if status in PERMANENT else {})
 
 
 def propose(connection: Connection, ending: Ending, rows: Iterable[Proposal]) -> None:
@@ -231,29 +281,55 @@ def refute(connection: Connection, ending: Ending, *, complete: bool) -> None:
     connection.execute(_REFUTED, ending.names | {"complete": complete})
 
 
+def looked_away(connection: Connection, run: int, source: int, policy: Policy) -> frozenset[int]:
+    """Return the orphans of a run whose look lets them go (rules.absence.lets_go).
+
+    ``source``: source.no. What was not looked at stays.
+    """
+    names = {"run": run, "source": source}
+    going, unsure = set(), []
+    for no, host, answer, lost, gone, detail, before in _rows(connection, _LOOKS, names):
+        look = Look(answer, lost, gone, json.loads(detail)["completeRuns"], before)
+        if lets_go(look, policy):
+            going.add(no)
+        elif lets_go(look._replace(host_answered=True), policy):
+            unsure.append((no, host))
+    hosts = {host for (host,) in _rows(connection, _HOSTS, names)} if unsure else frozenset()
+    return frozenset(going.union(no for no, host in unsure if host in hosts))
+
+
 def guard(connection: Connection, ending: Ending) -> int:
     """Withhold the removals of a run if there are too many; return how many are withheld.
 
     What came with this very run, such as a page whose canonical page turned up later, is no
     loss and does not count.
     """
-    names = ending.names
+    names, policy = ending.names, ending.closing.policy
+    away = looked_away(connection, ending.run, ending.source, policy)
+    values: dict[str, object] = {**names, "looked_away": numbers(away)}
+    early = [
+        no
+        for no, gone_count, detail in _rows(connection, _EXCLUDED_NOW, names)
+        if 0 < json.loads(detail).get("completeRuns", 0) < missing_runs(gone_count, policy)
+    ]
+    connection.execute(_DROP, (numbers(early),))
+    connection.execute(_IS_THERE, values | {"spoken": numbers(SPOKEN)})
     removals: Counter[bool] = Counter()  # by whether content goes
-    for rule, probe, is_new, has_content, count in _rows(connection, _PROPOSED, names):
-        if not is_new and (rule != Rule.ORPHAN or lets_go(probe)):
+    for is_new, has_content, count in _rows(connection, _PROPOSED, values):
+        if not is_new:
             removals[bool(has_content)] += count
     [before] = _rows(connection, _REMOVED_BEFORE, names)
     [pages] = _rows(connection, _PAGES, names)
-    goes = (removals[True], removals.total())
+    leaving = (removals[True], removals.total())
     content, records = (
         Loss(now + earlier, left + earlier)
-        for now, left, earlier in zip(goes, pages, before, strict=True)
+        for now, left, earlier in zip(leaving, pages, before, strict=True)
     )
     if removals and ending.closing.withholds(content, records):
-        connection.execute(_WITHHOLD, names | {"spoken": numbers(SPOKEN)})
+        connection.execute(_WITHHOLD, values)
     return int(connection.execute(_WITHHELD, names).get)
 
 
-def _rows(connection: Connection, statement: str, names: Mapping[str, int]) -> list[Any]:
+def _rows(connection: Connection, statement: str, names: Mapping[str, object]) -> list[Any]:
     rows: list[Any] = connection.execute(statement, names).fetchall()
     return rows

@@ -11,7 +11,7 @@ from typing import Any
 
 from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry import unreadable
-from smartcrawl.registry.candidates import Ending, probed, propose_absent
+from smartcrawl.registry.candidates import GOES, Ending, looked_away, probed, propose_absent
 from smartcrawl.registry.collapsed import drop_all
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
@@ -20,7 +20,6 @@ from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.settle import settle
 from smartcrawl.registry.tombstones import forget_overdue
 from smartcrawl.registry.transactions import transaction
-from smartcrawl.rules.absence import SPOKEN
 from smartcrawl.rules.model import RESUMABLE, Rule, RunState, Word
 
 _SOURCE = """
@@ -72,8 +71,7 @@ _SWEEPING = "UPDATE run SET removed = removed WHERE no = ? AND state = ?"
 _REMOVED = "UPDATE run SET removed = removed + ? WHERE no = ?"
 _CANDIDATES = f"""
 SELECT no, rule, detail, probe FROM candidate
- WHERE source = :source AND renewed = :run AND NOT withheld
-   AND (rule <> {int(Rule.ORPHAN)} OR probe IN carray(:spoken))
+ WHERE source = :source AND renewed = :run AND NOT withheld AND {GOES}
  ORDER BY no LIMIT :most
 """
 #: One scan of the narrow table; how many of the new and modified are clones is told apart.
@@ -305,7 +303,8 @@ def sweep(
     many do it at the same time.
     """
     run, source, now = ending.run, ending.source, ending.now
-    names = ending.names | {"most": BATCH, "spoken": numbers(SPOKEN)}
+    away = looked_away(connection, run, source, ending.closing.policy)
+    names = ending.names | {"most": BATCH, "looked_away": numbers(away)}
 
     def is_ours() -> bool:
         connection.execute(_SWEEPING, (run, RunState.SETTLED))

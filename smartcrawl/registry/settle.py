@@ -23,7 +23,7 @@ from smartcrawl.registry.clones import settle_run
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.pages import leads_to_indexed
 from smartcrawl.registry.visited import EVENT
-from smartcrawl.rules.absence import Counts, counted
+from smartcrawl.rules.absence import Counts, counted, paced
 from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
 
@@ -43,8 +43,8 @@ _LEFT_SCOPE = """
 SELECT no, standing FROM state WHERE no IN carray(?) AND status <> 4
 """
 _MOVES = """
-SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing, s.status,
-       s.lost_count, s.gone_count, s.lost_since, s.gone_since
+SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2, s.standing, s.status,
+       s.lost_count, s.gone_count, s.lost_since, s.gone_since, r.kind
   FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.outcome = 5 AND r.redirect_target IS NOT NULL
 """
@@ -58,9 +58,19 @@ SELECT s.no FROM state s
  WHERE s.no IN carray(:numbers) AND s.standing = 2 AND s.lost_count = 0
    AND ((s.visited_run = :run AND s.outcome IN (1, 2, 3)) OR (s.status = 2 AND {_NOT_DUE}))
 """
+#: Left by the source: answered 404 or 410 in this run, or robots.txt excludes it. Blocks of the
+#: operator are no answer.
+_ENDED = f"""
+SELECT s.no FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
+ WHERE s.no IN carray(:numbers)
+   AND ((s.http_status IN (404, 410) AND s.outcome <> 10 AND s.status <> 4
+         AND (s.visited_run = :run OR ({_NOT_DUE})))
+        OR (s.seen_run < :run AND NOT h.is_blocked
+            AND ((s.visited_run = :run AND s.outcome = 10) OR (s.status = 4 AND {_NOT_DUE}))))
+"""
 #: What a due crawl did not ask and answered with a temporary redirect last: walls show by them.
 _MOVED_BEFORE = f"""
-SELECT s.no, s.http_status, r.redirect_target, r.redirect_no
+SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2
   FROM state s JOIN record r USING (no)
  WHERE s.http_status IN (302, 303, 307) AND r.redirect_target IS NOT NULL AND {_NOT_DUE}
 """
@@ -77,6 +87,7 @@ UPDATE state SET lost_count = ?, gone_count = ?, lost_since = ?, gone_since = ?,
  WHERE no = ?
 """
 _FAILED = "UPDATE state SET failures = failures + 1 WHERE no = ?"
+_IS_DUE = "SELECT due FROM run WHERE no = ?"
 _TOLD = "UPDATE record SET error_message = ? WHERE no = ?"
 _NAMES = """
 SELECT r.no, r.canonical_no, s.standing, s.visited_run = :run AND s.outcome IN (1, 2, 3)
@@ -139,30 +150,36 @@ def _moves(
 ) -> tuple[list[Proposal], dict[int, int | None]]:
     """Judge the redirects of a run; return whose old content may go, and the hops that count."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
-    moves = [Move(*row[:4]) for row in rows]
+    in_scope = ending.closing.in_scope
+    moves = []
+    for row in rows:  # a sitemap may move anywhere: the addresses in it are in scope or not
+        leaves = row[3] is None and not row[11] and not in_scope(row[2], 0)
+        moves.append(Move(row[0], row[1], row[2], row[3], bool(row[4]), leaves))
     skipped: Any = connection.execute(_MOVED_BEFORE, {"run": ending.run}) if moves else ()
     before = [Move(*row) for row in skipped]
-    closing = ending.closing
     aside: dict[int, int | None] = {}
     aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())
     targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
     indexed = _those(connection, _INDEXED, ending.run, targets)
-    ratio, least = closing.max_ratio, closing.min_count
-    judged = fates([*moves, *before], indexed, aside, max_ratio=ratio, min_count=least)
+    ended = _those(connection, _ENDED, ending.run, targets)
+    walls = ending.closing.max_ratio < 1
+    judged = fates([*before, *moves], indexed, aside, ended=ended, walls=walls)
+    ends = {move.no: move.target for move in moves}
     proposed: list[Proposal] = []
     lost = Counter[Fate]()
     for move, row in zip(moves, rows, strict=True):
         fate, passed = judged[move.no]
-        old = _Old(move, Standing(row[4]), Status(row[5]), Counts(row[6], row[7], row[8], row[9]))
+        old = _Old(move, Standing(row[5]), Status(row[6]), Counts(*row[7:11]))
         if fate is Fate.MOVED and old.standing is not Standing.BARE:
             detail = {"status": move.http_status, "target": move.target, "hops": len(passed)}
             proposed.append((move.no, Rule.REDIRECT, detail))
         if fate in (Fate.MOVED, Fate.WAITS):
             if any(old.counts) and old.standing is not Standing.BARE:
                 _restart(connection, old)
-        elif fate is not Fate.LOST or old.standing is not Standing.BARE:
+        elif fate not in (Fate.LOST, Fate.AWAY) or old.standing is not Standing.BARE:
             lost[fate] += 1
-            _age(connection, ending, fate, old)
+            end = next((ends[no] for no in reversed(passed) if no in ends), move.target)
+            _age(connection, ending, fate, old, end)
     if lost[Fate.LOST]:
         notes.append(f"temporary_redirects: {lost[Fate.LOST]} treated as lost")
     if loops := lost[Fate.LOOP] + lost[Fate.TOO_LONG]:
@@ -196,6 +213,7 @@ def _restart(connection: Connection, old: _Old) -> None:
 
 
 _MESSAGES = {
+    Fate.AWAY: "moved to {}",
     Fate.LOST: "a temporary redirect to a page that is not indexed, or to a login page: {}",
     Fate.LOOP: "redirected in a circle: {}",
     Fate.TOO_LONG: "redirected too often: {}",
@@ -203,19 +221,33 @@ _MESSAGES = {
 _FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIRECTS}
 
 
-def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old) -> None:
-    """Count a redirect that leads nowhere as an error of its page."""
+#: As what a redirect that leads nowhere ages (rules.absence.AGEING).
+_AGES = {
+    Fate.AWAY: Outcome.NOT_FOUND,
+    Fate.LOST: Outcome.HTTP_ERROR,
+    Fate.LOOP: Outcome.BAD_HEADER,
+    Fate.TOO_LONG: Outcome.BAD_HEADER,
+}
+
+
+def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, end: str) -> None:
+    """Count a redirect that leads nowhere as an error of its page.
+
+    ``end``: the last address of its chain.
+    """
     fault, move = _FAULTS.get(fate), old.move
-    outcome = Outcome.BAD_HEADER if fault else Outcome.HTTP_ERROR
+    outcome = _AGES[fate]
     status = int(fault) if fault else move.http_status
     held = old.standing is Standing.HELD
     policy = ending.closing.policy
     counts = counted(old.counts, outcome, status, policy, ending.now, held=held)
+    if connection.execute(_IS_DUE, (ending.run,)).get:
+        counts = paced(old.counts, counts, ending.closing.pace, ending.now)
     word = Word.LOST if held else Word.FAILED
     row = (counts.lost, counts.gone, counts.lost_since, counts.gone_since)
     connection.execute(_COUNTED, (*row, Status.ERROR, word, status, status, move.no))
     connection.execute(_FAILED, (move.no,))
-    message = _MESSAGES[fate].format(move.target)[:1024]
+    message = _MESSAGES[fate].format(end if fate is Fate.AWAY else move.target)[:1024]
     connection.execute(_TOLD, (message, move.no))
     told = (Status.ERROR, old.standing, word, status, message)
     connection.execute(EVENT, (move.no, ending.run, ending.now, *told))

@@ -184,6 +184,7 @@ def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: 
         Standing(entry.standing),
         found,
         entry.http_status,
+        entry.lost_count,
         entry.gone_count,
         entry.gone_since,
         age,

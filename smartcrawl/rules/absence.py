@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Fault, Outcome
 
 #: Statuses that speak of the moment, never of the page; no setting makes them count.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
+
+#: Redirects that speak of the moment: the page may be back in the next run (RFC 9110 15.4).
+TEMPORARY: Final = frozenset({302, 303, 307})
+#: Redirects for good (RFC 9110 15.4).
+PERMANENT: Final = frozenset({301, 308})
+_REDIRECTS: Final = TEMPORARY | PERMANENT
 
 
 class Ageing(NamedTuple):
@@ -57,9 +63,15 @@ class Policy:
     sum_of_thresholds: bool = False  #: LOST_ORPHAN_RULE=threshold (G-14)
 
     def purges(self, http_status: int | None) -> bool:
-        """Whether a page that answers this (extended) status may be removed for it at all."""
+        """Whether a lost page that answers this (extended) status may be removed for it at all.
+
+        A page that answers a permanent redirect is lost only when it has left its source: that
+        counts like 404 and is no matter of the setting. A temporary redirect never counts.
+        """
         if http_status is None or http_status in PASSING or http_status >= 1100:
             return False
+        if http_status in _REDIRECTS:
+            return http_status in PERMANENT
         return self.purge_statuses is None or http_status in self.purge_statuses
 
 
@@ -191,20 +203,76 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
     )
 
 
-#: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").
-SPOKEN: Final = frozenset({200, 304, 301, 302, 303, 307, 308, 404, 410})
+def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, now: int) -> bool:
+    """Whether a page that was not reached is asked once more, because it may have to go.
 
+    The look decides whether the runs in which it was lost count, or only those in which it was
+    gone (``lets_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
 
-def lets_go(probe: int | None) -> bool:
-    """Whether the answer to a look at an unreached page lets its removal go ahead.
-
-    The page may well be there: what counts is that its host speaks of it. Anything else, a
-    time-out, a 403 or a 503, holds it for this run.
-
-    >>> lets_go(200), lets_go(404), lets_go(503), lets_go(403), lets_go(1103), lets_go(None)
-    (True, True, False, False, False, False)
+    Source: R4-07, M-05, U-18; design.md 8.
     """
-    return probe in SPOKEN
+    return any(
+        is_abandoned(count, age, absent_since, policy, now)
+        for count in (counts.gone, counts.lost or counts.gone)
+    )
+
+
+#: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").
+SPOKEN: Final = frozenset({200, 304, 404, 410, *_REDIRECTS})
+#: Answers of 200 to 599 that make no page lost, beside those of the moment.
+SOUND: Final = frozenset({200, 304, 406, *_REDIRECTS})
+
+
+def counts_as_lost(http_status: int | None) -> bool:
+    """Whether an (extended) status makes a stored page lost by itself (see AGEING).
+
+    >>> [counts_as_lost(status) for status in (404, 403, 206, 1000)]
+    [True, True, True, True]
+    >>> [counts_as_lost(status) for status in (200, 302, 406, 503, 1103, None)]
+    [False, False, False, False, False, False]
+    """
+    if http_status is None or http_status in PASSING or http_status in SOUND:
+        return False
+    return http_status < Fault.NETWORK
+
+
+class Look(NamedTuple):
+    """The look at a page that a complete run did not reach, and the page's record."""
+
+    answer: int | None  #: (extended) status; None: it was not asked
+    lost_count: int
+    gone_count: int
+    age: int  #: complete runs since it was reached and allowed, the one being sealed included
+    before: int | None = None  #: (extended) status of its last visit
+    host_answered: bool = False  #: whether another page of its host answered 200 or 304 in the run
+
+
+def lets_go(look: Look, policy: Policy) -> bool:
+    """Whether the look at an unreached page lets its removal go ahead.
+
+    The page may well be there: an answer that speaks of it will do. An answer that counts as lost
+    adds the runs in which the page was lost; a page that was never lost must be absent for the
+    sum of both thresholds. That holds only where the host answers for other pages. Anything
+    else, such as a time-out, a wall or a 503, holds the page for this run.
+
+    >>> [lets_go(Look(status, 0, 0, 3), Policy()) for status in (200, 404, 503, 403, None)]
+    [True, True, False, False, False]
+    >>> [lets_go(Look(403, lost, 0, 1, None, True), Policy()) for lost in (1, 2)]
+    [False, True]
+
+    Source: R4-07, M-04, M-05; design.md 8.
+    """
+    if look.answer in SPOKEN and look.age >= missing_runs(look.gone_count, policy):
+        return True
+    still_away = look.answer in _REDIRECTS and look.before in _REDIRECTS
+    if not look.host_answered or not (counts_as_lost(look.answer) or still_away):
+        return False
+    if look.lost_count:
+        return look.age >= missing_runs(look.lost_count, policy)
+    return look.age >= policy.orphan_threshold + policy.lost_threshold
+
+
+SMALL: Final = 3  #: pages with content; of more, no sweep removes half unasked
 
 
 class Loss(NamedTuple):
@@ -230,18 +298,21 @@ def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
 def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
     """Whether a sweep is withheld, because it would remove too much at once.
 
-    The loss is judged twice, because a page that only keeps links must not hide the loss of all
+    Half of the pages with content is too much where there are more than SMALL of them. Other
+    losses are judged twice, because a page that only keeps links must not hide the loss of all
     content: ``content`` counts the pages with content, ``records`` the other ones as well.
     A ``max_ratio`` of 1 turns every check off.
 
     >>> limits = {"max_ratio": 0.1, "min_count": 10}
-    >>> withholds(Loss(8, 8), Loss(8, 9), **limits), withholds(Loss(7, 8), Loss(7, 8), **limits)
+    >>> withholds(Loss(8, 8), Loss(8, 90), **limits), withholds(Loss(3, 8), Loss(3, 8), **limits)
     (True, False)
 
     Source: INV-5; design.md 8 (guard).
     """
     if max_ratio >= 1:
         return False
+    if content.pages > SMALL and 2 * content.removals >= content.pages:
+        return True
     return any(
         exceeds(loss, max_ratio=max_ratio, min_count=min_count) for loss in (content, records)
     )

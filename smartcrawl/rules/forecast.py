@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
 
-from smartcrawl.rules.absence import Policy, missing_runs
+from smartcrawl.rules.absence import Policy, counts_as_lost, missing_runs
 from smartcrawl.rules.http import REDIRECTS, outcome_of
 from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, Standing, Status, Word
 
@@ -31,6 +31,7 @@ class Facts:
     standing: Standing
     finding: Finding
     http_status: int | None = None  #: of its last visit
+    lost_count: int = 0
     gone_count: int = 0
     gone_since: int | None = None
     age: int = 0  #: complete runs since it was reached and allowed
@@ -129,7 +130,8 @@ def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tupl
     """
     if facts.standing is Standing.BARE:
         return ()
-    found = [] if policy.purge_statuses == frozenset() else [_gone(facts, policy)]
+    counts = policy.purge_statuses != frozenset() or facts.finding is Finding.GONE
+    found = [_gone(facts, policy)] if counts else []
     if not facts.pinned:
         found.append(_absent(facts, policy, at_once=remove_excluded))
     rest = _RESTS.get(facts.finding)
@@ -161,7 +163,10 @@ def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> Way:
     excluded = facts.finding is Finding.EXCLUDED
     current = excluded or facts.finding is Finding.ABSENT
     at_once = at_once and excluded
-    runs = 1 if at_once else max(1, missing_runs(facts.gone_count, policy) - facts.age)
+    needed = missing_runs(facts.gone_count, policy)
+    if facts.lost_count and not excluded and counts_as_lost(facts.http_status):
+        needed = min(needed, missing_runs(facts.lost_count, policy))  # the look finds it again
+    runs = 1 if at_once else max(1, needed - facts.age)
     age = 0 if at_once else policy.orphan_min_age
     return Way(
         Rule.EXCLUDED if excluded else Rule.ORPHAN,

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from smartcrawl.rules.absence import PASSING
+from smartcrawl.rules.absence import PASSING, PERMANENT, TEMPORARY
 from smartcrawl.rules.model import Outcome
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+REDIRECTS = PERMANENT | TEMPORARY
 MAX_REDIRECTS = 5  #: hops (R2-21)
 MAX_VALIDATOR = 8 * 1024  #: characters
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import MAX_REDIRECTS
 
-TEMPORARY: Final = frozenset({302, 303, 307})
+WALL: Final = 2  #: pages with content that one login page stands in for
 MAX_CANONICAL_SHARE: Final = 0.2  #: of a source's pages that name one canonical
 
 
@@ -22,6 +23,7 @@ class Fate(StrEnum):
     MOVED = auto()  #: its target is indexed: what is held may be removed
     WAITS = auto()  #: its target is not indexed (yet): what is held stays
     LOST = auto()  #: temporary, and leads nowhere or to a login wall: the page ages as lost
+    AWAY = auto()  #: permanent, and its end has left the source: the page ages like a 404
     LOOP = auto()  #: it comes back to itself: an error of the server's headers
     TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: likewise
 
@@ -34,6 +36,8 @@ class Move:
     http_status: int
     target: str  #: absolute URL
     target_no: int | None  #: its number; None out of scope
+    has_content: bool = True  #: whether content is stored under the old address
+    leaves: bool = False  #: whether the target is out of scope
 
 
 def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
@@ -70,39 +74,70 @@ def fates(
     indexed: Container[int],
     aside: Mapping[int, int | None] = MappingProxyType({}),
     *,
-    max_ratio: float,
-    min_count: int,
+    ended: Container[int] = frozenset(),
+    walls: bool = True,
 ) -> dict[int, tuple[Fate, list[int]]]:
     """Return the fate of each redirect of a run, and the numbers that it leads through.
 
     ``indexed`` are those numbers that answered 200 or 304 in scope in this run and are held;
     ``aside`` leads from a page that stands aside to the one that it names as canonical.
+    ``ended`` are those that robots.txt excludes, or that answered 404 or 410 in this run.
+    ``walls``: whether a target that several pages share may be a login page; False where the
+    operator has turned the guard off.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
-    listed = list(moves)
-    hops = {**aside, **{move.no: move.target_no for move in listed}}
-    shared = Counter(wall(move.target) for move in listed if move.http_status in TEMPORARY)
-    most = max(min_count, max_ratio * len(listed))
-    walled = {
-        move.no
-        for move in listed
-        if move.http_status in TEMPORARY and shared[wall(move.target)] > most
-    }
+    by_no = {move.no: move for move in moves}
+    hops = {**aside, **{no: move.target_no for no, move in by_no.items()}}
+    chains = {no: chain(no, hops) for no in by_no}
+    temporary = {no for no, move in by_no.items() if move.http_status in TEMPORARY}
+    walled = _walled(by_no, chains, temporary) if walls else frozenset()
     found = {}
-    for move in listed:
-        passed, circle = chain(move.no, hops)
-        temporary = move.http_status in TEMPORARY
+    for no, (passed, circle) in chains.items():
+        way = (no, *passed)
         if circle:
             fate = Fate.LOOP
         elif len(passed) > MAX_REDIRECTS:
             fate = Fate.TOO_LONG
-        elif passed and passed[-1] in indexed and walled.isdisjoint((move.no, *passed)):
+        elif passed and passed[-1] in indexed and walled.isdisjoint(way):
             fate = Fate.MOVED
+        elif no in temporary:
+            fate = Fate.LOST
+        elif temporary.isdisjoint(way) and _has_left(way, by_no, ended):
+            fate = Fate.AWAY
         else:
-            fate = Fate.LOST if temporary else Fate.WAITS
-        found[move.no] = fate, passed
+            fate = Fate.WAITS
+        found[no] = fate, passed
     return found
+
+
+def _has_left(way: Sequence[int], moves: Mapping[int, Move], ended: Container[int]) -> bool:
+    """Whether a chain of nothing but redirects ends out of scope, or at a page that ``ended``."""
+    *before, last = way
+    if any(hop not in moves for hop in before):  # a page that stands aside is still there
+        return False
+    return moves[last].leaves if last in moves else last in ended
+
+
+def _walled(
+    moves: Mapping[int, Move],
+    chains: Mapping[int, tuple[list[int], bool]],
+    temporary: frozenset[int] | set[int],
+) -> frozenset[int]:
+    """Return the ``temporary`` redirects whose target is a login page or the like.
+
+    That is a target that several temporary redirects share, query aside. A redirect counts when
+    content is stored under its address, or under one that leads there, such as http to https.
+    """
+    doors = {
+        hop
+        for no, (passed, _) in chains.items()
+        if moves[no].has_content
+        for hop in (no, *passed)
+        if hop in temporary
+    }
+    shared = Counter(wall(moves[no].target) for no in doors)
+    return frozenset(no for no in temporary if shared[wall(moves[no].target)] >= WALL)
 
 
 def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:

@@ -61,12 +61,12 @@ def test_a_page_that_moves_is_found_at_its_new_place_and_back_again(site: Site, 
 def test_a_redirect_counts_only_when_its_target_is_indexed(site: Site, crawl: Crawl):
     with Site() as other:
         other.pages["/"] = html("Elsewhere")
-        story = Story(site, crawl, others=20)
+        story = Story(site, crawl, others=20, LOST_THRESHOLD=9)
         moves = {  # with what a permanent and a temporary redirect to it come to
             "503": ("/503", "redirected", "lost"),
-            "404": ("/404", "redirected", "lost"),
+            "404": ("/404", "lost", "lost"),
             "noindex": ("/noindex", "redirected", "lost"),
-            "away": (other.url("/"), "redirected", "lost"),
+            "away": (other.url("/"), "lost", "lost"),
             "was": ("/was", "redirected", "lost"),  # held, but not seen in this run
             "fine": ("/fine", "redirected", "redirected"),
         }
@@ -92,11 +92,16 @@ def test_a_redirect_counts_only_when_its_target_is_indexed(site: Site, crawl: Cr
                 waits, ages = pages[f"/{name}/301"], pages[f"/{name}/302"]
                 words = [waits["lastOutcome"], ages["lastOutcome"]]
                 assert words == [permanent, temporary], name
-                assert waits["lostCount"] == 0
+                gone = lost if permanent == "lost" else 0
+                assert (waits["lostCount"], waits["goneCount"]) == (gone, gone), name
                 if name != "fine":
                     assert (ages["lostCount"], ages["goneCount"]) == (lost, 0), name
                     assert ages["status"] == "Error"
-                    assert waits["status"] == "Indexed"
+                    assert waits["status"] == ("Error" if gone else "Indexed")
+                if gone:
+                    end = moves[name][0]
+                    end = site.url(end) if end.startswith("/") else end
+                    assert waits["errorMessage"] == f"moved to {end}"
             assert story.removed() == {"/fine/301": "redirect", "/fine/302": "redirect"}
             assert len(crawl.hits("treasure")) == 10
         assert other.log == []
@@ -187,3 +192,55 @@ def test_a_login_that_many_pages_lead_to_removes_none(site: Site, crawl: Crawl, 
 
     assert set(story.words(*members)) == {"unchanged"}
     assert {story[path]["lostCount"] for path in members} == {0}
+
+
+@pytest.mark.covers("R4-37", "M-21", "U-06", "R1-02")
+def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, crawl: Crawl):
+    """Its end is another site, a page that robots.txt excludes, or one that is not there."""
+    with Site() as other:
+        other.pages["/"] = html("Elsewhere")
+        # Listed statuses are no matter.
+        story = Story(site, crawl, others=20, LOST_THRESHOLD=3, LOST_PURGE_STATUSES="451")
+        ends = {"/away": other.url("/"), "/hidden": "/private", "/wrong": "/nowhere"}
+        paths = [f"{path}/{status}" for path in ends for status in (301, 308)]
+        for_now = [f"{path}/302" for path in ends]
+        story.home(*paths, *for_now, "/long")
+        for path in (*paths, *for_now, "/long"):
+            story.page(path, text=f"treasure of {path}")
+        site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n")
+        story.run()
+        healthy = dict(site.pages)
+        for path in (*paths, *for_now):
+            base, status = path.rsplit("/", 1)
+            site.pages[path] = Page(redirect=ends[base], status=int(status))
+        site.pages["/long"] = Page(redirect="/hop", status=301)
+        site.pages["/hop"] = Page(redirect=other.url("/"), status=308)
+
+        for count in (1, 2):
+            story.run()
+
+            assert set(story.words(*paths, *for_now, "/long")) == {"lost"}
+            counts = {(story[path]["lostCount"], story[path]["goneCount"]) for path in paths}
+            assert counts == {(count, count)}
+            assert {story[path]["goneCount"] for path in for_now} == {0}
+            assert len(crawl.hits("treasure")) == 10
+            assert story.hit("treasure long")["lost"] is True
+        assert story.removed() == {}
+        assert story["/long"]["errorMessage"] == f"moved to {other.url('/')}"
+        assert f"moved to {other.url('/')}" in crawl.run("why", site.url("/away/301")).out
+        site.pages["/away/308"] = healthy["/away/308"]
+
+        story.run()
+
+        gone = [path for path in paths if path != "/away/308"]
+        assert story.removed() == dict.fromkeys([*gone, "/long"], "gone")
+        assert story.words("/away/308") == ["unchanged"]
+        assert set(story.words(*for_now)) == {"lost"}
+        assert sorted(crawl.hits("treasure")) == sorted([*for_now, "/away/308"])
+        assert other.log == []
+        site.pages |= healthy
+
+        story.run()
+
+        assert set(story.words(*gone, "/long")) == {"new"}
+        assert set(story.words(*for_now)) == {"unchanged"}

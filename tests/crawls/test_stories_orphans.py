@@ -67,7 +67,7 @@ def test_an_unlinked_page_ages_is_looked_at_once_and_goes_and_comes_back(site: S
 
 @pytest.mark.covers("R4-07", "R4-12", "M-05", "M-08", "U-18", "R1-02")
 def test_the_runs_in_which_an_orphan_was_gone_before_are_added(site: Site, crawl: Crawl):
-    """Gone twice and unlinked once is three; what was forbidden twice was never gone."""
+    """Gone or forbidden twice and unlinked once is three; a server in trouble counts nothing."""
     story = Story(site, crawl)
     paths = ("/gone", "/forbidden", "/broken", "/both")
     story.home(*paths)
@@ -85,26 +85,26 @@ def test_the_runs_in_which_an_orphan_was_gone_before_are_added(site: Site, crawl
 
     story.run()
 
-    assert story.words(*paths) == ["deleted", "orphaned", "orphaned", "orphaned"]
-    assert story.asked(*paths) == [1, 0, 0, 0]
-    assert story.removed() == {"/gone": "orphan"}
+    assert story.words(*paths) == ["deleted", "deleted", "orphaned", "orphaned"]
+    assert story.asked(*paths) == [1, 1, 0, 0]
+    assert story.removed() == {"/gone": "orphan", "/forbidden": "orphan"}
     assert story.bare("/gone")
-    assert [story[path]["orphanAge"] for path in paths] == [0, 1, 1, 1]
-    assert (story["/forbidden"]["lostCount"], story["/forbidden"]["goneCount"]) == (2, 0)
-    assert crawl.hits("treasure") == ["/both", "/broken", "/forbidden"]
+    assert story.bare("/forbidden")
+    assert [story[path]["orphanAge"] for path in paths] == [0, 0, 1, 1]
+    assert crawl.hits("treasure") == ["/both", "/broken"]
 
     story.run()
 
-    assert story.words(*paths) == ["deleted", "orphaned", "orphaned", "orphaned"]
+    assert story.words(*paths) == ["deleted", "deleted", "orphaned", "orphaned"]
     assert story.asked(*paths) == [0, 0, 0, 0]
 
     story.run()
 
-    # 403 and 500 at the look: kept, and looked at again by the next run
-    assert story.words(*paths) == ["deleted", "orphaned", "orphaned", "deleted"]
-    assert story.asked(*paths) == [0, 1, 1, 1]
+    # 500 at the look: kept, and looked at again by the next run
+    assert story.words(*paths) == ["deleted", "deleted", "orphaned", "deleted"]
+    assert story.asked(*paths) == [0, 0, 1, 1]
     assert (story["/both"]["goneCount"], story["/broken"]["goneCount"]) == (0, 0)
-    assert crawl.hits("treasure") == ["/broken", "/forbidden"]
+    assert crawl.hits("treasure") == ["/broken"]
 
 
 @pytest.mark.covers("U-18", "R4-40", "R4-42", "M-04")
@@ -203,4 +203,58 @@ def test_an_orphan_goes_when_it_was_one_for_long_enough_as_well(site: Site, craw
 
     assert story.words("/page") == ["deleted"]
     assert crawl.hits("treasure") == []
+    assert story.removed() == {"/page": "orphan"}
+
+
+@pytest.mark.covers("R4-07", "R4-08", "R4-10", "M-05", "U-18")
+def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(site: Site, crawl: Crawl):
+    """What a wall or a server in trouble answers instead holds a page, however long."""
+    story = Story(site, crawl, others=20, ORPHAN_THRESHOLD=1, LOST_THRESHOLD=1)
+    walled = Page("no", status=403, headers={"cf-mitigated": "challenge"})
+    looks = {"/forbidden": Page("no", status=403), "/wall": walled, "/busy": Page("", status=429)}
+    story.home(*looks)
+    for path in looks:
+        story.page(path, text=f"treasure of {path[1:]}")
+    story.run()
+    story.home()
+    site.pages |= looks
+
+    story.run()
+
+    assert story.words(*looks) == ["orphaned"] * 3
+    assert story.asked(*looks) == [1, 1, 1]
+    assert story.removed() == {}
+    assert "the look at it failed (403)" in crawl.run("why", site.url("/forbidden")).out
+
+    for _ in range(2):
+        story.run()
+
+        assert story.words(*looks) == ["deleted", "orphaned", "orphaned"]
+        assert story.removed() == {"/forbidden": "orphan"}
+        assert crawl.hits("treasure") == ["/busy", "/wall"]
+
+
+@pytest.mark.covers("R4-07", "M-05", "U-18")
+def test_a_forbidden_page_that_answers_the_look_waits_like_any_orphan(site: Site, crawl: Crawl):
+    story = Story(site, crawl)
+    story.home("/page")
+    story.page("/page", text="treasure in the attic")
+    story.run()
+    healthy = site.pages["/page"]
+    story.answers(403, "/page")
+    story.run()
+    story.run()
+    story.home()
+    site.pages["/page"] = healthy
+
+    for age in (1, 2):
+        story.run()
+
+        assert story.words("/page") == ["orphaned"]
+        assert story["/page"]["orphanAge"] == age
+        assert story.asked("/page") == [1]
+        assert story.removed() == {}
+
+    story.run()
+
     assert story.removed() == {"/page": "orphan"}

@@ -53,6 +53,7 @@ def closing(**choices: object) -> Closing:
         "in_scope": lambda url, depth: True,
         "snapshot_retention": 2_592_000,
         "gone_ttl": 0,
+        "pace": 0,
     }
     return Closing(**(told | choices))
 

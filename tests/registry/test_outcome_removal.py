@@ -4,7 +4,7 @@ import pytest
 
 from smartcrawl.registry.pack import pack_numbers
 from smartcrawl.rules.model import Rule, Standing, Status, Word
-from smartcrawl.sinks.sqlite import search
+from smartcrawl.sinks.embedded import search
 from tests.registry.build import Desk, closing
 from tests.registry.test_outcome_table import (
     NOW_SEEN,
@@ -74,7 +74,10 @@ ELSEWHERE = "http://b.example/login"
 @pytest.mark.covers("U-06", "U-10", "M-21", "R4-02")
 @pytest.mark.parametrize("past", ["held", "lost"])
 @pytest.mark.parametrize("status", [301, 308])
-def test_a_page_that_moved_out_of_scope_for_ever_waits(desk: Desk, past: str, status: int):
+def test_a_page_that_moved_for_ever_to_what_is_not_followed_waits(
+    desk: Desk, past: str, status: int
+):
+    """The address is in scope, and is a trap, or behind too many redirects."""
     told = {"http": status, "redirect": ELSEWHERE, "status": Status.INDEXED}
     counts = {"lost": 1, "gone": 1, "shown": "old, lost"} if past == "lost" else {}
     forgotten = {"lost": 0, "gone": 0, "shown": "old"}
@@ -85,6 +88,67 @@ def test_a_page_that_moved_out_of_scope_for_ever_waits(desk: Desk, past: str, st
         Reply(status, to=ELSEWHERE, scoped=False),
         (MOVED | told | counts, forgotten),
     )
+
+
+def outside(url: str, depth: int) -> bool:
+    return url != ELSEWHERE
+
+
+@pytest.mark.covers("U-06", "U-08", "M-21", "R4-02", "R4-37")
+@pytest.mark.parametrize("past", ["held", "lost"])
+@pytest.mark.parametrize("status", [301, 308])
+@pytest.mark.parametrize("listed", [frozenset({404, 410}), frozenset(), None])
+def test_a_page_that_moved_out_of_scope_for_ever_is_lost(
+    desk: Desk, past: str, status: int, listed: frozenset[int] | None
+):
+    moved = MOVED | {"http": status, "redirect": ELSEWHERE, "status": Status.INDEXED}
+    counts = {"lost": 1, "gone": 1, "shown": "old, lost"} if past == "lost" else {}
+    lost = {
+        "status": Status.ERROR, "word": Word.LOST, "shown": "old, lost",
+        "message": f"moved to {ELSEWHERE}", "lost": 2 if past == "lost" else 1,
+        "gone": 2 if past == "lost" else 1,
+    }  # fmt: skip
+
+    check(
+        desk,
+        past,
+        Reply(status, to=ELSEWHERE, scoped=False),
+        (moved | counts, lost),
+        in_scope=outside,
+        purge_statuses=listed,
+    )
+
+
+@pytest.mark.covers("U-06", "U-09", "M-21")
+@pytest.mark.parametrize("listed", [frozenset({404}), frozenset(), None])
+def test_a_page_that_moved_out_of_scope_goes_at_the_threshold(
+    desk: Desk, listed: frozenset[int] | None
+):
+    bring(desk, "held")
+    desk.closing = closing(in_scope=outside, purge_statuses=listed, lost_threshold=2)
+    answers(desk, Reply(301, to=ELSEWHERE, scoped=False))
+    assert facts(desk, 0)["removed"] == []
+
+    answers(desk, Reply(301, to=ELSEWHERE, scoped=False))
+
+    found = facts(desk, 0)
+    assert (found["removed"], found["status"]) == ([Rule.GONE], Status.GONE)
+    [detail] = desk.rows("SELECT detail FROM evidence")[0]
+    assert f"moved to {ELSEWHERE}" in detail
+
+
+@pytest.mark.covers("U-06", "U-10", "M-21")
+@pytest.mark.parametrize("status", [302, 303, 307])
+def test_a_page_that_is_elsewhere_for_a_time_is_never_removed_by_that(desk: Desk, status: int):
+    bring(desk, "lost")
+    desk.closing = closing(in_scope=outside, purge_statuses=None, lost_threshold=1)
+
+    for _ in range(3):
+        answers(desk, Reply(status, to=ELSEWHERE, scoped=False))
+
+    found = facts(desk, 0)
+    assert (found["removed"], found["word"]) == ([], Word.LOST)
+    assert (found["lost"], found["gone"]) == (4, 1)
 
 
 @pytest.mark.covers("U-06", "U-10", "M-21", "R4-02")

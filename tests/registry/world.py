@@ -267,7 +267,8 @@ class Model:
         page.visited, page.said = self.run, effect.said
         if effect.said != "robots":
             page.seen = self.run
-        page.status = effect.status
+        if effect.status is not None:
+            page.status = effect.status
         page.target = answer.target if effect.said == "redirect" else -1
         if effect.said not in ("silent", "robots", "passing"):
             page.moved_to = page.target if self.in_scope(page.target) else None
@@ -349,15 +350,30 @@ class Model:
             if not page.standing or page.seen == self.run:
                 continue
             age = sum(run > page.seen for run in self.complete_runs) + 1
-            if age < max(1, self.choices.orphan_threshold - page.gone):
-                continue
+            absent = age >= max(1, self.choices.orphan_threshold - page.gone)
             forbidden = no in self.probes and self.probes[no] is None
             if forbidden or page.visited == self.run or not self.in_scope(no):
-                self._propose(no, "excluded")
-            elif self.probes.get(no) in SPOKEN:
+                if absent:
+                    self._propose(no, "excluded")
+            elif (absent and self.probes.get(no) in SPOKEN) or self._lost_and_absent(no, age):
                 self._propose(no, "orphan")
         self.complete_runs.append(self.run)
         return True
+
+    def _lost_and_absent(self, no: int, age: int) -> bool:
+        """Whether a page was lost, then absent, is lost still, and its host answers otherwise."""
+        page, answer, choices = self.pages[no], self.probes.get(no), self.choices
+        redirects = SPOKEN - {200, 304, 404, 410}
+        lost = answer in (404, 410, 403) or (answer in redirects and page.status in redirects)
+        alive = any(
+            other.visited == self.run and other.said in ("ok", "noindex") and other.status != 406
+            for other in self.pages.values()
+        )
+        if page.lost:
+            enough = age >= max(1, choices.orphan_threshold - page.lost)
+        else:
+            enough = age >= choices.orphan_threshold + choices.lost_threshold
+        return bool(lost and alive and enough)
 
     def _propose(self, no: int, rule: str) -> None:
         if not self.pages[no].pinned or rule in ("gone", "not acceptable"):
@@ -385,24 +401,36 @@ class Model:
             for no, page in here.items()
             if page.said == "ok" and page.standing == LINKS and page.canonical is not None
         }
-        walls = Counter(page.target for page in moves.values() if page.status in TEMPORARY)
-        most = max(choices.min_count, choices.max_ratio * len(moves))
-        walled = {no for no, p in moves.items() if p.status in TEMPORARY and walls[p.target] > most}
-        moved = []
+        temporary = {no for no, page in moves.items() if page.status in TEMPORARY}
+        doors = set()  # what a page with content is asked to enter by, for the moment
+        for no, page in moves.items():
+            if page.standing == HELD:
+                doors.update(temporary.intersection((no, *self._way(no, hops | aside))))
+        crowds = Counter(moves[no].target for no in doors)
+        walled = {no for no in temporary if crowds[moves[no].target] > 1}
+        if choices.max_ratio >= 1:
+            walled = set()
+        moved, away = [], set()
         for no, page in moves.items():
             passed = chain(no, hops | aside)
             held = page.standing == HELD
             if passed is None or len(passed) > HOPS:
                 page.lost += held
+                page.status = 1002 if passed is None else 1004
             elif passed and self._answered(passed[-1]) and walled.isdisjoint((no, *passed)):
                 moved.append(no)
                 page.lost = page.gone = 0
             elif page.status in TEMPORARY:
                 page.lost += held
+            elif page.standing and self._left(no, passed, moves, temporary):
+                page.lost += held
+                page.gone += 1
+                away.add(no)
             elif page.standing:
                 page.lost = page.gone = 0
         for no, page in here.items():
-            if page.said == "missing" and page.standing and page.gone >= choices.lost_threshold:
+            gone = page.said == "missing" or no in away
+            if gone and page.standing and page.gone >= choices.lost_threshold:
                 self._propose(no, "gone")
             if page.said == "noindex" and page.standing == HELD:
                 self._propose(no, "not acceptable")
@@ -417,6 +445,26 @@ class Model:
                 self._propose(no, "redirect")
         self._canonicals({no: hops[no] for no in moved})
         self._guard()
+
+    def _left(
+        self, no: int, passed: list[int], moves: dict[int, Known], temporary: set[int]
+    ) -> bool:
+        """Whether permanent redirects alone lead out of the source, or to what is not there."""
+        way = (no, *passed)
+        if not temporary.isdisjoint(way) or any(hop not in moves for hop in way[:-1]):
+            return False
+        end = self.pages[way[-1]]
+        if way[-1] in moves:
+            return not self.in_scope(end.target)
+        return end.visited == self.run and end.said in ("missing", "robots")
+
+    def _way(self, no: int, leads: dict[int, int]) -> list[int]:
+        """Where the steps from a page lead, in a circle, too."""
+        passed: list[int] = []
+        while no in leads and leads[no] not in passed:
+            no = leads[no]
+            passed.append(no)
+        return passed
 
     def _canonicals(self, hops: dict[int, int]) -> None:
         names = {
@@ -449,8 +497,11 @@ class Model:
                 no for no, p in self.pages.items() if p.standing >= least and not came_now(no)
             }
             pages, removals = len(before), len(before & self.proposed.keys())
-            if (removals > 1 and removals >= pages) or (
-                removals > choices.min_count and removals > choices.max_ratio * pages
+            half = least == HELD and pages > 3 and removals >= pages / 2
+            if (
+                half
+                or (removals > 1 and removals >= pages)
+                or (removals > choices.min_count and removals > choices.max_ratio * pages)
             ):
                 self.proposed = {}
 

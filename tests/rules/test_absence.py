@@ -10,11 +10,14 @@ from smartcrawl.rules.absence import (
     AGEING,
     PASSING,
     Counts,
+    Look,
     Loss,
     Policy,
     counted,
+    counts_as_lost,
     is_abandoned,
     is_gone,
+    is_looked_at,
     is_old,
     lets_go,
     missing_runs,
@@ -22,7 +25,7 @@ from smartcrawl.rules.absence import (
     withholds,
 )
 from smartcrawl.rules.http import REDIRECTS, outcome_of
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Fault, Outcome
 from tests.rules.manual import numbers, table
 
 AGES = {Outcome(row[0]): row[1:] for row in table("What ages")}
@@ -144,6 +147,13 @@ def test_statuses_of_the_moment_never_count_whatever_the_setting(status, before,
         (1201, None, False),
         (503, frozenset({503}), False),
         (None, None, False),
+        (301, frozenset(), True),
+        (308, frozenset({404}), True),
+        (302, None, False),
+        (303, frozenset({303}), False),
+        (307, None, False),
+        (300, frozenset({404}), False),
+        (300, None, True),
     ],
 )
 def test_which_statuses_may_lead_to_removal_is_a_setting(status, listed, purges):
@@ -171,6 +181,18 @@ def test_any_status_that_counts_makes_a_page_gone_when_all_are_listed():
     assert rise(Outcome.HTTP_ERROR, 503, policy=every) == (1, 0)
     assert rise(Outcome.EXCLUDED, 403, policy=every) == (0, 0)
     assert rise(Outcome.UNREACHABLE, 403, policy=every) == (0, 0)
+
+
+@pytest.mark.covers("M-21")
+@pytest.mark.parametrize("status", [302, 303, 307])
+def test_a_temporary_redirect_makes_no_page_gone_whatever_the_setting(status):
+    every = Policy(purge_statuses=None)
+
+    assert rise(Outcome.HTTP_ERROR, status, policy=every) == (1, 0)
+    assert not is_gone(Counts(9, 9, 1, 1), Outcome.HTTP_ERROR, status, every, NOW)
+    assert is_gone(
+        Counts(9, 9, 1, 1), Outcome.NOT_FOUND, 301, Policy(purge_statuses=frozenset()), NOW
+    )
 
 
 @pytest.mark.covers("U-11")
@@ -266,9 +288,91 @@ def test_what_is_abandoned_stays_so_until_it_is_reached(
 def test_a_look_lets_removal_go_ahead_as_the_manual_says():
     rows = table("When it is old enough", 3)
     spoken = set().union(*(numbers(answer) for answer, told in rows if told == "goes ahead"))
+    going = {probe for probe in (None, *range(1300)) if lets_go(Look(probe, 0, 0, age=3), Policy())}
 
     assert rows[-1] == ["any other, or none", "waits for another run"]
-    assert {probe for probe in (None, *range(1300)) if lets_go(probe)} == spoken
+    assert going == spoken
+    assert not any(lets_go(Look(probe, 0, 0, age=2), Policy()) for probe in spoken)
+
+
+@pytest.mark.covers("R4-07", "M-05", "U-18", "R4-10")
+@pytest.mark.parametrize(
+    ("answer", "lost", "gone", "age", "host", "removal"), table("When it is old enough", 4)
+)
+def test_a_lost_orphan_goes_as_the_manual_says(answer, lost, gone, age, host, removal):
+    status = None if answer == "none" else int(answer)
+    look = Look(status, int(lost), int(gone), int(age), None, host == "answered")
+
+    assert lets_go(look, Policy()) == (removal == "goes ahead")
+
+
+@pytest.mark.covers("R4-43", "M-08")
+def test_an_answer_counts_as_lost_where_the_table_of_ageing_says_so():
+    statuses = {status: outcome_of(status, conditional=True) for status in range(200, 1000)}
+    statuses |= {fault.value: fault.outcome for fault in Fault}
+
+    assert {status for status in statuses if counts_as_lost(status)} == {
+        status for status, outcome in statuses.items() if AGEING[outcome].lost
+    }
+
+
+def test_no_answer_counts_as_lost_by_itself():
+    assert not counts_as_lost(None)
+    assert counts_as_lost(1099)
+    assert not counts_as_lost(1100)
+
+
+@pytest.mark.covers("R4-07", "M-21")
+def test_a_redirect_counts_where_the_page_was_lost_by_one():
+    """A page behind a login stays behind it, and nobody links to it any more."""
+    look = Look(302, 2, 0, 1, 302, host_answered=True)
+
+    assert lets_go(look, Policy())
+    assert not lets_go(look._replace(host_answered=False), Policy())
+    assert not lets_go(look._replace(before=403), Policy())
+    assert not lets_go(look._replace(answer=200), Policy())
+    assert not lets_go(look._replace(lost_count=1), Policy())
+
+
+@pytest.mark.covers("G-14", "M-05")
+def test_the_second_reading_adds_the_thresholds_for_lost_pages_too():
+    policy = Policy(sum_of_thresholds=True)
+
+    def goes(lost, age):
+        return lets_go(Look(403, lost, 0, age, None, host_answered=True), policy)
+
+    assert [goes(2, age) for age in (3, 4)] == [False, True]
+    assert [goes(0, age) for age in (5, 6)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("lost", "gone", "age", "since", "looked_at"),
+    [
+        (0, 0, 2, 0, False),
+        (0, 0, 3, 0, True),
+        (2, 0, 1, 0, True),
+        (1, 0, 1, 0, False),
+        (0, 2, 1, 0, True),  # of a page without content
+        (2, 0, 1, NOW, False),  # not for long enough
+    ],
+)
+def test_who_is_looked_at(lost, gone, age, since, looked_at):
+    policy = Policy(orphan_min_age=60)
+
+    assert is_looked_at(Counts(lost, gone), age, since, policy, NOW) is looked_at
+
+
+def test_by_the_second_reading_a_loss_delays_no_look_that_is_due_without_it():
+    policy = Policy(sum_of_thresholds=True)
+
+    assert is_looked_at(Counts(1, 0), 3, 0, policy, NOW)
+    assert not is_looked_at(Counts(1, 1), 3, 0, policy, NOW)
+
+
+@given(st.integers(0, 1300), *[st.integers(0, 9)] * 3, POLICIES)
+def test_what_a_look_lets_go_was_to_be_looked_at(answer, lost, gone, age, policy):
+    if age and lets_go(Look(answer, lost, gone, age, answer, host_answered=True), policy):
+        assert is_looked_at(Counts(lost, gone), age, 0, policy, 10**9)
 
 
 @pytest.mark.parametrize(("removals", "pages", "ratio", "count", "told"), table("The guard"))

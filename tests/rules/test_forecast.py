@@ -112,6 +112,53 @@ def test_an_orphan_goes_after_the_complete_runs_that_are_missing(age, gone, text
     assert (str(way), way.rule, way.complete) == (text, Rule.ORPHAN, True)
 
 
+@pytest.mark.covers("R4-07", "M-05")
+@pytest.mark.parametrize(
+    ("status", "lost", "gone", "age", "runs"),
+    [
+        (403, 2, 0, 0, 1),
+        (403, 1, 0, 1, 1),
+        (403, 1, 0, 0, 2),
+        (403, 2, 0, 1, 1),
+        (404, 1, 1, 0, 2),
+        (503, 2, 0, 0, 3),  # the look would find the server in trouble
+        (200, 2, 0, 1, 2),
+        (None, 2, 0, 0, 3),
+        (403, 0, 0, 0, 3),
+    ],
+)
+def test_the_runs_in_which_an_orphan_was_lost_count(status, lost, gone, age, runs):
+    facts = replace(
+        HELD, finding=Finding.ABSENT, http_status=status, lost_count=lost, gone_count=gone, age=age
+    )
+
+    assert current(facts).runs == runs
+    excluded = replace(facts, finding=Finding.EXCLUDED)
+    assert current(excluded).runs == max(1, 3 - gone - age)
+
+
+def test_by_the_second_reading_a_loss_takes_nothing_longer_than_no_loss():
+    lost = replace(HELD, finding=Finding.ABSENT, http_status=403, lost_count=1)
+
+    assert current(lost, replace(POLICY, sum_of_thresholds=True)).runs == POLICY.orphan_threshold
+
+
+def test_by_the_second_reading_a_page_that_was_gone_and_never_lost_waits_for_the_sum():
+    """It keeps links only, so it cannot be lost."""
+    gone = replace(HELD, finding=Finding.ABSENT, http_status=404, gone_count=1)
+
+    assert current(gone, replace(POLICY, sum_of_thresholds=True)).runs == 5
+
+
+@pytest.mark.covers("M-21")
+def test_a_page_that_moved_away_goes_whatever_statuses_count():
+    moved = replace(HELD, finding=Finding.GONE, http_status=301, gone_count=2)
+
+    way = current(moved, replace(POLICY, purge_statuses=frozenset()))
+
+    assert (way.rule, str(way)) == (Rule.GONE, "1 more run that finds 301")
+
+
 def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
     facts = replace(HELD, finding=Finding.EXCLUDED, age=1)
     later, at_once = current(facts), current(facts, remove_excluded=True)

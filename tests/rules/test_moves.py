@@ -1,15 +1,17 @@
 """Where pages moved: redirects and canonical links (docs/decisions.md)."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.absence import PERMANENT as FOR_GOOD
+from smartcrawl.rules.absence import TEMPORARY
+from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.moves import (
     MAX_CANONICAL_SHARE,
-    TEMPORARY,
     Fate,
     Move,
     canonical_of,
@@ -21,7 +23,7 @@ from smartcrawl.rules.moves import (
 from tests.rules.manual import header, numbers, section, table
 
 PAGE, OUT, END = 1, None, 99  #: numbers; END is indexed
-GUARD = {"max_ratio": 0.1, "min_count": 10}
+GONE, ASIDE = 98, 97  #: GONE answers 404 or is excluded; ASIDE names it as its canonical page
 PERMANENT = numbers(header("Moved pages")[1])
 HOPS = st.dictionaries(st.integers(0, 9), st.none() | st.integers(0, 12), max_size=10)
 
@@ -50,7 +52,17 @@ WAYS = {
     "an indexed page after 5 hops": lambda status: way(status, *over(5)),
     "an indexed page after 6 hops": lambda status: way(status, *over(6)),
     "a page that is not indexed": lambda status: way(status, 2),
-    "out of scope": lambda status: way(status, OUT),
+    "out of scope": lambda status: [
+        *way(status, 2),
+        Move(2, status, "http://b.example/", OUT, leaves=True),
+    ],
+    "a page that robots.txt excludes": lambda status: way(status, 2, GONE),
+    "a page that answers 404 or 410": lambda status: way(status, GONE),
+    "a 404, by way of a temporary redirect": lambda status: [
+        *way(status, 2),
+        *(Move(2, 307, "http://a.example/98", GONE),),
+    ],
+    "a 404, by way of a page that stands aside": lambda status: way(status, ASIDE),
     "a shared wall": lambda status: [*way(302, END), *crowd(302, 12)[1:], *crowd(status, 1)],
     "back to itself": lambda status: way(status, PAGE),
     "a circle of others": lambda status: way(status, 2, 3, 2),
@@ -68,9 +80,25 @@ WAYS = {
     ],
 )
 def test_the_fate_of_a_redirect_is_the_manuals(status, leads_to, fate):
-    found = fates(WAYS[leads_to](status), {END}, **GUARD)
+    found = fates(WAYS[leads_to](status), {END}, {ASIDE: GONE}, ended={GONE})
 
     assert found[PAGE][0] == Fate(fate)
+
+
+@pytest.mark.covers("M-21")
+@pytest.mark.parametrize("status", sorted(PERMANENT))
+def test_a_target_that_cannot_be_followed_is_not_out_of_scope(status):
+    """A trap, or more redirects than are followed: the address has no number."""
+    refused, leaves = (Move(PAGE, status, "http://a.example/", None, True, way) for way in (0, 1))
+
+    assert fates([refused], ())[PAGE] == (Fate.WAITS, [])
+    assert fates([leaves], ())[PAGE] == (Fate.AWAY, [])
+
+
+def test_an_end_that_answered_nothing_is_waited_for():
+    assert fates(way(301, 2, 3), (), ended={GONE})[PAGE][0] is Fate.WAITS
+    assert fates(way(301, 2, 3), (), ended={2})[PAGE][0] is Fate.WAITS  # only the end counts
+    assert fates(way(301, 2, 3), (), ended={3})[PAGE][0] is Fate.AWAY
 
 
 def test_every_fate_and_kind_of_redirect_is_in_the_manual():
@@ -78,46 +106,60 @@ def test_every_fate_and_kind_of_redirect_is_in_the_manual():
 
     assert {fate for _, *told in table("Moved pages") for fate in told} == set(Fate)
     assert numbers(temporary) == TEMPORARY
-    assert not numbers(permanent) & TEMPORARY
+    assert numbers(permanent) == FOR_GOOD
+    assert FOR_GOOD | TEMPORARY == REDIRECTS
     assert [leads_to for leads_to, *_ in table("Moved pages")] == list(WAYS)
 
 
 @pytest.mark.covers("M-21")
-@pytest.mark.parametrize(("size", "redirects", "told"), table("Moved pages", 1))
-def test_a_target_shared_by_too_many_is_a_wall(size, redirects, told):
-    moves = crowd(302, int(size)) + [
-        Move(1000 + n, 301, f"http://a.example/new/{n}", END)
-        for n in range(int(redirects) - int(size))
-    ]
-    found = fates(moves, {END}, **GUARD)
+@pytest.mark.parametrize(("size", "others", "is_wall"), table("Moved pages", 1))
+def test_a_target_shared_by_pages_with_content_is_a_wall(size, others, is_wall):
+    size, others = int(size), int(others)
+    moves = [replace(move, has_content=move.no < PAGE + size) for move in crowd(302, size + others)]
+    moves += [Move(1000, 301, "http://a.example/login?from=1000", END)]
+    found = fates(moves, {END})
 
-    assert found[PAGE][0] is (Fate.LOST if told == "yes" else Fate.MOVED)
-    assert found.keys() == {move.no for move in moves}
-    assert all(found[move.no][0] is Fate.MOVED for move in moves if move.http_status == 301)
+    assert {found[move.no][0] for move in moves[:-1]} == {
+        Fate.LOST if is_wall == "yes" else Fate.MOVED
+    }
+    assert found[1000][0] is Fate.MOVED
+    assert {fate for fate, _ in fates(moves, {END}, walls=False).values()} == {Fate.MOVED}
 
 
 @pytest.mark.covers("M-21")
 def test_only_temporary_redirects_make_a_wall():
-    moves = crowd(302, 10) + [
-        Move(1000 + n, 301, f"http://a.example/login?from={n}", END) for n in range(10)
-    ]
+    moves = crowd(302, 1) + crowd(301, 10)[1:]
 
-    assert {fate for fate, _ in fates(moves, {END}, **GUARD).values()} == {Fate.MOVED}
+    assert {fate for fate, _ in fates(moves, {END}).values()} == {Fate.MOVED}
 
 
 def test_a_page_that_moved_behind_a_wall_keeps_what_is_held():
     """http to https for good, then to the login for a moment: nothing says that it moved there."""
-    walled = crowd(302, 11)
-    first = Move(500, 301, "http://a.example/0", PAGE)
-    found = fates([*walled, first], {END}, **GUARD)
+    walled = [replace(move, has_content=False) for move in crowd(302, 3)]
+    first = [Move(500 + n, 301, f"http://a.example/{n}", PAGE + n) for n in range(2)]
+    found = fates([*walled, *first], {END})
 
-    assert found[PAGE][0] is Fate.LOST
-    assert found[500][0] is not Fate.MOVED
+    assert {found[move.no][0] for move in walled} == {Fate.LOST}
+    assert {found[move.no][0] for move in first} == {Fate.WAITS}
+    alone = fates([*walled, first[0]], {END})
+    assert {fate for fate, _ in alone.values()} == {Fate.MOVED}
+    one_door = [first[0], replace(first[1], target_no=PAGE)]  # both by way of one page
+    assert {fate for fate, _ in fates([*walled, *one_door], {END}).values()} == {Fate.MOVED}
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "fate"),
+    [(301, 308, Fate.WAITS), (301, 302, Fate.WAITS), (307, 301, Fate.LOST), (303, 303, Fate.LOST)],
+)
+def test_the_first_redirect_of_a_chain_decides_whether_its_page_is_lost(first, then, fate):
+    moves = [Move(PAGE, first, "http://a.example/2", 2), Move(2, then, "http://a.example/3", 3)]
+
+    assert fates(moves, ())[PAGE][0] is fate
 
 
 @pytest.mark.covers("M-21")
 def test_the_way_of_a_redirect_is_told():
-    found = fates(way(301, 2, 3, END), {END}, **GUARD)
+    found = fates(way(301, 2, 3, END), {END})
 
     assert found == {
         PAGE: (Fate.MOVED, [2, 3, END]),
@@ -160,7 +202,7 @@ def test_every_chain_ends(no, hops):
 @given(HOPS, st.sets(st.integers(0, 12)), st.sampled_from(sorted(PERMANENT | TEMPORARY)))
 def test_a_page_moved_only_to_one_that_is_indexed(hops, indexed, status):
     moves = [Move(no, status, f"http://a.example/{target}", target) for no, target in hops.items()]
-    for fate, passed in fates(moves, indexed, **GUARD).values():
+    for fate, passed in fates(moves, indexed).values():
         if fate is Fate.MOVED:
             assert passed[-1] in indexed
             assert len(passed) <= MAX_REDIRECTS

@@ -1,0 +1,131 @@
+"""Small sites: login walls, and sweeps that would take half of the pages (docs/adr/0033)."""
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.crawls.stories import Story
+from tests.site_server import Page, Site
+
+
+def begin(site: Site, crawl: Crawl, pages: int, **settings: object) -> tuple[Story, list[str]]:
+    """A site was crawled that has a home page and some others."""
+    story = Story(site, crawl, others=0, **({"LOST_THRESHOLD": 1} | settings))
+    paths = [f"/page/{n}" for n in range(pages - 1)]
+    story.home(*paths)
+    for path in paths:
+        story.page(path, text=f"treasure of {path}")
+    story.run()
+    return story, paths
+
+
+@pytest.mark.covers("M-21", "U-06", "R4-02", "R4-04")
+@pytest.mark.parametrize(("status", "target"), [(302, "/"), (303, "/login"), (307, "/login")])
+def test_a_small_site_behind_a_login_loses_no_page(
+    site: Site, crawl: Crawl, status: int, target: str
+):
+    """Nine of ten pages answer a redirect to the home page, or to a login page."""
+    story, paths = begin(site, crawl, 10)
+    healthy = dict(site.pages)
+    story.page("/login", text="please log in")
+    for path in paths:
+        site.pages[path] = Page(redirect=f"{target}?next={path}", status=status)
+
+    for lost in (1, 2):
+        story.run()
+
+        assert set(story.words(*paths)) == {"lost"}
+        assert {story[path]["lostCount"] for path in paths} == {lost}
+        assert {story[path]["goneCount"] for path in paths} == {0}
+        assert len(crawl.hits("treasure")) == 9
+    assert story.removed() == {}
+    site.pages |= healthy
+
+    story.run()
+
+    assert set(story.words(*paths)) == {"unchanged"}
+    assert {story[path]["lostCount"] for path in paths} == {0}
+
+
+@pytest.mark.covers("M-21", "U-06")
+def test_two_pages_with_content_make_a_wall_and_one_moves(site: Site, crawl: Crawl):
+    story, _ = begin(site, crawl, 10)
+    paths = ["/page/0", "/page/1", "/page/2", "/page/3"]
+    for path in paths[:2]:
+        site.pages[path] = Page(redirect=f"/login?from={path}", status=302)
+    site.pages["/page/2"] = Page(redirect="/there", status=307)  # the only page that leads there
+    site.pages["/page/3"] = Page(redirect="/login?from=3", status=301)  # for good
+    story.page("/login", text="please log in")
+    story.page("/there", text="over there")
+
+    story.run()
+
+    assert story.words(*paths) == ["lost", "lost", "redirected", "redirected"]
+    assert story.removed() == {"/page/2": "redirect", "/page/3": "redirect"}
+    assert sorted(crawl.hits("treasure"))[:2] == paths[:2]
+
+
+@pytest.mark.covers("M-21")
+def test_a_share_of_one_turns_the_wall_off_as_well(site: Site, crawl: Crawl):
+    story, paths = begin(site, crawl, 10, SWEEP_MAX_RATIO=1)
+    story.page("/login", text="please log in")
+    for path in paths:
+        site.pages[path] = Page(redirect=f"/login?next={path}", status=302)
+
+    story.run()
+
+    assert story.removed() == dict.fromkeys(paths, "redirect")
+
+
+@pytest.mark.covers("R4-12", "R1-02")
+def test_half_of_a_small_site_goes_only_when_somebody_approves(site: Site, crawl: Crawl):
+    story, paths = begin(site, crawl, 10)
+    half = paths[:5]
+    story.answers(404, *half)
+
+    result = story.run()
+
+    assert "5 removals are withheld" in result.out
+    assert set(story.words(*half)) == {"lost"}
+    assert story.removed() == {}
+    assert len(crawl.hits("treasure")) == 9
+    story.command("deltamerge", "-D", expect=3)
+    assert story.removed() == {}
+
+    story.command("orphans", "--approve", "2", "--max", "5")
+
+    assert story.removed() == dict.fromkeys(half, "gone")
+    assert crawl.hits("treasure") == paths[5:]
+
+
+@pytest.mark.covers("R4-12", "R1-02", "M-01")
+@pytest.mark.parametrize(("pages", "gone"), [(3, 2), (4, 1), (10, 4)])
+def test_less_than_half_of_a_small_site_goes_by_itself(
+    site: Site, crawl: Crawl, pages: int, gone: int
+):
+    story, paths = begin(site, crawl, pages)
+    story.answers(404, *paths[:gone])
+
+    result = story.run()
+
+    assert "withheld" not in result.out
+    assert story.removed() == dict.fromkeys(paths[:gone], "gone")
+
+
+@pytest.mark.covers("R4-12")
+def test_every_other_way_to_remove_half_follows_the_same_guard(site: Site, crawl: Crawl):
+    """Orphans by command, a forced run, and a whole source."""
+    story, paths = begin(site, crawl, 10, ORPHAN_THRESHOLD=9)
+    story.home(*paths[5:])
+    story.run()
+    assert set(story.words(*paths[:5])) == {"orphaned"}
+
+    withheld = story.command("orphans", "--purge", expect=3)
+
+    assert "this would remove 5 of the 10 pages" in withheld.err
+    assert story.removed() == {}
+    story.command("orphans", "--purge", "--max", "4")
+    assert len(story.removed()) == 4
+    story.answers(404, *paths[6:])
+    result = story.run(force="1")
+    assert "3 removals are withheld" in result.out
+    assert len(story.removed()) == 4
