@@ -336,6 +336,17 @@ def test_a_touch_writes_nothing_but_the_state(desk: Desk):
     assert row(desk)["last_checked"] == LATER
 
 
+def test_a_touch_clears_the_marks_about_an_etag(desk: Desk):
+    """A 304 between two bodies under other ETags: the page does not rotate."""
+    desk.index(A, "words", etag='"1"')
+    again(desk)
+    desk.connection.execute("UPDATE state SET etag_marks = 3")
+
+    desk.write(touched=[1])
+
+    assert desk.rows("SELECT etag_marks FROM state") == [(0,)]
+
+
 def test_a_touch_leaves_other_pages_alone(desk: Desk):
     one, two = desk.index(A, "one"), desk.index("http://a.example/b", "two")
     again(desk)
