@@ -81,6 +81,20 @@ def shop(site: Site, indexed: Crawl) -> Site:
     return site
 
 
+@pytest.mark.covers("R0-02", "R0-33", "R0-61")
+def test_elasticsearch_documents_are_those_that_the_registry_and_the_hits_name(shop, indexed):
+    records = indexed.pages()
+    stored = {hit["_id"]: hit["_source"]["id"] for hit in indexes.hits(indexed.environment)}
+
+    for path in ("/", "/a", "/b"):
+        assert stored[records[path]["lastIndexedDocId"]] == records[path]["id"]
+    assert records["/copy"]["lastIndexedDocId"] == records["/a"]["lastIndexedDocId"]
+    (hit,) = json.loads(indexed.run("search", "apple", "--format", "json").out)
+    assert (hit["id"], hit["documentId"]) == (
+        records["/a"]["id"], records["/a"]["lastIndexedDocId"],
+    )  # fmt: skip
+
+
 @pytest.mark.covers("M-44", "M-46")
 def test_elasticsearch_holds_one_document_a_page_and_none_of_a_clone(shop, indexed, pages):
     assert {path for path, text in pages().items() if text != "gone"} == {"/", "/a", "/b"}
