@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
+from smartcrawl.exceptions import GivenUpError
 from smartcrawl.extract import html
 from smartcrawl.extract.budget import Budget, Share
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
@@ -43,10 +46,18 @@ class Documents:
     snapshots are read by several processes at once.
     """
 
-    def __init__(self, configuration: Configuration, options: Options, held: Held) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: Options,
+        held: Held,
+        is_stopping: Callable[[], bool],
+    ) -> None:
         self._selected = Selected(configuration.selectors.keep, configuration.selectors.drop)
         self._options = options
         self._held = held
+        self._is_stopping = is_stopping
+        self._turns = asyncio.Semaphore(options.extract_processes)
         self._budget = Budget(options.extract_seconds_per_host)
         self._formats: FormatPool | None = None
         self._pages: Portions | None = None
@@ -67,6 +78,7 @@ class Documents:
 
         Raises:
             FormatError: it can, but not this one.
+            GivenUpError: the crawl ended while it waited for a process.
 
         Source: R0-59, R0-60.
         """
@@ -105,13 +117,16 @@ class Documents:
         if self._formats is None:
             self._formats = self._pool()
         try:
-            return await self._formats.read(
-                body,
-                media_type=media_type,
-                content_type=visit.content_type,
-                url=visit.url,
-                share=Share(self._budget, visit.page.host),
-            )
+            async with self._turns:
+                if self._is_stopping():
+                    raise GivenUpError("the crawl ended before the document was read")
+                return await self._formats.read(
+                    body,
+                    media_type=media_type,
+                    content_type=visit.content_type,
+                    url=visit.url,
+                    share=Share(self._budget, visit.page.host),
+                )
         except FormatError as error:
             if error.kind is FormatFault.BUDGET:
                 raise FormatError(error.kind, f"{_BUDGET}: {error}", lasting=False) from error

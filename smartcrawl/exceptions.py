@@ -102,6 +102,10 @@ class RobotsUnknownError(SmartcrawlError):
         self.fault = fault  #: extended status (rules.model.Fault)
 
 
+class GivenUpError(SmartcrawlError):
+    """A document was not read, because the crawl ends: its page stays pending."""
+
+
 class SnapshotError(SmartcrawlError):
     """A snapshot could not be stored, read or removed."""
 

@@ -10,10 +10,12 @@ from functools import partial
 from typing import Any, Self
 
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem
 
 from smartcrawl.collapses import collapse_of
 from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.exceptions import (
+    GivenUpError,
     RegistryError,
     RunOverError,
     SinkError,
@@ -82,7 +84,9 @@ class ExtractPipeline(VisitPipeline):
         super().__init__(crawler, run)
         self._missing = MissingPages(crawler, run) if run is not None else None
         self._documents = (
-            Documents(run.configuration, run.options, run.held) if run is not None else None
+            Documents(run.configuration, run.options, run.held, partial(is_stopping, crawler))
+            if run is not None
+            else None
         )
 
     async def process_item(self, item: Any) -> Any:
@@ -98,6 +102,8 @@ class ExtractPipeline(VisitPipeline):
                 self._redirect(run, item, item.location)
             elif item.body is not None:
                 await self._read(run, item)
+        except GivenUpError as error:
+            raise DropItem(str(error), log_level="DEBUG") from error
         except Exception as error:
             damage = run.registry.database.damage(error)
             if damage is not None:

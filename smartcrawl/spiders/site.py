@@ -23,6 +23,7 @@ from smartcrawl.run import Run
 from smartcrawl.signatures import unsigned
 from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
+from smartcrawl.spiders.waiting import WaitingDocuments
 from smartcrawl.urls import join, normalize
 from smartcrawl.walls import wall_of
 
@@ -36,6 +37,7 @@ class SiteSpider(VisitSpider):
     """One request, one Visit: from parse() if anybody answered, else from errback()."""
 
     name = "site"
+    waiting: WaitingDocuments | None = None  #: None: a spider of a user's own sees every Visit
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -50,6 +52,8 @@ class SiteSpider(VisitSpider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
         source = chosen_source(options, kwargs)
+        if cls is SiteSpider:
+            spider.waiting = WaitingDocuments(crawler)
         spider.run = open_run(source, options, orders(kwargs), int(time.time()))
         return spider
 
@@ -99,7 +103,8 @@ class SiteSpider(VisitSpider):
                     return
             case Outcome.NOT_FOUND | Outcome.HTTP_ERROR | Outcome.TRANSIENT:
                 visit.error = f"HTTP status {response.status}"
-        yield visit
+        if visit.body is None or self.waiting is None or not self.waiting.take(visit):
+            yield visit
 
     def _looked_at(self, response: Response, visit: Visit) -> Visit | Request:
         """Return the Visit of a page that a HEAD shows to be the same, else ask for the page."""

@@ -1,6 +1,7 @@
 """Documents that take long, or cannot be read: they cost one try, and hold up no page."""
 
 import io
+import json
 import zipfile
 
 import pytest
@@ -28,11 +29,11 @@ def row(number: int, place: str, text: str) -> str:
     return f'<row r="{number}">{cell}</row>'
 
 
-def long() -> Page:
+def long(count: int = 200_000, name: str = "late") -> Page:
     """Return a page whose workbook takes seconds: its many cells are not written as usual."""
     cells = "".join(f"<row r='{n}'><c r='A{n}'><v>{n * 7919 % 99991}</v></c></row>"
-                    for n in range(1, 200_000))  # fmt: skip
-    return workbook(cells + row(200_000, "A200000", "late words"))
+                    for n in range(1, count))  # fmt: skip
+    return workbook(cells + row(count, f"A{count}", f"{name} words"))
 
 
 def fault(crawl: Crawl, path: str) -> tuple[int, str, str]:
@@ -136,3 +137,23 @@ def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validator
     crawl.environment["EXTRACT_SECONDS_PER_HOST"] = "0"  # its bytes are not blamed for that
     crawl(site.url("/"))
     assert crawl.hits('"late words"') == ["/a.xlsx"]
+
+
+def test_pages_do_not_wait_behind_documents(site: Site, crawl: Crawl):
+    documents = [f"/{n}.xlsx" for n in range(6)]
+    site.pages |= {path: long(40_000, f"late{path[1]}") for path in documents}
+    site.pages |= {f"/{n}": html("Page", f"/{n + 1}") for n in range(1, 6)}
+    site.pages["/"] = html("Home", *documents, "/1")
+    site.pages["/6"] = html("Last")
+    crawl.environment |= {"EXTRACT_PROCESSES": "1", "EXTRACT_SECONDS_PER_HOST": "0"}
+
+    result = crawl.run(
+        "crawl", "site", "-a", f"url={site.url('/')}", "--progress", "json",
+        "-s", "SCRAPER_SLOT_MAX_ACTIVE_SIZE=100000",  # bytes of answers in the pipelines
+    )  # fmt: skip
+    lines = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
+    order = [line["url"].rpartition("/")[2] for line in lines if "outcome" in line]
+
+    assert sorted(order) == sorted(["", *map(str, range(1, 7)), *(p[1:] for p in documents)])
+    assert sum(name.endswith("xlsx") for name in order[: order.index("6")]) <= 3
+    assert [crawl.hits(f"late{n}") for n in range(6)] == [[path] for path in documents]

@@ -1,0 +1,49 @@
+"""Documents that wait for a reading process, beside the engine: no page waits behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from scrapy.crawler import Crawler
+
+from smartcrawl.extract import html
+from smartcrawl.extract.formats import FORMATS
+from smartcrawl.items import Visit
+
+MOST: Final = 1_000  #: documents
+MOST_BYTES: Final = 64 * 1024 * 1024  #: bytes of their bodies
+
+
+class WaitingDocuments:
+    """Passes documents through the pipelines in tasks of their own.
+
+    Scrapy stops downloading while 5 MB of answers are in its pipelines
+    (SCRAPER_SLOT_MAX_ACTIVE_SIZE). Documents that wait here are not among them. What is beyond
+    ``MOST`` and ``MOST_BYTES`` takes the ordinary way, so memory stays bounded.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._bytes = 0
+
+    def take(self, visit: Visit) -> bool:
+        """Return whether a visit is a document that is on its way now; others are to be yielded."""
+        body = visit.body or b""
+        if len(self._tasks) >= MOST or self._bytes + len(body) > MOST_BYTES:
+            return False
+        if html.media_type(visit.content_type, body, visit.url) not in FORMATS:
+            return False
+        self._bytes += len(body)
+        task = asyncio.ensure_future(self._process(visit, len(body)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    async def _process(self, visit: Visit, size: int) -> None:
+        """Pass one document through; Scrapy counts it, so the spider is not idle meanwhile."""
+        try:
+            await self._crawler.engine.scraper.start_itemproc_async(visit, response=None)
+        finally:
+            self._bytes -= size
