@@ -197,7 +197,8 @@ def test_nothing_is_said_of_removals_where_there_are_none(shown):
 def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
     note = f"{word}: 3 of [them]"
 
-    assert f"not believed: {note} ({NOTES[word]})\n" in shown(notes=(note,))
+    what = "not read" if word == "extraction_budget" else "not believed"
+    assert f"{what}: {note} ({NOTES[word]})\n" in shown(notes=(note,))
 
 
 def test_everything_that_is_not_believed_has_a_meaning():

@@ -46,6 +46,10 @@ NOTES = {
     "collapsed": "hardly anything is left of too many, or the same text of several; what was"
     " there before stays, and the third run in a row that finds this believes it",
     "unsigned": "an error where no page named their signed address; what was held before stays",
+    "other_version": "a 304 named another version; what was held before stays, and the next run"
+    " downloads the whole page",
+    "extraction_budget": "the documents of the host took more than EXTRACT_SECONDS_PER_HOST; what"
+    " was held before stays, and the next run reads them",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
@@ -161,8 +165,9 @@ def _print_snapshots(console: Console, progress: Progress) -> None:
 def _print_removals(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
     """Print what was removed and what was not, with the command that goes on."""
     for note in result.notes:
-        remedy = NOTES.get(note.partition(":")[0], "")
-        console.print(f"[yellow]not believed:[/] {escape(note)} ({remedy})")
+        word = note.partition(":")[0]
+        what = "not read" if word == "extraction_budget" else "not believed"
+        console.print(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(word, '')})")
     if result.removed:
         undo = _command("undo", data_dir, str(result.no))
         console.print(f"{result.removed:,} removed; to bring them back:  {escape(undo)}")

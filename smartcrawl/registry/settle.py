@@ -103,11 +103,11 @@ SELECT count(*) FROM state
 _ASK_ANEW = """
 UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no IN carray(?)
 """
-#: What answered instead of a page (rules.shield).
+#: Answers that were not taken for the page (rules.shield), and documents that were not read.
 _SHIELDED = f"""
 SELECT s.http_status, count(*), min(r.url) FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND r.source = :source
-   AND s.http_status BETWEEN {int(Fault.CHALLENGE)} AND {int(Fault.OTHER_VERSION)}
+   AND s.http_status BETWEEN {int(Fault.CHALLENGE)} AND {max(Fault)}
  GROUP BY 1 ORDER BY 1
 """
 _DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"

@@ -129,6 +129,7 @@ def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validator
     status, outcome, message = fault(crawl, "/a.xlsx")
     assert (status, outcome) == (1217, "failed")
     assert "extraction_budget" in message
+    assert crawl.runs()[0]["notes"] == [f"extraction_budget: 1 page, {site.url('/a.xlsx')}"]
     assert crawl.hits('"early words"') == ["/a.xlsx"]
     assert crawl.hits('"other words"') == ["/page"]
     after = crawl.pages()["/a.xlsx"]

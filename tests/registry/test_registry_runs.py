@@ -13,7 +13,7 @@ from smartcrawl.indexes import EMBEDDED
 from smartcrawl.registry import runs, shortfalls
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.http import outcome_of
-from smartcrawl.rules.model import Outcome, RunState, Word
+from smartcrawl.rules.model import Fault, Outcome, RunState, Word
 from tests.registry.build import LATER, NOW, Desk, closing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -581,3 +581,18 @@ def test_fingerprints_have_one_number_each(file: Path):
     assert numbers[0] == numbers[2] != numbers[1]
     assert 0 not in numbers, "0 stands for none"
     registry.close()
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault >= Fault.SNAPSHOT])
+def test_answers_that_were_not_taken_for_the_page_are_noted(desk: Desk, fault: Fault):
+    """One note a fault, with the number of pages and the first of them; SNAPSHOT is no answer."""
+    places = [f"https://contoso.com/{n}" for n in range(3)]
+    desk.add(*places)
+    desk.write(*(desk.visit(url, outcome=fault.outcome, status=fault) for url in places[:2]))
+    desk.write(desk.visit(places[2], outcome=Outcome.HTTP_ERROR, status=403))
+
+    desk.seal()
+
+    (notes,) = desk.rows("SELECT notes FROM run")[0]
+    wanted = [f"{fault.name.lower()}: 2 pages, such as {places[0]}"]
+    assert json.loads(notes) == ([] if fault is Fault.SNAPSHOT else wanted)
