@@ -76,6 +76,10 @@ class Connection(Protocol):
 class Sink(Protocol):
     """What a transaction of the registry says of the content that is searched."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the chunks are stored outside of the registry's database."""
+
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
         """Write titles and chunks before the transaction waits for others.
 

@@ -53,7 +53,7 @@ def _error(answer: bytes) -> FormatError:
 
 def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> str:
     """Return what in the document of an answer no reader says, or an empty string."""
-    texts = [document.title, document.description, *document.overlong]
+    texts = [document.title, document.description, document.keywords, *document.overlong]
     texts += [text for image in document.images for text in image if isinstance(text, str)]
     texts += [link.anchor for link in document.links]
     if any(len(text) > longest for text in texts):

@@ -29,7 +29,7 @@ def content_hash(document: Document) -> bytes:
     In this order: title, description, language, sections (level, heading, text), images (source,
     text, width, height, context; a size that is not known is empty). Each field is preceded by
     its length and each list by its count, so no text can pass for another field. Links,
-    canonical, robots, charset and type do not count.
+    canonical, robots, charset, type and keywords do not count.
 
     Source: R0-32, R0-46, G-21; design.md 5.
     """

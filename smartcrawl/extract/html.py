@@ -92,6 +92,7 @@ def parse(
         nofollow=seen.nofollow,
         charset=charset,
         content_type=mime,
+        keywords=seen.keywords,
     )
 
 

@@ -388,6 +388,8 @@ class Reader:
                 self._seen.nofollow |= nofollow
             case "description" | "og:description":
                 self._seen.descriptions.setdefault(name, line(content))
+            case "keywords":
+                self._seen.keywords = self._seen.keywords or line(content)
             case "og:title":
                 self._seen.titles.setdefault(name, line(content))
             case "content-language":

@@ -29,6 +29,7 @@ class Seen:
     images: dict[str, Image] = field(default_factory=dict)  #: by source
     titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
     descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
+    keywords: str = ""
     base: str | None = None
     canonical: str | None = None
     language: str = ""

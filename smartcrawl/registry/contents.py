@@ -14,28 +14,31 @@ from smartcrawl.rules.model import Action
 _REPLACE = """
 UPDATE content
    SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
-       language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11
- WHERE no = ?12 AND source = ?1 AND content_hash <> ?2
+       language = ?7, sample = ?8, charset = ?9, image_count = ?10, document = ?11,
+       keywords = ?12, txt = ?13
+ WHERE no = ?14 AND source = ?1 AND content_hash <> ?2
    AND NOT EXISTS (SELECT 1 FROM content WHERE source = ?1 AND content_hash = ?2)
-   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?12 AND no <> ?13)
-   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?12)
+   AND NOT EXISTS (SELECT 1 FROM record WHERE content = ?14 AND no <> ?15)
+   AND NOT EXISTS (SELECT 1 FROM evidence WHERE content = ?14)
 """
 _COLUMNS = """source, content_hash, text_hash, text_length, title, description, language, sample,
-    charset, image_count, document"""
+    charset, image_count, document, keywords, txt"""
 _PUT = f"""
 INSERT INTO content ({_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (source, content_hash) DO NOTHING RETURNING no
 """
 _PUT_AS = f"""
 INSERT INTO content (no, {_COLUMNS})
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (source, content_hash) DO NOTHING
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (source, content_hash) DO NOTHING
 """
 _HASHES = "SELECT content_hash FROM content WHERE source = ? AND content_hash IN carray(?)"
 _NO = "SELECT no FROM content WHERE source = ? AND content_hash = ?"
 _AGAIN = """
 UPDATE content
    SET text_hash = ?, text_length = ?, title = ?, description = ?, language = ?, sample = ?,
-       charset = ?, image_count = ?, document = ?
+       charset = ?, image_count = ?, document = ?, keywords = ?, txt = ?
  WHERE no = ?
 """
 _HELD_BY = "SELECT 1 FROM record WHERE content = ? LIMIT 1"
@@ -96,6 +99,8 @@ def hold(
         document.charset,
         len(document.images),
         pack_document(document),
+        document.keywords,
+        "\n".join(chunk.text for chunk in visit.chunks) if sink.is_elsewhere else None,
     )
     number = page.content
     if number is not None:

@@ -311,6 +311,8 @@ class _Taken:
 class Outgoing:
     """Finds what a transaction asks of the index, within it (``ports.Sink``)."""
 
+    is_elsewhere: Final = True
+
     def __init__(self, connection: Connection, chunked: Chunked) -> None:
         self._connection = connection
         self._chunked = chunked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from smartcrawl.items import Chunk
 from smartcrawl.ports import Connection
@@ -15,6 +16,8 @@ def searchable(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 class Buffer:
     """Keeps what is put and removed (``ports.Sink``) until ``flush``, which each index has."""
+
+    is_elsewhere: Final = False
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -58,6 +58,28 @@ def test_text_is_found_whatever_its_character_set_or_markup(site: Site, crawl: C
     assert crawl.hits("nope hidden") == []
 
 
+@pytest.mark.covers("R4-22")
+def test_words_and_keywords_of_a_page_are_shown_and_follow_its_changes(site: Site, crawl: Crawl):
+    words = "SELECT keywords, txt, words, totalcount, wordcount FROM urlwords WHERE title = 'Page'"
+    head = '<meta name="Keywords" content="crawling,\n a\0b &#xD800; sites">'
+    site.pages["/"] = html("Home", "/page")
+    site.pages["/page"] = Page(html("Page", text="one two two", head=head), etag='"1"')
+    crawl(site.url("/"))
+    ((keywords, *shown),) = crawl.rows(words)
+    assert keywords.startswith("crawling, a")
+    assert keywords.endswith("sites")
+    assert "\0" not in keywords
+    assert shown == ["one two two", "one two", 3, 2]
+
+    site.pages["/page"] = Page(html("Page", text="three", head=head.lower()), etag='"2"')
+    crawl(site.url("/"))
+    assert crawl.rows(words)[0][1:] == ("three", "three", 1, 1)
+    stored = crawl.stored()
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/page"] == "unchanged"
+    assert (crawl.stored(), crawl.rows(words)[0][1:]) == (stored, ("three", "three", 1, 1))
+
+
 @pytest.mark.covers("R4-23", "U-07", "R0-60")
 def test_what_holds_no_readable_text_is_listed_and_never_searched(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/image", "/download", "/untyped", "/skipped.zip")

@@ -66,6 +66,7 @@ def test_every_indexed_field_moves_the_content_hash(change):
         {"content_type": "application/xhtml+xml"},
         {"noindex": True},
         {"nofollow": True},
+        {"keywords": "alpha, beta"},
     ],
     ids=str,
 )

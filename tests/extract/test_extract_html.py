@@ -116,6 +116,22 @@ def test_description_of_open_graph_is_the_second_choice():
     assert read(graph + "<meta name=description content=D>").description == "D"
 
 
+@pytest.mark.covers("R4-22")
+@pytest.mark.parametrize(
+    ("markup", "keywords"),
+    [
+        ('<meta name="keywords" content="alpha, beta">', "alpha, beta"),
+        ("<META NAME=Keywords CONTENT='\n alpha,\t beta  '>", "alpha, beta"),
+        ("<meta name=keywords content=''><meta name=keywords content=a>", "a"),
+        ("<meta name=keywords content=a><meta name=keywords content=b>", "a"),
+        ("<meta name=keywords><meta name=description content=a>", ""),
+        ("<p>keywords</p>", ""),
+    ],
+)
+def test_keywords_are_those_of_the_first_meta_element(markup: str, keywords: str):
+    assert read(markup).keywords == keywords
+
+
 @pytest.mark.parametrize(
     "unseen",
     [

@@ -23,7 +23,7 @@ URL = "http://site.example/dir/page"
 TEXT = "Der Crawler besucht jede Seite, die er kennt, und fragt, ob sie sich geändert hat. " * 3
 BODIES = {
     "page": f"""<!doctype html><html lang=de><head><title>T</title><meta name=description content=d>
-        <link rel=canonical href=/c><base href=http://other.example/></head><body><nav>menu</nav>
+        <meta name=keywords content="k, l"><link rel=canonical href=/c><base href=http://other.example/></head><body><nav>menu</nav>
         <main><h1>Title</h1><p>{TEXT}</p><p class="x y">dropped <a href="/a?b=c#d">a</a></p>
         <img src=i.png alt=image width=3></main></body></html>""".encode(),
     "nothing": b"",

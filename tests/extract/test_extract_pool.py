@@ -541,8 +541,10 @@ def test_answer_is_the_error():
         replace(SOUND, canonical="file:///etc/passwd"),
         replace(SOUND, charset="rot13"),
         replace(SOUND, language="english"),
+        replace(SOUND, keywords="x" * 10_001),
+        replace(SOUND, keywords="a\0b"),
     ],
-    ids=range(15),
+    ids=range(17),
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):

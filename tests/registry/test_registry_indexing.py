@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.exceptions import SinkError
 from smartcrawl.indexes import chunked
-from smartcrawl.items import Batch, IndexedPage, Visit
+from smartcrawl.items import Batch, Chunk, IndexedPage, Visit
 from smartcrawl.ports import Sink
 from smartcrawl.registry import purge, runs
 from smartcrawl.registry.commit import Commit
@@ -89,6 +89,40 @@ def test_pages_are_in_the_index_when_the_registry_says_so(desk, remote, shelf):
     assert sorted(shelf.held.values()) == ["first", "second"]
     assert opened(desk) == []
     assert desk.value("SELECT count(*) FROM record WHERE sunk = content") == 2
+
+
+WORDS = "SELECT txt, words, totalcount, wordcount FROM urlwords ORDER BY docsize"
+
+
+@pytest.mark.covers("R4-22")
+def test_text_and_words_are_shown_whatever_index_has_the_chunks(desk, remote):
+    write(desk, remote, (A, "one two two"), (B, "three three and four"))
+    assert desk.rows(WORDS) == [
+        ("one two two", "one two", 3, 2),
+        ("three three and four", "and four three", 4, 3),
+    ]
+    assert desk.value("SELECT count(*) FROM chunk") == 0
+    desk.seal()
+
+    desk.open()
+    desk.reach(A)
+    write(desk, remote, (A, "five"))
+
+    assert desk.rows(WORDS)[0] == ("five", "five", 1, 1)
+
+
+def test_several_chunks_are_one_text_in_either_index(desk, remote):
+    """The registry has a text of its own only where the chunks are elsewhere."""
+    visit = desk.visit(A, "x")
+    visit.chunks = [Chunk((), "one two"), Chunk(("a",), "two three")]
+    _write(desk, remote, [visit], desk._run.number)
+    assert desk.rows(WORDS) == [("one two\ntwo three", "one three two", 4, 3)]
+    assert desk.rows("SELECT txt FROM content") == [("one two\ntwo three",)]
+
+    desk.write(desk.visit(B, "embedded words"))
+
+    assert desk.rows("SELECT txt FROM content ORDER BY no DESC LIMIT 1") == [(None,)]
+    assert ("embedded words",) in desk.rows("SELECT txt FROM urlwords")
 
 
 def test_what_turns_out_to_be_unwanted_keeps_to_the_number_of_a_run_that_is_alone(

@@ -78,7 +78,8 @@ def shelf(file: Path) -> "Shelf":
     desk.open()
     post = desk.index(
         POST, LONG, title="Post", etag='W/"a1b2"', last_modified="Wed, 20 Aug 2025 12:00:00 GMT",
-        content_encoding="gzip", links=LINKS, told={"description": "On posts"},
+        content_encoding="gzip", links=LINKS,
+        told={"description": "On posts", "keywords": "posts, letters"},
     )  # fmt: skip
     desk.write(
         addresses=[
@@ -751,7 +752,8 @@ def test_content_entries_are_originals_and_pages_of_links(shelf: Shelf):
     assert str(post["txt"]).strip() == LONG.strip()
     assert (post["content_type"], post["charset"], post["lang"]) == ("text/html", "utf-8", "en")
     assert post["docsize"] == len(f"<title>Post</title>{LONG}")
-    assert (post["description"], post["keywords"]) == ("On posts", None)
+    assert (post["description"], post["keywords"]) == ("On posts", "posts, letters")
+    assert {row["keywords"] for row in rows if row is not post} == {None}
 
 
 @pytest.mark.covers("R4-22")
@@ -777,6 +779,28 @@ def test_words_are_counted_whatever_the_text(desk: Desk, text: str, total: int, 
     desk.write(visit)
 
     assert desk.rows("SELECT totalcount, wordcount, txt FROM urlwords") == [(total, distinct, text)]
+
+
+@pytest.mark.covers("R4-22")
+def test_keywords_are_those_of_the_body_that_is_stored(desk: Desk):
+    keywords = "SELECT keywords FROM urlwords"
+    desk.index(POST, "words", told={"keywords": "a, b"})
+    assert desk.rows(keywords) == [("a, b",)]
+    desk.seal()
+    visited(desk, "other words", keywords="c")
+    assert desk.rows(keywords) == [("c",)]
+    visited(desk, "other words", forced=True, keywords="d")
+    assert desk.rows(keywords) == [("d",)]
+    visited(desk, "words without keywords")
+    assert desk.rows(keywords) == [(None,)]
+
+
+def visited(desk: Desk, text: str, *, forced: bool = False, **told: object) -> None:
+    """Visit POST in a run of its own."""
+    desk.open(now=LATER, forced=forced)
+    desk.reach(POST)
+    desk.write(desk.visit(POST, text, told=told), now=LATER)
+    desk.seal(now=LATER)
 
 
 def test_words_of_several_chunks_are_counted_together(desk: Desk):
