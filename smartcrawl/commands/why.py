@@ -224,7 +224,8 @@ class _Teller:
         if found is None:
             return None
         policy = self._options.policy
-        failed = found.rule is Rule.ORPHAN and page.no not in looked_away(
+        held = found.rule is Rule.ORPHAN and not found.withheld
+        failed = held and page.no not in looked_away(
             self._connection, found.renewed, page.source_no, policy
         )
         release = self._command.again("orphans", "--approve", found.run, "--max", 1)
