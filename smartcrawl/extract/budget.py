@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from math import inf
 from threading import Lock
 
+FREE = 0.25  #: seconds of each document; most take less
+
 
 @dataclass(slots=True)
 class _Account:
@@ -19,7 +21,10 @@ class _Account:
 class Budget:
     """The seconds by the clock that reading processes may work for each host, from any thread.
 
-    Waiting for a process, and its start, do not count. ``seconds`` 0: no limit.
+    A document begins while seconds are left, and may then take its own time: what uses up its
+    limits is remembered by its bytes, and costs no further run anything. Waiting for a process,
+    and its start, do not count, nor do the first ``FREE`` seconds of each document: a library
+    of a thousand ordinary documents is read in one run. ``seconds`` 0: no limit.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,7 +34,7 @@ class Budget:
         self._accounts: dict[str, _Account] = {}
 
     def left(self, host: str) -> float:
-        """Return the seconds left for each document of a host that is being read, or the next."""
+        """Return the seconds that are left for the next document of a host; below 0: overdrawn."""
         if not self.seconds:
             return inf
         with self._lock:
@@ -37,8 +42,8 @@ class Budget:
             if account is None:
                 return self.seconds
             now = self._clock()
-            spent = account.spent + sum(now - begun for begun in account.begun)
-            return (self.seconds - spent) / max(1, len(account.begun))
+            spent = account.spent + sum(max(0, now - begun - FREE) for begun in account.begun)
+            return self.seconds - spent
 
     @contextmanager
     def reading(self, host: str) -> Iterator[None]:
@@ -52,7 +57,7 @@ class Budget:
         finally:
             with self._lock:
                 account.begun.remove(begun)
-                account.spent += self._clock() - begun
+                account.spent += max(0, self._clock() - begun - FREE)
 
 
 @dataclass(frozen=True, slots=True)

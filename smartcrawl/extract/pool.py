@@ -235,7 +235,7 @@ class FormatPool:
             if not process.documents:
                 self._begin(process)
             counted = share.budget.reading(share.host) if share is not None else nullcontext()
-            asked_for = process.ask(header, body, self._wall_seconds, pages, share)
+            asked_for = process.ask(header, body, self._wall_seconds, pages)
             with counted, closing(asked_for) as answers:
                 found = list(_taken(process, answers, expected))
             keep = len(found) == len(expected) and process.alive

@@ -15,9 +15,8 @@ from io import BufferedReader, RawIOBase
 from threading import Event, Thread
 from typing import Final, cast
 
-from smartcrawl.extract.budget import Share
 from smartcrawl.extract.confine import HAS_LIMITS
-from smartcrawl.extract.formats.common import FormatError, FormatFault, over_budget
+from smartcrawl.extract.formats.common import FormatError, FormatFault
 from smartcrawl.extract.wire import MAX_ANSWER, MAX_HEADER, AnswerError, receive, send
 
 if sys.platform == "linux":
@@ -30,7 +29,6 @@ _PIPE: Final = 512 * 1024  #: bytes of answers that need not be taken at once
 _START_SECONDS: Final = 60.0  #: until a process must have loaded everything
 _END_SECONDS: Final = 10.0  #: until a process that was killed must have ended
 _COMPLAINT: Final = 4_096  #: bytes of its standard error that are looked at
-_LOOK_SECONDS: Final = 0.2  #: between two looks at the budget of a host
 #: Signals by which a parser ends itself; another may come from the operator or the system.
 _CRASHES: Final = frozenset(
     {"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"}
@@ -52,7 +50,7 @@ class Process:
         self.missing: list[str] = []
         self._cpu_seconds = cpu_seconds
         self._deadline = 0.0
-        self._overdue = self._killed = self._too_dear = False
+        self._overdue = self._killed = False
         path = os.pathsep.join(map(os.path.abspath, sys.path))
         kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
         self._popen = subprocess.Popen(  # noqa: S603  # our own module, no shell
@@ -88,30 +86,21 @@ class Process:
         with closing(self._answers(_START_SECONDS, MAX_HEADER, 1)) as answers:
             self.missing = json.loads(next(answers))
 
-    def ask(
-        self,
-        header: bytes,
-        body: bytes,
-        seconds: float,
-        pages: int = 0,
-        share: Share | None = None,
-    ) -> Generator[bytes]:
+    def ask(self, header: bytes, body: bytes, seconds: float, pages: int = 0) -> Generator[bytes]:
         """Yield its answer to one document, or to each of so many ``pages``; close this in the end.
 
         Raises:
-            FormatError: it ended, took more than ``seconds`` of wall time for one, or all that is
-                left of ``share``; it is dead then.
+            FormatError: it ended, or took more than ``seconds`` of wall time for one; it is dead
+                then.
         """
         self.documents += pages or 1
         self.worn += pages or PAGES
-        return self._answers(seconds, MAX_ANSWER, pages or 1, header, body, share=share)
+        return self._answers(seconds, MAX_ANSWER, pages or 1, header, body)
 
-    def _answers(
-        self, seconds: float, limit: int, count: int, *frames: bytes, share: Share | None = None
-    ) -> Generator[bytes]:
+    def _answers(self, seconds: float, limit: int, count: int, *frames: bytes) -> Generator[bytes]:
         done = Event()
         self._deadline = time.monotonic() + seconds
-        Thread(target=self._watch, args=(done, share), daemon=True).start()
+        Thread(target=self._watch, args=(done,), daemon=True).start()
         try:
             send(self._input, *frames)
             for _ in range(count):
@@ -122,14 +111,9 @@ class Process:
         finally:
             done.set()
 
-    def _watch(self, done: Event, share: Share | None) -> None:
-        """Kill it when its deadline, or the budget of its host, passes before it is done."""
+    def _watch(self, done: Event) -> None:
+        """Kill it when its deadline passes before it is done."""
         while (left := self._deadline - time.monotonic()) > 0:
-            if share is not None:
-                if (budget := share.left) <= 0:
-                    self._too_dear = True
-                    break
-                left = min(left, budget, _LOOK_SECONDS)
             if done.wait(left):
                 return
         self._overdue = True
@@ -145,8 +129,6 @@ class Process:
         if isinstance(error, AnswerError):
             self.kill()
         code, complaint = self._reap()
-        if self._too_dear:
-            return over_budget()
         if self._overdue:  # where processor time is limited, too, it had too little of it
             what = f"reading took more than {seconds:g} seconds"
             return FormatError(FormatFault.TIME_OUT, what, lasting=not HAS_LIMITS)

@@ -36,10 +36,10 @@ def no_answer(outcome: Outcome, http_status: int | None) -> bool:
     >>> no_answer(Outcome.BAD_HEADER, 1002), no_answer(Outcome.BAD_HEADER, 1004)
     (True, False)
     """
-    if http_status == Fault.TOO_MANY_REDIRECTS or (
+    if http_status in (Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET) or (
         http_status is not None and Fault.NOT_A_SITEMAP <= http_status <= Fault.OUT_OF_MEMORY
     ):
-        return False  # somebody answered, and it is the answer that cannot be read
+        return False  # the host answered; it is the answer that cannot be read
     if outcome is Outcome.TRANSIENT:
         return http_status == 429 or (http_status is not None and http_status >= 500)
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)

@@ -116,14 +116,15 @@ def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validator
     site.pages["/a.xlsx"] = workbook(row(1, "A1", "early words"))
     others = [f"/page{n}" for n in range(12)]  # one failure in ten makes a run incomplete
     site.pages |= {path: html("Page", text=f"plain {path[1:]}") for path in others}
-    site.pages["/"] = html("Home", "/a.xlsx", "/page", *others)
+    site.pages["/"] = html("Home", "/long.xlsx", "/a.xlsx", "/page", *others)
     site.pages["/page"] = html("Page", text="plain words")
     crawl(site.url("/"))
     before = crawl.pages()["/a.xlsx"]
 
-    site.pages["/a.xlsx"] = long()
+    site.pages["/long.xlsx"] = long(name="first")
+    site.pages["/a.xlsx"] = workbook(row(1, "A1", "late words"))
     site.pages["/page"] = html("Page", text="other words")
-    crawl.environment["EXTRACT_SECONDS_PER_HOST"] = "1"
+    crawl.environment |= {"EXTRACT_PROCESSES": "1", "EXTRACT_SECONDS_PER_HOST": "1"}
     crawl(site.url("/"))
 
     status, outcome, message = fault(crawl, "/a.xlsx")
@@ -135,9 +136,29 @@ def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validator
     after = crawl.pages()["/a.xlsx"]
     assert (after["httpEtag"], after["contentHash"]) == (before["httpEtag"], before["contentHash"])
 
-    crawl.environment["EXTRACT_SECONDS_PER_HOST"] = "0"  # its bytes are not blamed for that
-    crawl(site.url("/"))
+    assert crawl.hits('"first words"') == ["/long.xlsx"]  # it had begun
+    crawl(site.url("/"))  # the other one is not read again: its bytes are the same
     assert crawl.hits('"late words"') == ["/a.xlsx"]
+
+
+def test_documents_that_take_too_long_are_known_after_the_budget_let_each_of_them_begin(
+    site: Site, crawl: Crawl
+):
+    slow = [f"/{n}.json" for n in range(3)]
+    for n, path in enumerate(slow):
+        body = b"[%d," % n + b"[]," * 2_500_000 + b"1]"
+        site.pages[path] = Page(body, content_type="application/json")
+    site.pages["/"] = html("Home", *slow)
+    crawl.environment |= {
+        "EXTRACT_MEMORY_MB": "256", "EXTRACT_PROCESSES": "1", "EXTRACT_SECONDS_PER_HOST": "1",
+    }  # fmt: skip
+    known = "found before with the same bytes"
+
+    for _ in range(len(slow) + 1):
+        crawl(site.url("/"))
+
+    assert [fault(crawl, path)[0] for path in slow] == [1210] * 3
+    assert all(known in fault(crawl, path)[2] for path in slow)
 
 
 def test_pages_do_not_wait_behind_documents(site: Site, crawl: Crawl):

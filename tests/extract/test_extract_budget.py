@@ -5,12 +5,12 @@ from math import inf
 
 import pytest
 
-from smartcrawl.extract.budget import Budget, Share
+from smartcrawl.extract.budget import FREE, Budget, Share
 from smartcrawl.extract.formats import FormatError, FormatFault
 from smartcrawl.extract.pool import FormatPool
 from smartcrawl.extract.sniff import CSV, JSON
 
-SLOW = b"[" + b"1," * 3_000_000 + b"1]"
+LONG = b"[" + b"1," * 2_000_000 + b"1]"  # more than FREE, and less than JSON's limit
 
 
 class Clock:
@@ -28,17 +28,21 @@ def test_seconds_of_a_host_are_those_in_which_its_documents_are_read():
     budget = Budget(30, clock)
     assert budget.left("a") == 30
     with budget.reading("a"):
-        clock.now += 4
+        clock.now += 4 + FREE
         assert budget.left("a") == 26
         with budget.reading("a"):
-            assert budget.left("a") == 13  # two are at it
-            clock.now += 3
-            assert budget.left("a") == 10
-    assert (budget.left("a"), budget.left("b")) == (20, 30)
+            clock.now += 3 + FREE
+            assert budget.left("a") == 20 - FREE  # two are being read
+    assert (budget.left("a"), budget.left("b")) == (20 - FREE, 30)
+    for _ in range(1_000):  # ordinary documents
+        with budget.reading("a"):
+            clock.now += FREE
+            assert budget.left("a") == 20 - FREE
+    budget = Budget(20, clock)
     clock.now += 100  # nothing is read
     assert budget.left("a") == 20
     with budget.reading("a"):
-        clock.now += 21
+        clock.now += 21 + FREE
         assert budget.left("a") < 0
     assert budget.left("a") == -1
 
@@ -58,18 +62,19 @@ def read(pool: FormatPool, body: bytes, mime: str, share: Share) -> str:
     return asyncio.run(coroutine).text
 
 
-def test_a_document_ends_with_the_seconds_of_its_host_and_those_of_other_hosts_go_on():
+def test_no_document_begins_when_the_seconds_of_its_host_are_spent():
     pool = FormatPool(workers=1)
     budget = Budget(1000)
     try:
         assert read(pool, b"a,b\n", CSV, Share(budget, "a")) == "a\tb"
         account = budget._accounts["a"]
-        assert 0 < account.spent < 1000
-        account.spent = 999.95
-        for _ in range(2):  # the second is not even begun
-            with pytest.raises(FormatError, match="all the time") as error:
-                read(pool, SLOW, JSON, Share(budget, "a"))
-            assert (error.value.kind, error.value.lasting) == (FormatFault.BUDGET, False)
+        assert account.spent < 1000
+        account.spent = 999.99999
+        assert len(read(pool, LONG, JSON, Share(budget, "a"))) > len(LONG) / 2  # it had begun
+        assert account.spent > 1000
+        with pytest.raises(FormatError, match="all the time") as error:
+            read(pool, b"a,b\n", CSV, Share(budget, "a"))
+        assert (error.value.kind, error.value.lasting) == (FormatFault.BUDGET, False)
         assert read(pool, b"a,b\n", CSV, Share(budget, "b")) == "a\tb"
     finally:
         asyncio.run(pool.close())

@@ -140,8 +140,9 @@ def test_only_a_run_without_any_gap_is_complete(evidence):
     assert bool(reasons(evidence)) == any(gaps)
 
 
-def test_of_our_own_statuses_two_are_answers():
-    answers = {Fault.TOO_MANY_REDIRECTS, *range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
+def test_of_our_own_statuses_these_are_answers():
+    answers = {Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET}
+    answers |= {*range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
     for fault in Fault:
         assert no_answer(fault.outcome, fault) is (fault not in answers), fault
 
