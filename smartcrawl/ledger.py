@@ -12,7 +12,7 @@ from smartcrawl.items import Batch, HostNow, Visit
 from smartcrawl.logs import redacted
 from smartcrawl.registry.registry import Writer, Written
 from smartcrawl.registry.snapshots import is_stored
-from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import no_answer
 
 
@@ -37,6 +37,11 @@ class Progress:
         if visit.verdict is not None:
             word = visit.verdict.word.word
             self.words[word] = self.words.get(word, 0) + 1
+
+    def fail(self, word: Word) -> None:
+        """Count a visit as failed that was counted under another word."""
+        self.words[word.word] -= 1
+        self.words["failed"] = self.words.get("failed", 0) + 1
 
 
 class Ledger:
@@ -185,6 +190,9 @@ class Ledger:
             written = self._submitted.popleft().result()
             self._written(written)
             self.progress.stale += written.stale
+            for visit, word in written.failed:
+                if not visit.again:
+                    self.progress.fail(word)
             self.progress.not_stored += sum(
                 visit.snapshot_error is not None and not visit.lost_snapshot
                 for visit in written.batch.visits

@@ -150,6 +150,14 @@ class Indexing(Protocol):
             SinkError: the index takes nothing any more; nothing was done.
         """
 
+    def rehearse(
+        self, connection: Connection, work: Callable[[Sink, int], object], number: int
+    ) -> None:
+        """Do some work in a transaction and undo it; no index elsewhere is written.
+
+        Its errors are raised.
+        """
+
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
         """Write what a process that died left open; return how many pages.
 

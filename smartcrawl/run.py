@@ -249,6 +249,8 @@ class Run:
     def _written(self, written: Written) -> None:
         """Take note of a batch that is in the registry."""
         self._book.committed(written.batch.addresses)
+        for visit, _ in written.failed:  # its own links were offered; those that stay are, too
+            self.reach.replay(visit.page)
 
     def _hops_of(self, number: int) -> int:
         """Return by how many redirects in a row others found an address."""
@@ -344,9 +346,16 @@ class Run:
         """Follow the stored links of sitemaps that nobody named; once, when all is visited."""
         if self._verify is None and not self._unnamed_followed:
             self._unnamed_followed = True
+            self._write_all(now)
+            self.reach.follow_unnamed()
+
+    def _write_all(self, now: int) -> None:
+        """Write what was found, and what that led to (see ``_written``)."""
+        self.ledger.submit(now)
+        self.ledger.drain()
+        while self.ledger.batch:
             self.ledger.submit(now)
             self.ledger.drain()
-            self.reach.follow_unnamed()
 
     def settle_collapsed(self, now: int) -> None:
         """Decide about the collapsed pages that wait; once, when all else is visited."""
@@ -360,8 +369,9 @@ class Run:
         """
         if self._verify is not None:
             return False
-        self.ledger.submit(now)
-        self.ledger.drain()
+        self._write_all(now)
+        if self.pending:  # what pages lead to that could not be stored
+            return False
         self._verify = Frontier(self._load_to_verify)
         self._reasons = reasons(self._evidence())
         if self._reasons:

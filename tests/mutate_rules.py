@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RULES = sorted({path.stem for path in (ROOT / "smartcrawl/rules").glob("*.py")} - {"__init__"})
 TESTS = sorted(path.stem for path in (ROOT / "tests/rules").glob("test_*.py"))
 PATIENCE = 3  #: times the computing that the tests take without a mutant; then it was noticed
+PATIENCE_EQUIVALENT = 10  #: the same for a mutant that all tests pass, on a busy machine, too
 MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
 
 #: Mutants that no test can notice, because the answer is the same for every input.
@@ -480,7 +481,9 @@ def judged(sources, mutants, seconds):
     running, waiting = {}, iter(mutants)
     while True:
         while len(running) < (os.cpu_count() or 1) and (mutant := next(waiting, None)):
-            running[start(sources, mutant, seconds)] = mutant
+            equivalent = mutant.name in EQUIVALENT
+            allowed = seconds * PATIENCE_EQUIVALENT // PATIENCE if equivalent else seconds
+            running[start(sources, mutant, allowed)] = mutant
         if not running:
             return
         child, status = os.wait()

@@ -52,6 +52,9 @@ class Database(Protocol):
     def damage(self, error: Exception) -> RegistryError | None:
         """Return what an error says of a damaged registry; None: it says nothing of that."""
 
+    def is_of_data(self, error: Exception) -> bool:
+        """Whether the database refused a value, so that other rows may still be written."""
+
     def explained(self, error: Exception) -> RegistryError | None:
         """Return the damage that an unexpected error came from; None: the registry is sound.
 

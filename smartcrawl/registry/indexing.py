@@ -11,6 +11,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -92,6 +93,12 @@ class EmbeddedIndexing:
             told = draw(connection, "number") if number is None else number
             return work(self._sink(connection), told)
 
+    def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
+        """Do some work and undo it; see ``ports.Indexing``."""
+        with suppress(_UndoneError), transaction(connection):
+            work(self._sink(connection), number)
+            raise _UndoneError
+
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
         """There is nothing to mend."""
         return 0
@@ -130,6 +137,10 @@ class Waiting:
         if self._clock() - self._told >= _SILENCE:
             self._told = self._clock()
             logger.warning("%s", line)
+
+
+class _UndoneError(Exception):
+    """Undoes a transaction that was only a trial."""
 
 
 class _ChangedError(Exception):
@@ -208,6 +219,14 @@ class RemoteIndexing:
             "others change the registry faster than this process can write to the index:"
             " start fewer workers"
         )
+
+    def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
+        """Do some work and undo it; see ``ports.Indexing``."""
+        with suppress(_UndoneError), transaction(connection):
+            outgoing = Outgoing(connection, self._chunked)
+            work(outgoing, number)
+            outgoing.pages({})
+            raise _UndoneError
 
     def _write(
         self,

@@ -29,6 +29,8 @@ _T = TypeVar("_T")
 _LEAST: Final = 14_00_00  #: version of the server, as libpq gives it: functions with RETURN
 _LOCK: Final = 0x736D6372  #: "smcr": those who migrate wait for each other
 _TRIES: Final = 20
+#: Classes of SQLSTATE: data exception, integrity constraint, program limit, raised by a trigger.
+_OF_DATA: Final = ("22", "23", "54", "P0")
 STANDSTILL: Final = EXPIRY  #: seconds in a transaction that others wait for
 _VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
 _VERSION = "SELECT version FROM smartcrawl_schema"
@@ -87,6 +89,12 @@ class PostgresDatabase:
 
     def damage(self, error: Exception) -> None:
         """Return nothing, likewise."""
+
+    def is_of_data(self, error: Exception) -> bool:
+        """Whether PostgreSQL refused a value, so that other rows may still be written."""
+        if isinstance(error, psycopg.Error) and error.sqlstate is not None:
+            return error.sqlstate[:2] in _OF_DATA
+        return isinstance(error, psycopg.DataError)  # such as NUL, which libpq is never given
 
     def explained(self, error: Exception) -> None:
         """Return nothing: PostgreSQL finds damage itself, and says so."""

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from smartcrawl.items import Batch, Visit
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.items import Batch
+from smartcrawl.logs import redacted
 from smartcrawl.ports import Connection, Indexing, Sink
 from smartcrawl.registry import choices, collapsed, runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.refused import (
+    DATA_ERRORS,
+    Failed,
+    fail,
+    fail_refused,
+    first_refused,
+    reason_of,
+)
 from smartcrawl.registry.removal import Removed
 from smartcrawl.registry.runs import OpenRun, RunResult
 from smartcrawl.registry.sequences import draw
@@ -23,14 +34,15 @@ from smartcrawl.registry.shared import Reached, SharedReader
 from smartcrawl.registry.snapshots import Snapshots
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.rules.model import Fault, RunState
-from smartcrawl.rules.reindex import decide
+from smartcrawl.rules.model import RunState
 from smartcrawl.snapshots import SnapshotStore
 
 if TYPE_CHECKING:  # it needs PostgreSQL's client, which few runs do
     from smartcrawl.registry.joining import Membership
 
 _T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
 
 _RESERVE = 4096  #: numbers drawn at a time; what is left over is given back
 _RESERVE_SHARED = 512  #: the same, where others draw meanwhile, so that nothing can be given back
@@ -265,13 +277,7 @@ class Written:
     stale: int  #: visits that came too late and were dropped
     renamed: dict[int, int] = field(default_factory=dict)  #: numbers of addresses others met first
     reached: list[Reached] = field(default_factory=list)  #: what waits, where workers share a run
-
-
-def unprocessable(visit: Visit, why: str) -> None:
-    """Let a visit end as one that the index does not take: what is held stays."""
-    visit.fail(Fault.PROCESSING, f"the index does not take it: {why}")
-    visit.document, visit.links, visit.targets, visit.body = None, None, b"", None
-    visit.verdict = decide(visit.page.standing, visit.outcome)
+    failed: list[Failed] = field(default_factory=list)  #: visits that could not be written
 
 
 class Writer:
@@ -308,8 +314,9 @@ class Writer:
     def submit(self, batch: Batch, now: int) -> Future[Written]:
         """Write a batch after those submitted before it.
 
-        The future raises RegistryError when the batch could not be written; nothing of it
-        is in the registry then.
+        A visit whose data the database or the index refuses is written as one that failed
+        (R1-36). The future raises RegistryError when the batch could not be written; nothing
+        of it is in the registry then.
         """
         return self._thread.submit(self._write, batch, now)
 
@@ -318,21 +325,75 @@ class Writer:
             store, new = self._snapshots, {}
             if store is not None:
                 new = store.put(self._connection, batch, now)
-            stale = self._database.retried(partial(self._commit_batch, batch, new, now))
+            failed: list[Failed] = []
+            stale = self._committed(batch, new, now, failed)
             reached = self._reached(batch) if self._sharing is not None else []
         for visit in batch.visits:
             visit.body = None
         renamed: dict[int, int] = {}
         if self._sharing is not None:
             renamed, self._sharing.news = self._sharing.news, {}
-        return Written(batch, stale, renamed, reached)
+        return Written(batch, stale, renamed, reached, failed)
 
     def _reached(self, batch: Batch) -> list[Reached]:
         """Return what a batch reached, as all that the registry knows of it says."""
         return self._shared.reached({*batch.reached, *(address.no for address in batch.addresses)})
 
-    def _commit_batch(self, batch: Batch, new: dict[bytes, str], now: int) -> int:
-        dropped = 0
+    def _committed(
+        self, batch: Batch, new: dict[bytes, str], now: int, failed: list[Failed]
+    ) -> int:
+        """Write a batch, its visits that cannot be written as failed ones; see ``_work``."""
+        while True:
+            try:
+                return self._database.retried(partial(self._commit_batch, batch, new, now, failed))
+            except Exception as error:
+                if not self._is_of_data(error):
+                    raise
+                failed.append(self._fail_refused(batch, new, now, error, failed))
+
+    def _is_of_data(self, error: Exception) -> bool:
+        return isinstance(error, DATA_ERRORS) or self._database.is_of_data(error)
+
+    def _fail_refused(
+        self,
+        batch: Batch,
+        new: dict[bytes, str],
+        now: int,
+        error: Exception,
+        failed: list[Failed],
+    ) -> Failed:
+        """Let the first visit fail that keeps a batch from being written.
+
+        It is searched in transactions that are undone.
+
+        Raises:
+            RegistryError: no visit is the cause, or the failure cannot be written either.
+        """
+
+        def attempt(count: int) -> Exception | None:
+            some = replace(batch, visits=batch.visits[:count])
+            work = self._work(some, new, now)
+            rehearse = partial(self._indexing.rehearse, self._connection, work, self._number)
+            try:
+                self._database.retried(rehearse)
+            except Exception as found:
+                if self._is_of_data(found):
+                    return found
+                raise
+            return None
+
+        refused = first_refused(batch.visits, attempt)
+        if refused is None or any(refused[0] is visit for visit, _ in failed):
+            if isinstance(error, DATA_ERRORS):
+                raise RegistryError(f"a batch cannot be written ({reason_of(error)})") from error
+            raise error
+        visit, why = refused
+        failure = fail_refused(visit, why)
+        logger.error("%s is not stored: %s", redacted(visit.page.url), visit.error)
+        return failure
+
+    def _work(self, batch: Batch, new: dict[bytes, str], now: int) -> Callable[[Sink, int], int]:
+        """Return what writes a batch within a transaction, and returns the stale visits' count."""
 
         def work(sink: Sink, number: int) -> int:
             commit = self._new_commit(sink, number=number)
@@ -340,6 +401,14 @@ class Writer:
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
             return commit.write(batch, now)
+
+        return work
+
+    def _commit_batch(
+        self, batch: Batch, new: dict[bytes, str], now: int, failed: list[Failed]
+    ) -> int:
+        dropped = 0
+        work = self._work(batch, new, now)
 
         def refused(no: int, why: str | None) -> bool:
             nonlocal dropped
@@ -352,7 +421,7 @@ class Writer:
                 batch.visits.remove(visit)
                 dropped += 1
             else:
-                unprocessable(visit, why)
+                failed.append(fail(visit, f"the index does not take it: {why}"))
             return True
 
         number = self._number if self._sharing is None else None

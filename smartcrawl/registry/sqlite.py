@@ -127,6 +127,10 @@ class SqliteDatabase:
             return not_a_registry(self.path, error)
         return damaged(self.path, error) if isinstance(error, apsw.CorruptError) else None
 
+    def is_of_data(self, error: Exception) -> bool:
+        """Whether SQLite refused a value, so that other rows may still be written."""
+        return isinstance(error, apsw.ConstraintError | apsw.TooBigError | apsw.MismatchError)
+
     def explained(self, error: Exception) -> RegistryError | None:
         """Return the damage of the file that an unexpected error came from; None: it is sound."""
         return explained(self.path, error)

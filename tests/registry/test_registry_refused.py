@@ -1,0 +1,149 @@
+"""A visit whose data the database refuses: found by trial, and written as one that failed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import psycopg
+import pytest
+
+from smartcrawl.exceptions import RegistryError
+from smartcrawl.indexes import EMBEDDED
+from smartcrawl.items import Address, Batch, Visit
+from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.refused import first_refused
+from smartcrawl.registry.registry import Registry, Writer
+from smartcrawl.registry.sqlite import SqliteDatabase
+from smartcrawl.registry.visited import Judgement
+from smartcrawl.rules.model import Word
+from tests.registry.build import NOW, Desk
+
+PATHS = [f"https://docs.example/{n}" for n in range(9)]
+
+
+class Trials:
+    """Says which prefixes of a list of visits cannot be written."""
+
+    def __init__(self, *bad: int, head: bool = False) -> None:
+        self.bad, self.head, self.count = bad, head, 0
+
+    def __call__(self, count: int) -> Exception | None:
+        self.count += 1
+        first = next((n for n in self.bad if n < count), None)
+        if first is not None:
+            return ValueError(str(first))
+        return ValueError("head") if self.head else None
+
+
+@pytest.mark.covers("R1-36")
+@pytest.mark.parametrize("size", [1, 2, 3, 40])
+def test_the_first_visit_that_is_refused_is_found_in_few_trials(desk: Desk, size: int):
+    visits = [desk.visit(f"https://docs.example/{n}", "text") for n in range(size)]
+    for bad in range(size):
+        trials = Trials(bad, size - 1)
+        found = first_refused(visits, trials)
+        assert found is not None
+        assert found[0] is visits[bad]
+        assert str(found[1]) == str(bad)
+        assert trials.count <= 8
+
+
+def test_no_visit_is_blamed_for_what_fails_without_it(desk: Desk):
+    visits = [desk.visit(url, "text") for url in PATHS]
+    assert first_refused(visits, Trials(head=True)) is None
+    assert first_refused(visits, Trials()) is None
+
+
+@pytest.fixture
+def registry(file: Path) -> Iterator[Registry]:
+    database = SqliteDatabase(file)
+    registry = Registry(database, database.open(), EMBEDDED)
+    yield registry
+    registry.close()
+
+
+def batch_of(desk: Desk, **fields: object) -> Batch:
+    """Nine pages, three of them with fields that no database takes."""
+    batch = Batch()
+    for place, url in enumerate(PATHS):
+        extra = fields if place % 4 == 0 else {}
+        batch.visits.append(desk.visit(url, f"words{place}", **extra))
+        batch.tally("docs.example")
+    return batch
+
+
+@pytest.mark.covers("R1-36")
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"content_type": "text/\ud800"}, "UnicodeEncodeError: "),
+        ({"last_modified": 1 << 70}, "OverflowError: "),
+        ({"etag": object()}, "TypeError: "),
+    ],
+    ids=["surrogate", "number", "type"],
+)
+def test_visits_with_values_that_no_column_takes_fail_alone(
+    registry: Registry, file: Path, fields: dict[str, object], why: str
+):
+    desk = Desk(file)
+    run = desk.open()
+    writer = Writer(registry, run, judgement=Judgement())
+    desk.add(*PATHS)
+
+    written = writer.submit(batch_of(desk, **fields), NOW).result()
+    writer.close()
+
+    failed: list[Visit] = [visit for visit, _ in written.failed]
+    assert [visit.page.url for visit in failed] == PATHS[::4]
+    assert {word for _, word in written.failed} == {Word.NEW}
+    rows = desk.rows(
+        "SELECT r.url, s.outcome, s.http_status, r.error_message, r.content IS NOT NULL"
+        " FROM record r JOIN state s USING (no) ORDER BY r.no"
+    )
+    for place, (url, outcome, status, message, held) in enumerate(rows):
+        bad = place % 4 == 0
+        assert (url, outcome) == (PATHS[place], Word.FAILED if bad else Word.NEW)
+        assert (status, held) == ((1200, 0) if bad else (200, 1))
+        assert not bad or message.startswith(f"the registry does not take it: {why}")
+    assert len(rows) == len(PATHS)
+    desk.close()
+
+
+def test_a_batch_that_no_visit_spoils_is_an_error_of_the_registry(registry: Registry, file: Path):
+    desk = Desk(file)
+    writer = Writer(registry, desk.open(), judgement=Judgement())
+    desk.add(*PATHS)
+    batch = batch_of(desk)
+    batch.addresses.append(Address(99, b"x", "https://\ud800", None, "docs.example", 0, None))
+
+    with pytest.raises(RegistryError, match=r"cannot be written .*surrogates not allowed"):
+        writer.submit(batch, NOW).result()
+
+    writer.close()
+    assert desk.value("SELECT count(*) FROM content") == 0
+    desk.close()
+
+
+def test_only_errors_of_data_blame_a_page(file: Path):
+    sqlite, postgres = SqliteDatabase(file), PostgresDatabase("postgresql://db.example/registry")
+    for error in (apsw.ConstraintError(), apsw.TooBigError(), apsw.MismatchError()):
+        assert sqlite.is_of_data(error)
+    for error in (apsw.FullError(), apsw.BusyError(), apsw.CorruptError(), apsw.IOError()):
+        assert not sqlite.is_of_data(error)
+    errors = psycopg.errors
+    for refused in (
+        psycopg.DataError("text fields cannot contain NUL"),
+        errors.UntranslatableCharacter(),
+        errors.CheckViolation(),
+        errors.ProgramLimitExceeded(),
+        errors.RaiseException(),
+    ):
+        assert postgres.is_of_data(refused)
+    for failure in (
+        errors.DiskFull(),
+        errors.DeadlockDetected(),
+        errors.AdminShutdown(),
+        errors.UndefinedTable(),
+        psycopg.OperationalError("the connection is lost"),
+    ):
+        assert not postgres.is_of_data(failure)
