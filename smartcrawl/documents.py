@@ -73,14 +73,15 @@ class Documents:
     ) -> tuple[Document, bool]:
         """Return the document of a body, and whether its type can be read at all.
 
-        ``links``: whether those of a page are wanted. ``told``: the language of the same body as it
-        was told before. ``forced``: try again with bytes that could not be read before.
+        ``links``: whether those of a page are wanted. ``told``: the stored language of the page,
+        and the digest of what it was detected by. ``forced``: try again with bytes that could not
+        be read before.
 
         Raises:
             FormatError: it can, but not this one.
             GivenUpError: the crawl ended while it waited for a process.
 
-        Source: R0-59, R0-60.
+        Source: R0-59, R0-60, R0-76.
         """
         header, url = visit.content_type, visit.url
         media_type = html.media_type(header, body, url)
@@ -93,9 +94,15 @@ class Documents:
                 return html.with_language(page, told) if told is not None else page, True
             keep, drop = self._selected
             document = html.parse(
-                body, content_type=header, url=url, keep=keep, drop=drop, links=links
+                body,
+                content_type=header,
+                url=url,
+                keep=keep,
+                drop=drop,
+                links=links,
+                detect=told is None,
             )
-            return document, True
+            return html.with_language(document, told) if told is not None else document, True
         if media_type in html.TEXT_TYPES:
             if len(body) > MAX_TEXT:
                 raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")

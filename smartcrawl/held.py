@@ -61,8 +61,13 @@ class Held:
         )
 
     def told(self, page: Page) -> Told | None:
-        """Return the language of what is held of a page, if it is known what told it."""
-        found = self._reader.told(page.content) if page.content is not None else None
+        """Return the stored language of a page, and the digest of what it was detected by.
+
+        None where nothing is stored, or another version extracted it. Source: R0-76.
+        """
+        if page.content is None or page.configuration not in self._alike:
+            return None
+        found = self._reader.told(page.content)
         return Told(*found) if found is not None else None
 
     def unreadable(self, body_hash: bytes, media: str) -> Unreadable | None:

@@ -189,7 +189,7 @@ class ExtractPipeline(VisitPipeline):
         assert self._documents is not None, "the spider has a run"
         alike = run.held.is_read_alike(visit)
         keeps = alike and run.reach.keeps_links(page) and not nofollow
-        known = run.held.told(page) if alike else None
+        known = None if run.forces(page) else run.held.told(page)
         try:
             document, readable = await self._documents.read(
                 visit, body, links=not keeps, told=known, forced=run.forces(page)

@@ -70,7 +70,9 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
         return "a link that is none"
     if document.canonical is not None and request_url(document.canonical) != document.canonical:
         return "a canonical address that is none"
-    if document.charset not in _CHARSETS or len(document.language) not in (0, 2):
+    if document.charset not in _CHARSETS or any(
+        len(code) not in (0, 2) for code in (document.language, document.declared)
+    ):
         return "no charset or no language"
     return "" if document.content_type == media_type else "another type"
 

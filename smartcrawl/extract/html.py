@@ -92,6 +92,7 @@ def parse(
         nofollow=seen.nofollow,
         charset=charset,
         content_type=mime,
+        declared=iso_639_1(seen.language),
         keywords=seen.keywords,
     )
 
@@ -126,15 +127,21 @@ class Told(NamedTuple):
 
 
 def sample_of(document: Document) -> bytes:
-    """Return a digest (8 bytes) of what of a document tells its language."""
-    sample = _sample(document.sections)[:SAMPLE].encode("utf-8", "surrogatepass")
+    """Return a digest (8 bytes) of what of a document tells its language.
+
+    That is the beginning of its text, and the language that it declares.
+    """
+    text = _sample(document.sections)[:SAMPLE]
+    declared = f"\0{document.declared}" if document.declared else ""
+    sample = (text + declared).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(sample, digest_size=8).digest()
 
 
 def with_language(document: Document, told: Told) -> Document:
     """Return a page that was read without ``detect`` with the language of its text.
 
-    It is the one that was ``told`` of the same body, unless other text tells it now.
+    The stored language (``told``) is kept where text and declaration are those that it was
+    detected by; otherwise it is detected again.
 
     Source: R0-76.
     """

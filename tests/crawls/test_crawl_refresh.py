@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.crawls.commands import Crawl
+from smartcrawl.extract.hashes import content_hash
+from smartcrawl.extract.html import parse
+from tests.crawls.commands import Crawl, Remote
 from tests.site_server import Page, Site, html
 
 CONDITIONS = ("if-none-match", "if-modified-since")
@@ -193,7 +195,7 @@ def test_a_304_with_the_etag_of_another_coding_confirms(site: Site, crawl: Crawl
     assert crawl.pages()["/"]["httpEtag"] == answered
 
 
-@pytest.mark.covers("R0-46", "R0-47", "R0-76", "R1-07", "U-03", "M-12")
+@pytest.mark.covers("R0-46", "R0-47", "R1-07", "U-03", "M-12")
 def test_a_200_with_equal_content_is_unchanged_and_its_validators_and_body_hash_are_renewed(
     site: Site, crawl: Crawl
 ):
@@ -222,6 +224,37 @@ def test_a_200_with_equal_content_is_unchanged_and_its_validators_and_body_hash_
     assert after["/noise"]["httpEtag"] == '"2"'
     run = crawl.runs()[0]
     assert (run["unchanged"], run["notModified"]) == (4, 1)  # only /old answers 304
+
+
+@pytest.mark.covers("R0-76")
+def test_a_detected_language_is_stored_and_kept_while_the_text_is_the_same(
+    site: Site, crawl: Crawl
+):
+    """Another language is planted, as a detector of other versions may have found it."""
+    text = "The crawler visits every page that it knows and asks whether it has changed. " * 3
+    body = html("Page", text=text)
+    site.pages["/"] = Page(body, etag='"1"')
+    crawl(site.url("/"))
+    languages = "SELECT language FROM content"
+    assert crawl.rows(languages) == [("en",)]
+    found = replace(
+        parse(body.encode(), content_type="text/html", url=site.url("/")), language="fr"
+    )
+    digest = content_hash(found).hex()
+    planted = f"'\\x{digest}'" if isinstance(crawl.registry, Remote) else f"x'{digest}'"
+    crawl.rows(f"UPDATE content SET language = 'fr', content_hash = {planted} RETURNING no")
+
+    site.pages["/"] = Page(f"{body}<!-- 12:00 -->", etag='"2"')
+    crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "unchanged"}
+    assert crawl.rows(languages) == [("fr",)]
+
+    site.pages["/"] = Page(html("Page", text=f"Once more. {text}"), etag='"3"')
+    crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "modified"}
+    assert crawl.rows(languages) == [("en",)]
 
 
 @pytest.mark.covers("RD-06", "R4-39", "U-12")

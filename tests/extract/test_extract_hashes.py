@@ -67,6 +67,7 @@ def test_every_indexed_field_moves_the_content_hash(change):
         {"noindex": True},
         {"nofollow": True},
         {"keywords": "alpha, beta"},
+        {"declared": "de"},
     ],
     ids=str,
 )

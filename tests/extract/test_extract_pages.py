@@ -257,3 +257,22 @@ def test_language_is_told_anew_only_where_other_text_tells_it():
 
     assert html.with_language(read_again, known).language == "xx"
     assert html.with_language(read_again, known._replace(sample=b"")) == whole
+
+
+@pytest.mark.covers("R0-76")
+@pytest.mark.parametrize(
+    ("body", "language"),
+    [
+        (b"<html lang=en><p>few words", "xx"),
+        (b"<html lang=EN-us><title>Another title</title><p>few words<!-- noise -->", "xx"),
+        (b"<html lang=fr><p>few words", "fr"),
+        (b"<p>few words", ""),
+        (b"<html lang=en><p>other words", "en"),
+    ],
+)
+def test_language_is_kept_while_text_and_declaration_are_the_same(body: bytes, language: str):
+    first = html.parse(b"<html lang=en><p>few words", content_type="", url=URL)
+    stored = html.Told(html.sample_of(first), "xx")
+    read_again = html.parse(body, content_type="", url=URL, detect=False)
+
+    assert html.with_language(read_again, stored).language == language

@@ -543,8 +543,9 @@ def test_answer_is_the_error():
         replace(SOUND, language="english"),
         replace(SOUND, keywords="x" * 10_001),
         replace(SOUND, keywords="a\0b"),
+        replace(SOUND, declared="english"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):
