@@ -53,6 +53,15 @@ def test_what_waits_for_an_issue_is_a_number_that_would_need_a_test():
         assert issue
 
 
+def test_what_waits_and_has_no_test_is_listed_with_what_it_waits_for():
+    rows = dict(re.findall(r"^\| (\S+) \| (.+) \|$", script.page(), re.MULTILINE))
+
+    assert rows["R1-49"] == "waits for files and repositories"
+    assert rows["RD-21"] == "waits for pause, resume and cancel"
+    for number, issue in script.WAITING.items():
+        assert (rows[number] == f"waits for {issue}") is (number not in script.covered())
+
+
 def test_requirements_have_distinct_numbers_and_known_marks():
     lines = (ROOT / "tests" / "requirements.tsv").read_text(encoding="utf-8").splitlines()
     known = script.requirements()

@@ -259,7 +259,7 @@ def test_a_notice_without_a_registry_says_how_to_begin(crawl: Crawl):
     assert "scrapy crawl site -a url=" in result.err
 
 
-@pytest.mark.covers("RD-21", "U-16")
+@pytest.mark.covers("U-16")
 def test_a_due_crawl_that_was_cut_goes_on_as_one(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", *(f"/p{n}" for n in range(40)))
     for number in range(40):

@@ -22,7 +22,7 @@ def asked(site: Site) -> list[tuple[str, int, set[str]]]:
     ]
 
 
-@pytest.mark.covers("R0-42", "R0-58", "R2-70", "U-15", "M-25")
+@pytest.mark.covers("R0-42", "R2-70", "U-15", "M-25")
 def test_a_disallowed_page_is_never_asked_and_what_was_held_of_it_stays(site: Site, crawl: Crawl):
     site.pages["/robots.txt"] = robots("User-agent: *\nDisallow: /no\nAllow: /no/but\n")
     site.pages["/"] = html("Home", "/no", "/no/page", "/no/but", "/late")

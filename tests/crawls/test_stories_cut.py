@@ -71,7 +71,7 @@ def test_a_run_that_did_not_see_everything_removes_what_it_saw_gone_and_no_orpha
     assert story.removed() == {"/page": "gone", "/moved": "redirect"}
 
 
-@pytest.mark.covers("RD-07", "RD-08", "R4-44", "M-01", "RD-21")
+@pytest.mark.covers("RD-07", "RD-08", "R4-44", "M-01")
 def test_an_interrupted_run_removes_nothing_until_it_went_on_to_its_end(site: Site, crawl: Crawl):
     story = Story(site, crawl, LOST_THRESHOLD=2, ORPHAN_THRESHOLD=1)
     story.home("/page", "/dropped", "/slow")
