@@ -284,7 +284,7 @@ def test_a_circle_of_redirects_has_a_chain_that_ends(desk: Desk):
 @pytest.mark.covers("R0-28", "R2-48", "R2-50", "R4-21", "R4-23", "RD-02", "M-22")
 def test_what_was_removed_reads_back_without_content(desk: Desk):
     """Its record stays, with what the server said last; no entry, validator or hash does."""
-    desk.closing = closing(lost_threshold=1, orphan_threshold=1)
+    desk.closing = closing(lost_threshold=1, orphan_threshold=1, max_ratio=1)
     stays = BASE + "stays"
     links = [Link(stays, "", "hyperlink", False)]
     names = ("gone", "moved", "hidden", "orphan", "stays")
