@@ -69,16 +69,16 @@ def file_like_its_folder(path: Path) -> None:
 
 
 def write_like_its_folder(path: Path, data: bytes) -> None:
-    """Write a new file that is private where its folder is.
+    """Write a file that is private where its folder is.
 
     Raises:
-        OSError: it is there already, or cannot be written.
+        OSError: it cannot be written.
     """
     private = is_private(path.parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     descriptor = os.open(path, flags, FILE if private else 0o666)
     with open(descriptor, "wb", buffering=0) as file:
-        if private:
+        if private and stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.fchmod(descriptor, FILE)
         left = memoryview(data)
         while left:

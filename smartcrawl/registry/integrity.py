@@ -60,6 +60,10 @@ def problems(connection: apsw.Connection) -> list[str]:
         found += _wrong_words(connection)
     except (apsw.CorruptError, apsw.NotADBError, RegistryDamagedError, *_UNREADABLE) as error:
         found.append(" ".join(str(error).split()))
+    except apsw.SQLError as error:
+        if not is_broken_index(error):
+            raise
+        found.append(str(error))
     return found[:_MOST]
 
 
@@ -99,11 +103,18 @@ def _problems_of(path: Path) -> list[str]:
         return problems(connection)
 
 
+def is_broken_index(error: Exception) -> bool:
+    """Whether FTS5 does not recognize its own tables: an SQLError, not a CorruptError."""
+    return isinstance(error, apsw.SQLError) and "invalid fts5 file format" in str(error)
+
+
 def explained(path: Path, error: Exception) -> RegistryDamagedError | None:
     """Return the damage that an unexpected error came from; None: the registry is sound.
 
     Every page of the file is read.
     """
+    if is_broken_index(error):
+        return damaged(path, error)
     try:
         found = _problems_of(path)
     except apsw.Error:

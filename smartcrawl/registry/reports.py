@@ -159,6 +159,7 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
         "id": item_id("url", key),
         "RowKey": row_key(key),
         **{name: bool(fields[name]) for name in _SWITCHES},
+        "httpRedirectChain": _compact(fields["httpRedirectChain"]),
         "url": row[1],
         "source": row[2],
         "lastStatusCode": row[3],
@@ -177,6 +178,11 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
         "contentGroupId": content_group(row[12] or row[1]),
     }
     return {name: values[name] for name in RECORD_KEYS}
+
+
+def _compact(chain: str | None) -> str | None:
+    """Return a JSON array in one spelling: databases differ in their spaces."""
+    return None if chain is None else json.dumps(json.loads(chain), separators=(",", ":"))
 
 
 def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

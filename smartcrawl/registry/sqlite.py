@@ -16,7 +16,13 @@ import apsw
 from smartcrawl.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
 from smartcrawl.ports import Many
 from smartcrawl.private import private_file, private_folder
-from smartcrawl.registry.integrity import REMEDY, damaged, explained, problems
+from smartcrawl.registry.integrity import (
+    REMEDY,
+    damaged,
+    explained,
+    is_broken_index,
+    problems,
+)
 from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.transactions import transaction
@@ -125,7 +131,8 @@ class SqliteDatabase:
         """Return what an error says of a damaged file; None: it says nothing of that."""
         if isinstance(error, apsw.NotADBError):
             return not_a_registry(self.path, error)
-        return damaged(self.path, error) if isinstance(error, apsw.CorruptError) else None
+        is_damage = isinstance(error, apsw.CorruptError) or is_broken_index(error)
+        return damaged(self.path, error) if is_damage else None
 
     def is_of_data(self, error: Exception) -> bool:
         """Whether SQLite refused a value, so that other rows may still be written."""
@@ -181,6 +188,8 @@ def translated(path: Path, doing: str) -> Iterator[None]:
             " program holds it open for writing: end that program and start again"
         ) from error
     except apsw.Error as error:
+        if is_broken_index(error):
+            raise damaged(path, error) from error
         raise RegistryError(
             f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
             " kept: start again with -a resume=1, and report this if it comes again"

@@ -33,6 +33,8 @@ LAST_STEPS = {
 }  # fmt: skip
 #: Differ between a run and the same run in two parts: times.
 _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt"}
+#: The version of the row: a number that another one replaces in each start of a run.
+_VERSION = {"ETag"}
 #: Likewise in the evidence of a removal: times, and numbers of runs and pages.
 _FOUND = {"since", "lastReachedRun", "canonicalNo"}
 _WAS = {"last_changed", "last_indexed", "changed_run", "canonical_no", "redirect_no"}
@@ -114,7 +116,7 @@ def shape(crawl: Crawl) -> dict[str, Any]:
         links[urls[number]] = [list(link) for link in unpack_links(raw)], reached
     records = {}
     for record in crawl.records():
-        kept = {key: value for key, value in record.items() if key not in _TIMES | _RUNS}
+        kept = {key: value for key, value in record.items() if key not in _TIMES | _RUNS | _VERSION}
         kept["ran"] = record["reachedRun"] == record["visitedRun"] == crawl.runs()[0]["run"]
         records[record["url"]] = kept
     moving = {"lastChecked", "lastChanged"}
@@ -295,9 +297,10 @@ def dies_and_goes_on_in_its_job(stage: Stage, crawl: Crawl, place: int) -> None:
 def but_for_counts(shaped: dict[str, Any]) -> dict[str, Any]:
     """A shape without what tells whether an interrupted run met a page before a later one did.
 
-    It counted what it found lost or gone, and what it found modified is unchanged since.
+    It counted what it found lost or gone, and what it found modified is unchanged since. So did
+    the visits in vain, and the intervals that follow from both.
     """
-    counted = {"lostCount", "goneCount"}
+    counted = {"lostCount", "goneCount", "crawlAttempts", "crawlIntervalSeconds"}
     return shaped | {
         "records": {
             url: {key: value for key, value in record.items() if key not in counted}

@@ -195,8 +195,14 @@ def test_no_damage_gives_a_traceback(shelf: Shelf, capsys):
 def test_an_audit_finds_what_no_other_command_meets(shelf: Shelf, capsys):
     """An index of words that does not fit its text; values of another type; lost references."""
     for statement, words in (
-        ("UPDATE chunk SET text = 'nothing of that' WHERE no = 3", "index of words"),
-        ("UPDATE record SET url = x'ff' WHERE no = 5", "record.url are no text"),
+        (
+            "UPDATE chunk SET text = 'nothing of that' WHERE no = (SELECT max(no) FROM chunk)",
+            "index of words",
+        ),
+        (
+            "UPDATE record SET url = x'ff' WHERE no = (SELECT max(no) FROM record)",
+            "record.url are no text",
+        ),
         ("DELETE FROM source", "refers to a missing row of source"),
     ):
         shelf.put(shelf.sound)
