@@ -55,11 +55,10 @@ def schema(connection: apsw.Connection) -> list[tuple[object, ...]]:
     return connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
-def test_migrations_are_numbered_from_one_in_their_order():
-    numbers = [number for number, _ in migrations("sqlite")]
-
-    assert numbers == sorted(set(numbers))
-    assert (numbers[0], numbers[-1]) == (1, LATEST)
+def test_migrations_are_numbered_without_a_gap():
+    assert [number for number, _ in migrations("sqlite")] == list(range(1, LATEST + 1))
+    numbers = [number for number, _ in migrations("postgres")]
+    assert numbers == list(range(7, numbers[-1] + 1))
 
 
 def test_a_fresh_file_gets_the_schema_its_version_and_its_mark(file: Path):
