@@ -259,7 +259,7 @@ class VisitWriter:
         if turned and counts.lost == 0 and page.content is not None:
             changed.add(page.content)  # another may have become the original meanwhile
         turned = turned or (status, standing) != (page.status, page.standing)
-        if turned and page.status is not Status.PENDING:
+        if turned and (page.status is not Status.PENDING or page.visited_run):  # not its first
             why = visit.error or (_AN_EDIT if visit.accepted else None)
             told = (word, visit.http_status, why)
             row = (page.no, self._run, now, status, standing, *told)

@@ -65,6 +65,29 @@ def test_an_order_is_used_up_by_an_answer(desk: Desk, outcome):
     assert item(desk).generation == 1
 
 
+@pytest.mark.covers("R0-87")
+@pytest.mark.parametrize(
+    ("outcome", "then"),
+    [(Outcome.CHANGED, Status.INDEXED), (Outcome.NOT_FOUND, Status.ERROR)],
+)
+def test_the_visit_after_an_order_is_in_the_history(desk: Desk, outcome: Outcome, then: Status):
+    desk.open()
+    desk.write(desk.visit(URL, outcome=Outcome.NOT_FOUND, status=404))
+    desk.seal()
+    order(desk)
+    assert item(desk).status is Status.PENDING
+    new = "http://a.example/new"
+    run = desk.open(now=LATER)
+    desk.write(desk.visit(URL, "new text", outcome=outcome), desk.visit(new, "a"), now=LATER)
+
+    events = "SELECT run, at, status FROM event WHERE record = ? ORDER BY no"
+    assert desk.rows(events, (item(desk).no,)) == [
+        (run.no - 1, NOW, Status.ERROR),
+        (run.no, LATER, then),
+    ]
+    assert desk.rows(events, (item(desk, new).no,)) == [], "its first visit changes nothing"
+
+
 @pytest.mark.covers("R0-51", "M-13")
 @pytest.mark.parametrize("outcome", [Outcome.UNREACHABLE, Outcome.TRANSIENT, Outcome.UNPROCESSABLE])
 def test_an_order_outlives_a_visit_that_learnt_nothing(desk: Desk, outcome):
