@@ -468,3 +468,15 @@ def test_a_count_never_falls_by_its_pace(count, passed, pace):
 
     assert count <= after.lost <= count + 1
     assert after.lost == after.gone
+
+
+def test_a_host_that_is_not_known_to_have_answered_lets_no_lost_page_go():
+    assert not lets_go(Look(403, 2, 0, 9), Policy())
+    assert lets_go(Look(403, 2, 0, 9, host_answered=True), Policy())
+
+
+def test_a_page_without_losses_is_looked_at_when_its_absence_is_long_enough():
+    """LOST_ORPHAN_RULE=threshold: once gone, both thresholds must be over (G-14)."""
+    policy = Policy(sum_of_thresholds=True)
+    for age, looked_at in ((4, False), (5, True)):
+        assert is_looked_at(Counts(0, 1, None, 10), age, 0, policy, now=20) is looked_at

@@ -406,3 +406,7 @@ def test_any_status_that_counts_is_named_so():
 
     assert any("find an error that counts" in text and "counts?" not in text
                for text in texts(HELD, policy))  # fmt: skip
+
+
+def test_a_page_counts_as_never_lost_unless_its_record_says_so():
+    assert Facts(Standing.HELD, Finding.ABSENT).lost_count == 0

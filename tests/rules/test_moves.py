@@ -269,3 +269,13 @@ def test_the_share_of_a_flood_is_the_manuals():
     (share,) = re.findall(r"more than (\d+) %", section("Canonical pages"))
 
     assert int(share) / 100 == MAX_CANONICAL_SHARE
+
+
+def test_a_target_without_a_number_is_not_out_of_scope_by_itself():
+    """It may be a trap, or the host may be blocked: then the page waits."""
+    move = Move(1, 301, "https://a.example/x", None)
+    away = Move(2, 301, "https://b.example/x", None, leaves=True)
+
+    judged = fates([move, away], frozenset(), walls=True)
+
+    assert [fate for fate, _ in judged.values()] == [Fate.WAITS, Fate.AWAY]
