@@ -297,7 +297,9 @@ def test_an_answer_that_is_wrong_ends_as_in_the_engine(kind: str, roads: Roads):
         counts = again(crawl, roads.site, REVALIDATION_LANE=lane, RETRY_TIMES=0)
         left.append(facts(crawl))
         if lane == "auto":
-            assert counts["lane/not_modified"] > 0
+            # All its 304s may have come on connections that a wrong answer ended.
+            assert counts["lane/not_modified"] + counts["lane/withdrawn"] > 0
+            assert counts["lane/fallbacks"] + counts["lane/handed_over"] > 0
 
     assert not list(differences(*left))
     assert left[0]["records"][roads.site.url("/29")][5] == 304

@@ -19,7 +19,11 @@ def entity(desk: Desk, url: str = POST) -> dict[str, object]:
     """The row of "IngestItems" of an address."""
     columns = ", ".join(f'"{name}"' for name in ENTITY)
     (row,) = desk.rows(f'SELECT {columns} FROM "IngestItems" WHERE "normalizedSource" = ?', (url,))
-    return dict(zip(ENTITY, row, strict=True))
+    found = dict(zip(ENTITY, row, strict=True))
+    if found.get("httpRedirectChain") is not None:  # databases differ in their spaces
+        chain = json.loads(str(found["httpRedirectChain"]))
+        found["httpRedirectChain"] = json.dumps(chain, separators=(",", ":"))
+    return found
 
 
 def visited(desk: Desk, outcome: Outcome, status: int | None, now: int, text: str = "") -> None:

@@ -233,6 +233,9 @@ class Place:
     def retried(self, work: Callable[[], Any]) -> Any:
         return work()
 
+    def is_of_data(self, error: Exception) -> bool:
+        return False
+
 
 def never_stops(_: str) -> None:
     """Nobody else is there."""
