@@ -340,15 +340,14 @@ class RevalidationLane:
     async def _unchanged(self, flight: Flight, answer: Answer) -> None:
         """Turn a 304 into the page's Visit."""
         told: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
-        tags, size = [], 0
+        tags = []
         for name, value in answer.headers:
-            size += len(name) + len(value) + 4
             lower = name.lower()
             if lower == _TAG:
                 tags.append(value.decode("latin-1"))
             elif lower in told:
                 told[lower] = value.decode("latin-1")
-        self._counts.confirmed(size, has_length=told[_LENGTH] is not None)
+        self._counts.confirmed(answer.size, has_length=told[_LENGTH] is not None)
         visit = flight.attempt.visit(flight.page.url)
         visit.robots_tags = tuple(tags)
         item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
