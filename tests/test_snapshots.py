@@ -596,7 +596,7 @@ def test_server_that_comes_back_is_used_again(monkeypatch):
     with moto_server() as first:
         enter(first, monkeypatch)
         place = S3Place()
-        with opened(place.url, patience=2) as store:
+        with opened(place.url, patience=20) as store:
             store.put(PATH, BODY)
             first.stop()
             assert store.put_many([(PATH, BODY)]) != [None]

@@ -116,6 +116,7 @@ class Leftovers:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with suppress(OSError):  # not writable: then nothing is ever removed
             with open(os.open(self.folder / _OWNER, flags, FILE), "w", encoding="utf-8") as file:
+                os.fchmod(file.fileno(), FILE)  # a umask may have taken the owner's own rights
                 file.write(f"{mark.token}\n")
             mark.keep(connection, self.url)
 

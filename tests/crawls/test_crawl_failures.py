@@ -179,13 +179,14 @@ def test_a_new_page_that_fails_holds_nothing_and_is_new_when_it_answers(site: Si
 def test_an_unreached_page_is_orphaned_stays_searchable_and_ages_in_complete_runs_only(
     site: Site, crawl: Crawl
 ):
-    site.pages["/"] = html("Home", "/a", "/lonely")
+    site.pages["/"] = html("Home", "/a", "/b", "/lonely")
     site.pages["/a"] = html("A")
+    site.pages["/b"] = html("B")
     site.pages["/lonely"] = html("Lonely", "/lonely/child", text="nobody visits")
     site.pages["/lonely/child"] = html("Child of lonely", text="nor me")
     crawl(site.url("/"))
     linked = site.pages["/"]
-    site.pages["/"] = html("Home", "/a")
+    site.pages["/"] = html("Home", "/a", "/b")
 
     def age() -> tuple[str, str, int]:
         page = crawl.pages()["/lonely"]
@@ -208,7 +209,7 @@ def test_an_unreached_page_is_orphaned_stays_searchable_and_ages_in_complete_run
     assert age() == ("unchanged", "Indexed", 0)
     assert crawl.outcomes()["/lonely/child"] == "unchanged"
     assert site.count("/lonely") == 1
-    site.pages["/"] = html("Home", "/a")
+    site.pages["/"] = html("Home", "/a", "/b")
 
     for complete in (1, 2):
         crawl(site.url("/"))
