@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from smartcrawl.exceptions import RegistryError
+from smartcrawl.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.items import Batch
 from smartcrawl.logs import redacted
 from smartcrawl.ports import Connection, Indexing, Sink
@@ -315,10 +315,23 @@ class Writer:
         """Write a batch after those submitted before it.
 
         A visit whose data the database or the index refuses is written as one that failed
-        (R1-36). The future raises RegistryError when the batch could not be written; nothing
-        of it is in the registry then.
+        (R1-36). The future raises RegistryError or SinkError when the batch could not be written;
+        nothing of it is in the registry then.
         """
-        return self._thread.submit(self._write, batch, now)
+        return self._thread.submit(self._written, batch, now)
+
+    def _written(self, batch: Batch, now: int) -> Written:
+        """Write a batch; an error that no code foresees ends the run in order, too."""
+        try:
+            return self._write(batch, now)
+        except SmartcrawlError:
+            raise
+        except Exception as error:
+            logger.exception("a batch cannot be written")
+            raise RegistryError(
+                f"a batch cannot be written ({reason_of(error)}): nothing of it is stored;"
+                " -a resume=1 asks its pages again"
+            ) from error
 
     def _write(self, batch: Batch, now: int) -> Written:
         with self._database.translated("write"):

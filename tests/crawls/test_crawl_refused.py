@@ -1,5 +1,6 @@
 """Pages whose data the database refuses: their neighbours are stored, and the run goes on."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -109,3 +110,57 @@ def test_the_run_ends_where_the_failure_cannot_be_stored_either(site: Site, held
     held(site.url("/"), resume=1)
     assert held.hits("words2") == sorted([*NEIGHBOURS, "/bad"])
     assert held.counts_add_up()
+
+
+@pytest.fixture
+def chain(site: Site, crawl: Crawl) -> Crawl:
+    """A crawl of a chain of pages; its second page has new words and no links any more."""
+    site.pages["/"] = html("Home", "/bad")
+    site.pages["/bad"] = html("Good", "/behind", text="words1 of bad")
+    site.pages["/behind"] = html("Behind", "/further", text="words1 of behind")
+    site.pages["/further"] = html("Further", text="words1 of further")
+    crawl(site.url("/"))
+    site.pages["/bad"] = html("Refused", text="words2 of bad")
+    return crawl
+
+
+def of_chain(crawl: Crawl) -> dict[str, str]:
+    return {path: word for path, word in crawl.outcomes().items() if path != "/robots.txt"}
+
+
+LEFT = {"/": "unchanged", "/bad": "failed", "/behind": "unchanged", "/further": "unchanged"}
+
+
+@pytest.mark.covers("R1-36")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_old_links_of_a_refused_page_are_followed_when_nothing_else_waits(
+    site: Site, chain: Crawl, lane: str
+):
+    """Its batch is written when the queue is empty: the run must not go on to its end."""
+    chain.environment["REVALIDATION_LANE"] = lane
+    with refusing(chain, "content", TITLE):
+        chain(site.url("/"))
+
+    assert of_chain(chain) == LEFT
+    assert chain.counts_add_up()
+
+
+@pytest.mark.covers("R1-36")
+@pytest.mark.alone
+@pytest.mark.embedded
+@pytest.mark.sqlite
+@pytest.mark.parametrize("number", [1, 5, 6])
+def test_old_links_of_a_refused_page_are_followed_by_the_run_that_goes_on(
+    site: Site, chain: Crawl, number: int
+):
+    """Killed after the batch before it, its own and the one after; between are undone trials."""
+    start = ("crawl", "site", "-a", f"url={site.url('/')}")
+    with refusing(chain, "content", TITLE):
+        step = f"after the commit of _work {number}"
+        killed = chain.run("runner", "step", step, *start, expect=None)
+        assert killed.status == -signal.SIGKILL
+        chain.bury()
+        chain.run(*start, "-a", "resume=1")
+
+    assert of_chain(chain) == LEFT
+    assert chain.counts_add_up()

@@ -10,6 +10,7 @@ import pytest
 from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import EMBEDDED
 from smartcrawl.items import Address, Batch, Visit
+from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.refused import first_refused
 from smartcrawl.registry.registry import Registry, Writer
@@ -121,6 +122,25 @@ def test_a_batch_that_no_visit_spoils_is_an_error_of_the_registry(registry: Regi
 
     writer.close()
     assert desk.value("SELECT count(*) FROM content") == 0
+    desk.close()
+
+
+def test_an_error_that_no_code_foresees_is_one_of_the_registry(
+    registry: Registry, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The run then ends in order, as interrupted; the next batch finds the connection usable."""
+    desk = Desk(file)
+    writer = Writer(registry, desk.open(), judgement=Judgement())
+    desk.add(*PATHS)
+    with monkeypatch.context() as patched:
+        patched.setattr(Commit, "write", lambda *_: [].pop())
+        with pytest.raises(RegistryError, match=r"\(IndexError: pop from empty list\).* resume=1"):
+            writer.submit(batch_of(desk), NOW).result()
+
+    writer.submit(batch_of(desk), NOW).result()
+
+    writer.close()
+    assert desk.value("SELECT count(*) FROM content") == len(PATHS)
     desk.close()
 
 

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from smartcrawl.items import Link
-from smartcrawl.rules.model import Outcome
+from smartcrawl.items import Link, Unreadable
+from smartcrawl.registry import unreadable
+from smartcrawl.rules.model import Fault, Outcome
 from tests.registry.build import NOW, Desk, closing
 
 HOME, PAGE = "http://a.example/", "http://a.example/page"
@@ -135,3 +136,20 @@ def test_orphans_that_were_removed_are_forgotten_likewise(desk: Desk):
     run(desk, now=NOW + TTL + 1)
 
     assert desk.rows(count) == [(0,)]
+
+
+@pytest.mark.parametrize(("ttl", "known"), [(TTL, [False, True]), (0, [True, True])])
+def test_unreadable_bodies_are_forgotten_when_their_time_is_over(
+    desk: Desk, ttl: int, known: list[bool]
+):
+    """The time counts from the last run in which the body came; 0 keeps it for ever."""
+    desk.closing = replace(desk.closing, gone_ttl=ttl)
+    bodies = [Unreadable(bytes([n]) * 16, 1, "application/pdf", Fault.PROCESSING, 0, "cut short")
+              for n in range(2)]  # fmt: skip
+    unreadable.put(desk.connection, bodies, NOW)
+    unreadable.put(desk.connection, bodies[1:], NOW + DAY)
+
+    run(desk, now=NOW + TTL + 1)
+
+    found = [unreadable.find(desk.connection, *body[:3]) for body in bodies]
+    assert [body is not None for body in found] == known
