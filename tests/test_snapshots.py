@@ -577,7 +577,7 @@ def test_server_that_ended_is_told_with_its_remedy(name, server, monkeypatch):
     with server() as running:
         enter(running, monkeypatch)
         place = {"s3": S3Place, "azure": AzurePlace}[name]()
-        with opened(place.url, patience=2) as store:
+        with opened(place.url, patience=20) as store:
             store.put(PATH, BODY)
             running.stop()
             with pytest.raises(SnapshotStoreError) as reading:

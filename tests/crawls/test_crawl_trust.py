@@ -92,7 +92,11 @@ def test_304s_that_name_other_versions_are_not_believed_until_downloads_speak_fo
     crawl.environment |= {"REVALIDATION_LANE": lane, "TRUST_SAMPLE_RATIO": "0"}
     date = "Mon, 05 Jan 2026 10:00:00 GMT"
     fill(site, "same", last_modified=date)
+    rest = [f"/p{n}" for n in range(2, PAGES)]
+    site.pages["/"] = html("Home", "/p0", "/p1", "/list")
+    site.pages["/list"] = html("List", *rest)
     crawl(site.url("/"))
+    site.pages["/list"] = Page(html("List", *rest), delay=2)  # the two are judged by then
     pages = dict(site.pages)
     for n in range(2):
         site.pages[f"/p{n}"] = Page("", status=304, etag='"other"')

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import pytest
 
@@ -122,7 +123,8 @@ def test_document_beyond_the_seconds_of_its_host_keeps_its_content_and_validator
     before = crawl.pages()["/a.xlsx"]
 
     site.pages["/long.xlsx"] = long(name="first")
-    site.pages["/a.xlsx"] = workbook(row(1, "A1", "late words"))
+    late = workbook(row(1, "A1", "late words"))
+    site.pages["/a.xlsx"] = replace(late, delay=3)  # the other one is there first
     site.pages["/page"] = html("Page", text="other words")
     crawl.environment |= {"EXTRACT_PROCESSES": "1", "EXTRACT_SECONDS_PER_HOST": "1"}
     crawl(site.url("/"))
