@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from smartcrawl.items import Address, Page
+from smartcrawl.model.batches import Address
+from smartcrawl.model.pages import Page
+from smartcrawl.model.urls import Trackers, digest, host_key, normalize
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.scope import Scope
-from smartcrawl.urls import Trackers, digest, host_key, normalize
+from smartcrawl.sources.scope import Scope
 
 _CACHE = 40_000  #: addresses in each of two generations
 _OUTSIDE = 0  #: number of what lies out of scope

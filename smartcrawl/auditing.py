@@ -14,7 +14,7 @@ from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, Final, NamedTuple, Self, TypeVar
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry import audit, known
 from smartcrawl.registry.audit import Entry, Marked
 from smartcrawl.registry.indexing import RemoteIndexing

@@ -23,9 +23,9 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartcrawl.exceptions import CertificateError
-from smartcrawl.options import Options
-from smartcrawl.sources import Source
+from smartcrawl.model.exceptions import CertificateError
+from smartcrawl.model.options import Options
+from smartcrawl.sources.declared import Source
 
 #: OpenSSL's numbers of what is wrong with a chain (openssl-verification-options(1)).
 _NOT_YET, _EXPIRED = 9, 10

@@ -20,16 +20,16 @@ from rich.text import Text
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from smartcrawl.exceptions import RegistryError, RunHeldError, SmartcrawlError
 from smartcrawl.indexes import indexing_of
-from smartcrawl.logs import escaped, json_safe, shown, shown_lines
-from smartcrawl.options import Options
-from smartcrawl.ports import Connection
-from smartcrawl.private import narrow_data
+from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.redaction import escaped, json_safe, shown, shown_lines
 from smartcrawl.registry.databases import Database, database_of
 from smartcrawl.registry.purge import Removal, Target, losses, remove
 from smartcrawl.registry.reports import sources_named
 from smartcrawl.rules.absence import withholds
+from smartcrawl.sources.private_files import narrow_data
 
 DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
 _CMDLINE: Final = 40  #: priority of settings that were given with -s

@@ -9,8 +9,9 @@ from typing import Any
 from smartcrawl.extract.hashes import text_hash
 from smartcrawl.extractions import Extractions
 from smartcrawl.frontier import UNREACHED, Depths
-from smartcrawl.items import Collapse, Document, Page, Visit
 from smartcrawl.ledger import Ledger
+from smartcrawl.model.documents import Document
+from smartcrawl.model.pages import Collapse, Page, Visit
 from smartcrawl.reach import Reach
 from smartcrawl.registry import collapsed
 from smartcrawl.registry.registry import Registry

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Self
 
-from smartcrawl.logs import redacted
+from smartcrawl.model.redaction import redacted
 from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
-from smartcrawl.exceptions import GivenUpError
 from smartcrawl.extract import html
 from smartcrawl.extract.budget import Budget, Share
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
@@ -16,9 +14,12 @@ from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.portions import MAX_PAGE, Portions
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.held import Held
-from smartcrawl.items import Document, Unreadable, Visit
-from smartcrawl.options import Options
+from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import GivenUpError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
 
 #: The extended status of a visit whose document cannot be read.
 FORMAT_FAULTS: Final = {

@@ -25,16 +25,17 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.edits import Edits
-from smartcrawl.exceptions import RegistryError, SinkError
 from smartcrawl.gates import gate_of, host_of
-from smartcrawl.items import Attempt, HostNow, Visit
-from smartcrawl.logs import json_safe
+from smartcrawl.model.batches import HostNow
+from smartcrawl.model.exceptions import RegistryError, SinkError
+from smartcrawl.model.pages import Attempt, Visit
+from smartcrawl.model.redaction import json_safe
+from smartcrawl.model.urls import endpoint
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import slot_of
 from smartcrawl.robots import sitemaps
 from smartcrawl.run import Run, run_of
 from smartcrawl.signals import page_progress
-from smartcrawl.urls import endpoint
 
 logger = logging.getLogger(__name__)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from smartcrawl.configuration import Configuration
 from smartcrawl.frontier import Depths, Queue
 from smartcrawl.held import Held
-from smartcrawl.items import NAMES_SIGNED, Page
 from smartcrawl.ledger import Ledger
-from smartcrawl.options import Options
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import NAMES_SIGNED, Page
 from smartcrawl.reach import Reach
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import extraction
+from smartcrawl.sources.extraction import Configuration
 from smartcrawl.trusting import HostTrust
 
 logger = logging.getLogger(__name__)

@@ -13,13 +13,13 @@ from scrapy.exceptions import (
     StopDownload,
 )
 
-from smartcrawl.exceptions import (
+from smartcrawl.extract.encodings import EncodingError
+from smartcrawl.model.exceptions import (
     AddressRefusedError,
     CertificateError,
     HostDownError,
     RobotsUnknownError,
 )
-from smartcrawl.extract.encodings import EncodingError
 from smartcrawl.network import refused_address
 from smartcrawl.rules.model import Fault
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
-from smartcrawl.items import Page
+from smartcrawl.model.pages import Page
 
 UNREACHED = 255  #: in ``Depths.reached``
 DEEPEST = 254  #: in ``Depths.reached``; deeper pages keep their exact depth aside

@@ -9,10 +9,10 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
-from smartcrawl.exceptions import AddressRefusedError
+from smartcrawl.model.exceptions import AddressRefusedError
+from smartcrawl.model.urls import endpoint
 from smartcrawl.network import GuardedResolver, installed_resolver, looked_up
 from smartcrawl.run import run_of
-from smartcrawl.urls import endpoint
 
 
 class _RefusedError(AddressRefusedError, IgnoreRequest):

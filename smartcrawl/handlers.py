@@ -18,8 +18,8 @@ from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.certificates import ContextFactory, Trust
-from smartcrawl.exceptions import HeadersTooLargeError
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import HeadersTooLargeError
+from smartcrawl.model.options import Options
 from smartcrawl.run import run_of
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)

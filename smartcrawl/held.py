@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.configuration import EXTRACTION_VERSION
-from smartcrawl.exceptions import SnapshotStoreError
 from smartcrawl.extract.html import Told
-from smartcrawl.items import Link, Page, Unreadable, Visit
+from smartcrawl.model.documents import Link
+from smartcrawl.model.exceptions import SnapshotStoreError
+from smartcrawl.model.pages import Page, Unreadable, Visit
 from smartcrawl.registry.pack import unpack_links
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Standing
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _PATIENCE: Final = 3  #: snapshots in a row that a store may fail to give
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from smartcrawl.items import StoredRobots
 from smartcrawl.ledger import Ledger
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.urls import host_key
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.urls import host_key
 
 
 class HostNotes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from smartcrawl.exceptions import SinkError
 from smartcrawl.extract.chunks import chunks
-from smartcrawl.items import Chunk
-from smartcrawl.options import Options
-from smartcrawl.ports import Connection, Indexing, Many
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.options import Options
+from smartcrawl.model.ports import Connection, Indexing, Many
 from smartcrawl.registry import known
 from smartcrawl.registry.indexing import EmbeddedIndexing, RemoteIndexing, Waiting
 from smartcrawl.registry.pack import unpack_document

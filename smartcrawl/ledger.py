@@ -8,8 +8,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.cuts import Cuts
-from smartcrawl.items import Batch, HostNow, Visit
-from smartcrawl.logs import redacted
+from smartcrawl.model.batches import Batch, HostNow
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.registry import Writer, Written
 from smartcrawl.registry.snapshots import is_stored
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word

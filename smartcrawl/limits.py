@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from smartcrawl.cuts import Cuts
-from smartcrawl.options import Options
+from smartcrawl.model.options import Options
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.traps import Budget, Trap
 

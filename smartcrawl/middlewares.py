@@ -15,16 +15,17 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.exceptions import (
+from smartcrawl.faults import PASSING_FAULTS, told
+from smartcrawl.gates import gate_of, host_of
+from smartcrawl.model.exceptions import (
     HostBlockedError,
     HostDownError,
     RobotsDisallowedError,
     RobotsUnknownError,
     TurnSpentError,
 )
-from smartcrawl.faults import PASSING_FAULTS, told
-from smartcrawl.gates import gate_of, host_of
-from smartcrawl.items import Attempt, Page
+from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.urls import host_key
 from smartcrawl.needed import is_own
 from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.robots_rules import RobotsRules
@@ -32,7 +33,6 @@ from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import conditional_headers, retry_after
 from smartcrawl.rules.model import Extraction
 from smartcrawl.run import Run, run_of
-from smartcrawl.urls import host_key
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,12 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.extract import html
-from smartcrawl.items import Document, Visit
+from smartcrawl.model.documents import Document
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.urls import host_key
 from smartcrawl.politeness import slot_of
 from smartcrawl.rules.soft404 import NotFound, is_not_found, is_same, profile, random_path
 from smartcrawl.run import Run
-from smartcrawl.urls import host_key
 from smartcrawl.walls import wall_of
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IResolutionReceiver
 from zope.interface import implementer
 
-from smartcrawl.options import Options
-from smartcrawl.urls import endpoint
+from smartcrawl.model.options import Options
+from smartcrawl.model.urls import endpoint
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

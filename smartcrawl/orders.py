@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from smartcrawl.options import Options
+from smartcrawl.model.options import Options
 from smartcrawl.registry.candidates import Closing
 from smartcrawl.rules.absence import Policy
-from smartcrawl.sources import Source
-from smartcrawl.urls import request_url
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.refusals import belongs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +46,3 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
             belongs(source, url) and not (depth_limit and depth > depth_limit)
         ),
     )
-
-
-def belongs(source: Source, url: str) -> bool:
-    """Whether an address is in a source's scope, wherever its seed moves the scope to.
-
-    The scope of an ad-hoc source moves with its seed between a host and that host with
-    ``www.``. When the seed fails, where it would have led is not known, and nobody is
-    excluded for that.
-    """
-    if source.scope.allows(url):
-        return True
-    moved = source.scope.moved_to(url) if source.ad_hoc else None
-    return moved is not None and moved.allows(url)
-
-
-def refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
-    """Return why sources that hold the host of an address leave it out, by their names."""
-    known = request_url(url)
-    found: dict[str, str] = {}
-    for source in sources:
-        why = source.scope.refusal(url)
-        if known is not None and why is not None and source.scope.holds(known):
-            found[source.name] = why
-    return found

@@ -14,7 +14,14 @@ from scrapy.exceptions import DropItem
 
 from smartcrawl.collapses import collapse_of
 from smartcrawl.documents import FORMAT_FAULTS, Documents
-from smartcrawl.exceptions import (
+from smartcrawl.extract import html
+from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.formats import FormatError
+from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.extract.sitemaps import looks_like
+from smartcrawl.missing import MissingPages
+from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import (
     GivenUpError,
     RegistryError,
     RunOverError,
@@ -22,13 +29,8 @@ from smartcrawl.exceptions import (
     SnapshotError,
     SnapshotStoreError,
 )
-from smartcrawl.extract import html
-from smartcrawl.extract.chunks import chunks
-from smartcrawl.extract.formats import FormatError
-from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
-from smartcrawl.extract.sitemaps import looks_like
-from smartcrawl.items import NAMES_SIGNED, Document, Visit
-from smartcrawl.missing import MissingPages
+from smartcrawl.model.pages import NAMES_SIGNED, Visit
+from smartcrawl.model.signatures import unsigned
 from smartcrawl.network import installed_resolver
 from smartcrawl.reach import MAX_HOPS
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
@@ -36,7 +38,6 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run import Run, run_of
-from smartcrawl.signatures import unsigned
 from smartcrawl.sitemaps import read_as_sitemap
 from smartcrawl.stopping import is_stopping, stop
 

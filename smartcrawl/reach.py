@@ -9,20 +9,22 @@ from typing import Final
 from smartcrawl.addresses import AddressBook, Found, Register
 from smartcrawl.cuts import Cuts
 from smartcrawl.frontier import Depths
-from smartcrawl.items import NAMES_SIGNED, Address, Link, Page, Visit
 from smartcrawl.ledger import Ledger
 from smartcrawl.limits import Limits
-from smartcrawl.options import Options
+from smartcrawl.model.batches import Address
+from smartcrawl.model.documents import Link
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
+from smartcrawl.model.urls import endpoint, has_port, host_key
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
-from smartcrawl.scope import Scope
 from smartcrawl.signed import Signed
-from smartcrawl.sources import Source
-from smartcrawl.urls import endpoint, has_port, host_key
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.scope import Scope
 
 MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address

@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
-from smartcrawl.items import Page, Visit
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run import Run, run_of
 

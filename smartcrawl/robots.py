@@ -17,7 +17,7 @@ from protego import Protego
 from scrapy.crawler import Crawler
 from scrapy.robotstxt import RobotParser
 
-from smartcrawl.urls import join
+from smartcrawl.model.urls import join
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
 #: Seconds. Nobody means a longer delay for each page of a site, and a run would never end.

@@ -18,10 +18,11 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
 
-from smartcrawl.exceptions import RobotsUnknownError
 from smartcrawl.faults import told
-from smartcrawl.items import StoredRobots
-from smartcrawl.options import robots_parser
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import RobotsUnknownError
+from smartcrawl.model.options import robots_parser
+from smartcrawl.model.urls import host_key, join
 from smartcrawl.robots import as_utf8, crawl_delay, sitemaps
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
@@ -31,7 +32,6 @@ from smartcrawl.rules.http import (
 )
 from smartcrawl.rules.model import Fault
 from smartcrawl.run import run_of
-from smartcrawl.urls import host_key, join
 
 logger = logging.getLogger(__name__)
 

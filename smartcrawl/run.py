@@ -12,21 +12,19 @@ from typing import Any, Self
 
 from smartcrawl.addresses import AddressBook
 from smartcrawl.collapses import Collapses
-from smartcrawl.configuration import EXTRACTION_VERSION, Configuration
 from smartcrawl.cuts import Cuts
-from smartcrawl.exceptions import RegistryError, SinkError, SmartcrawlError
 from smartcrawl.extractions import Extractions
 from smartcrawl.frontier import Depths, Frontier
 from smartcrawl.held import Held
 from smartcrawl.hosts import HostNotes
 from smartcrawl.indexes import indexing_of
-from smartcrawl.items import Page
 from smartcrawl.ledger import Ledger
-from smartcrawl.logs import redacted
-from smartcrawl.options import Options
-from smartcrawl.orders import Orders, belongs, closing_of
+from smartcrawl.model.exceptions import RegistryError, SinkError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page
+from smartcrawl.model.redaction import redacted
+from smartcrawl.orders import Orders, closing_of
 from smartcrawl.politeness import HostGate
-from smartcrawl.private import narrow_data, private_folder
 from smartcrawl.reach import Reach
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.databases import Lease
@@ -39,9 +37,12 @@ from smartcrawl.registry.starts import last_starts, left_out
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.seal import Evidence, reasons
-from smartcrawl.scope import Scope
 from smartcrawl.snapshots import SnapshotStore
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
+from smartcrawl.sources.private_files import narrow_data, private_folder
+from smartcrawl.sources.refusals import belongs
+from smartcrawl.sources.scope import Scope
 from smartcrawl.trusting import HostTrust
 from smartcrawl.turns import Turns
 

@@ -17,10 +17,10 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.gates import gate_of, host_of
-from smartcrawl.items import Attempt, Page
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.run import Run, run_of
 from smartcrawl.stopping import stop

@@ -2,7 +2,7 @@
 
 ``scrapy config`` prints the groups and the comments.
 Precedence: ``-a`` > ``-s`` > environment variable of the same name > the default here.
-``smartcrawl.options.Options`` reads and validates them once, before the first request.
+``smartcrawl.model.options.Options`` reads and validates them once, before the first request.
 """
 
 import os
@@ -188,7 +188,7 @@ SPIDER_MIDDLEWARES = {
     "smartcrawl.middlewares.ScopeMiddleware": 500,
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,  # depth is the frontier's
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # smartcrawl.urls
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # smartcrawl.model.urls
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,  # HTTPERROR_ALLOW_ALL
     "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,  # helps to write spiders
 }

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from smartcrawl.exceptions import FrontierError
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.hosts import HostNotes
-from smartcrawl.items import StoredRobots
 from smartcrawl.ledger import Ledger
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import FrontierError
+from smartcrawl.model.urls import host_key
 from smartcrawl.politeness import slot_of
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.sharing.frontier import SharedFrontier
-from smartcrawl.urls import host_key
 
 
 class SharedNotes(HostNotes):

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final, Self
 
 from smartcrawl.cuts import Cuts, merged
-from smartcrawl.exceptions import FrontierError, RunOverError, SettingError, SmartcrawlError
 from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.connection import connect, place_of
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Claim, RedisFrontier
 from smartcrawl.hosts import HostNotes
-from smartcrawl.items import Page
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import FrontierError, RunOverError, SettingError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page
 from smartcrawl.orders import Orders, closing_of
 from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.reach import MAX_HOPS
@@ -35,7 +35,7 @@ from smartcrawl.run import Run, registry_of
 from smartcrawl.shared_hosts import SharedNotes
 from smartcrawl.sharing.frontier import OVER, SharedFrontier
 from smartcrawl.sharing.gate import SharedGate
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.signatures import unsigned
-from smartcrawl.urls import Trackers, normalize
+from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.urls import Trackers, normalize
 
 MAX_SIGNED: Final = 100_000  #: addresses with a signature that one run remembers
 

@@ -12,7 +12,8 @@ from smartcrawl.extract.sitemaps import (
     SitemapKind,
     read_sitemap,
 )
-from smartcrawl.items import Document, Link, Visit
+from smartcrawl.model.documents import Document, Link
+from smartcrawl.model.pages import Visit
 from smartcrawl.reach import SITEMAP
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run import Run

@@ -20,15 +20,15 @@ from fsspec.config import apply_config
 from fsspec.core import url_to_fs
 from isal import igzip, isal_zlib
 
-from smartcrawl.exceptions import (
+from smartcrawl.model.exceptions import (
     SettingError,
     SnapshotDamagedError,
     SnapshotError,
     SnapshotMissingError,
     SnapshotStoreError,
 )
-from smartcrawl.logs import redacted, shown
-from smartcrawl.stores import Bucket, Drive, Folder, Store, fault, is_absence, reason
+from smartcrawl.model.redaction import redacted, shown
+from smartcrawl.sources.stores import Bucket, Drive, Folder, Store, fault, is_absence, reason
 
 PATIENCE: Final = 60.0  #: seconds for one operation, the driver's own retries included
 MAX_SIZE: Final = 256 * 1024 * 1024  #: bytes of a body that is read back

@@ -7,7 +7,7 @@ import logging
 
 from scrapy.crawler import Crawler
 
-from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.run import Run
 
 logger = logging.getLogger(__name__)

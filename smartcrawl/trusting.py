@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smartcrawl.items import Page, Visit
 from smartcrawl.ledger import Ledger
-from smartcrawl.options import Options
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.rules.http import is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified

@@ -7,8 +7,9 @@ from typing import Final, assert_never
 
 from smartcrawl.extractions import Extractions
 from smartcrawl.frontier import Frontier
-from smartcrawl.items import NAMES_SIGNED, Link, Page
 from smartcrawl.ledger import Ledger
+from smartcrawl.model.documents import Link
+from smartcrawl.model.pages import NAMES_SIGNED, Page
 from smartcrawl.reach import Reach
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.rules.schedule import is_due, modified_by

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from smartcrawl import settings
-from smartcrawl.options import Options
+from smartcrawl.model.options import Options
 
 
 def options(folder: Path, **changed: object) -> Options:

@@ -7,10 +7,10 @@ import pytest
 
 from smartcrawl import addresses
 from smartcrawl.addresses import AddressBook, Found
-from smartcrawl.items import Address
+from smartcrawl.model.batches import Address
+from smartcrawl.model.urls import Trackers, digest, normalize
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.scope import Scope
-from smartcrawl.urls import Trackers, digest, normalize
+from smartcrawl.sources.scope import Scope
 from tests.registry.build import Desk
 
 HOST = "http://a.example"

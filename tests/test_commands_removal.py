@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from smartcrawl.commands import plan, why
-from smartcrawl.configuration import Configuration
-from smartcrawl.items import Link
+from smartcrawl.model.documents import Link
 from smartcrawl.registry import runs
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.rules.model import Mode, Outcome
-from smartcrawl.scope import Scope
 from smartcrawl.sinks.embedded import search
+from smartcrawl.sources.extraction import Configuration
+from smartcrawl.sources.scope import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
 from tests.registry.spare import Spare

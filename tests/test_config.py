@@ -15,8 +15,8 @@ from scrapy.settings import Settings
 from smartcrawl import settings as module
 from smartcrawl.commands import config
 from smartcrawl.commands.config import MASK, OVERRIDES, described, masked
-from smartcrawl.exceptions import SettingError
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options
 from smartcrawl.spiders.site import ARGUMENTS
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Site, html

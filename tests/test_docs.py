@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl import commands, handlers, reach, robots, urls
+from smartcrawl import commands, handlers, reach, robots
 from smartcrawl.commands import config, crawl, search
 from smartcrawl.extract import links, sitemaps
+from smartcrawl.model import urls
 from smartcrawl.registry.reports import RECORD_KEYS, RUN_KEYS
 from smartcrawl.registry.status import STATUS_KEYS
 from smartcrawl.rules import http, traps

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.frontier import UNREACHED, Frontier, Queue, RankedQueue
-from smartcrawl.items import Page
+from smartcrawl.model.pages import Page
 
 
 class Shelf:

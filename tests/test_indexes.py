@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from smartcrawl import indexes
-from smartcrawl.exceptions import SinkError
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.options import Options
 from smartcrawl.registry import known
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.sinks.elasticsearch.meta import FOREIGN, Known

@@ -2,8 +2,8 @@
 
 import pytest
 
-from smartcrawl.exceptions import LaneError
 from smartcrawl.lane.answers import AnswerParser
+from smartcrawl.model.exceptions import LaneError
 
 _304 = b'HTTP/1.1 304 Not Modified\r\nETag: "caf\xe9"\r\n\r\n'
 _HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"

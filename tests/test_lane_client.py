@@ -17,9 +17,9 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import decoding
 from smartcrawl import settings as shipped
-from smartcrawl.exceptions import LaneError
 from smartcrawl.lane.client import LaneClient
 from smartcrawl.lane.connections import Answer
+from smartcrawl.model.exceptions import LaneError
 from smartcrawl.needed import HttpAuth, Offsite
 from smartcrawl.network import GuardedResolver
 from smartcrawl.spiders.site import SiteSpider

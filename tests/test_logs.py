@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils import log as scrapy_log
 
-from smartcrawl.exceptions import SettingError
-from smartcrawl.logs import (
+from smartcrawl.logs import Logs, formatter
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.redaction import (
     FORMATS,
     HIDDEN,
     LONGEST,
-    Logs,
     escaped,
-    formatter,
     log_format,
     redacted,
     shown,

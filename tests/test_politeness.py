@@ -23,12 +23,12 @@ from scrapy.utils.test import get_crawler
 from smartcrawl import faults
 from smartcrawl import settings as shipped
 from smartcrawl.commands.hosts import host_meant
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.faults import told
 from smartcrawl.gates import gate_of, host_of
-from smartcrawl.items import Attempt, Page
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.rules.model import Fault
 from smartcrawl.spiders.base import VisitSpider

@@ -9,13 +9,13 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.extensions import Progress
-from smartcrawl.items import Page, Visit
-from smartcrawl.options import Options
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.orders import Orders
 from smartcrawl.rules.model import Action, Outcome, Word
 from smartcrawl.rules.reindex import Verdict
 from smartcrawl.run import Run
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
 SETTINGS["CONCURRENT_REQUESTS"] = 16

@@ -19,14 +19,15 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 
 from smartcrawl import settings as shipped
-from smartcrawl.exceptions import (
+from smartcrawl.middlewares import RobotsMiddleware
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import (
     RobotsDisallowedError,
     RobotsUnknownError,
     SettingError,
     TurnSpentError,
 )
-from smartcrawl.items import Attempt, Page, StoredRobots
-from smartcrawl.middlewares import RobotsMiddleware
+from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.robots import (
     LIMIT,
     MAX_CRAWL_DELAY,

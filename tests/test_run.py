@@ -7,18 +7,19 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.frontier import Queue, RankedQueue
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Attempt, Document, Link, Page, Section, Visit
-from smartcrawl.options import Options
+from smartcrawl.model.documents import Document, Link, Section
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Attempt, Page, Visit
 from smartcrawl.orders import Orders
 from smartcrawl.registry import runs
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run
-from smartcrawl.sources import Source, ad_hoc
+from smartcrawl.sources.declared import Source, ad_hoc
 
 NOW = 1_700_000_000
 SEED, MOVED = "http://example.com/", "http://www.example.com/"

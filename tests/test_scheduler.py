@@ -17,15 +17,16 @@ from smartcrawl import settings as shipped
 from smartcrawl.extensions import DelayControl
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.gates import gate_of
-from smartcrawl.items import Attempt, Document, Link, Section, Visit
-from smartcrawl.options import Options
+from smartcrawl.model.documents import Document, Link, Section
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.orders import Orders
 from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run import Run
 from smartcrawl.scheduler import NumberScheduler
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
 SETTINGS["CONCURRENT_REQUESTS"] = 16

@@ -2,9 +2,9 @@
 
 import pytest
 
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Batch
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.reports import runs

@@ -33,15 +33,15 @@ from azure.storage.blob import BlobServiceClient
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
-from smartcrawl import stores
-from smartcrawl.exceptions import (
+from smartcrawl.model.exceptions import (
     SettingError,
     SnapshotDamagedError,
     SnapshotMissingError,
     SnapshotStoreError,
 )
 from smartcrawl.snapshots import SnapshotStore, packed, path_of
-from smartcrawl.stores import PARALLEL, Fault, fault
+from smartcrawl.sources.declared import stores
+from smartcrawl.sources.stores import PARALLEL, Fault, fault
 from tests.stores import ObjectStore, azurite, moto_server
 
 ROOT = Path(__file__).resolve().parents[1]

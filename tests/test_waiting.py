@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.items import Page, Visit
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.spiders import waiting
 from smartcrawl.spiders.waiting import WaitingDocuments

@@ -34,11 +34,11 @@ from smartcrawl.cli import (
     print_json,
     print_table,
 )
-from smartcrawl.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
 from smartcrawl.indexes import chunked, comparable, known_to, opened, opened_as
-from smartcrawl.logs import json_safe, shown_lines
-from smartcrawl.options import Options
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.redaction import json_safe, shown_lines
 from smartcrawl.registry import audit
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.integrity import damaged

@@ -23,9 +23,9 @@ from scrapy.commands import ScrapyCommand
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
 from smartcrawl.cli import FAILED, print_json
-from smartcrawl.exceptions import SettingError, SmartcrawlError
-from smartcrawl.logs import HIDDEN, escaped, redacted, shown_lines
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.redaction import HIDDEN, escaped, redacted, shown_lines
 from smartcrawl.settings import defaults
 
 MASK: Final = "***"  #: what stands for a secret

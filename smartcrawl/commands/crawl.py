@@ -19,14 +19,15 @@ from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.cli import damage_named
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.exceptions import RunHeldError, SettingError, SmartcrawlError
-from smartcrawl.logs import Logs, shown_lines
+from smartcrawl.logs import Logs
 from smartcrawl.memory import give_back_large
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.redaction import shown_lines
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.runs import declared_sources
 from smartcrawl.run import Run
-from smartcrawl.sources import load
+from smartcrawl.sources.declared import load
 from smartcrawl.spiders.site import SiteSpider
 
 logger = logging.getLogger(__name__)

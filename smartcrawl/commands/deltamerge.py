@@ -8,7 +8,7 @@ from typing import Any
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, print_json, print_table
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.purge import Target, lost
 from smartcrawl.registry.reports import iso
 

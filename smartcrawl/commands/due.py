@@ -11,16 +11,16 @@ from scrapy.exceptions import UsageError
 from smartcrawl.cli import no_registry
 from smartcrawl.commands.crawl import DONE, FAILED, tell
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.logs import shown
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.redaction import shown
+from smartcrawl.model.urls import digest, normalize, request_url
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.items import bring_forward, refreshable
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run import Run
-from smartcrawl.sources import load
-from smartcrawl.urls import digest, normalize, request_url
+from smartcrawl.sources.declared import load
 
 
 class Command(CrawlCommand):

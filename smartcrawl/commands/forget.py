@@ -9,12 +9,12 @@ from typing import ClassVar
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, one_word
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import digest, item_id, normalize, request_url
 from smartcrawl.registry.purge import forgettable, known, undeclare, unpin
 from smartcrawl.registry.story import near_misses
-from smartcrawl.sources import load
-from smartcrawl.urls import digest, item_id, normalize, request_url
+from smartcrawl.sources.declared import load
 
 
 class Command(ChangingCommand):

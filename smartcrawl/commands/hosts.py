@@ -11,10 +11,10 @@ from typing import Any
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json, print_table
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import host_key
 from smartcrawl.registry.hosts import block, hosts, unblock
-from smartcrawl.urls import host_key
 
 
 class Command(RegistryCommand):

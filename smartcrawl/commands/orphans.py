@@ -10,8 +10,8 @@ from typing import Any
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, print_json, print_table
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.purge import Target, orphans, source_of_run, withheld
 from smartcrawl.registry.reports import iso
 from smartcrawl.rules.model import Word

@@ -16,8 +16,9 @@ from scrapy.exceptions import UsageError
 from smartcrawl.cli import RegistryCommand, count, print_json
 from smartcrawl.commands import simulation
 from smartcrawl.commands.today import Today
-from smartcrawl.options import Options, robots_parser
-from smartcrawl.ports import Connection
+from smartcrawl.model.options import Options, robots_parser
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import digest, normalize
 from smartcrawl.registry import story
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.purge import Target, withheld
@@ -28,8 +29,7 @@ from smartcrawl.rules.forecast import Finding, Way, ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
-from smartcrawl.sources import Source, load
-from smartcrawl.urls import digest, normalize
+from smartcrawl.sources.declared import Source, load
 
 #: Keys of each source's plan.
 KEYS = (

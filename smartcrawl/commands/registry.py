@@ -14,13 +14,13 @@ from typing import IO, Any, ClassVar, TypeVar
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_table
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import begin_epoch
-from smartcrawl.logs import json_safe
-from smartcrawl.ports import Connection
-from smartcrawl.private import file_like_its_folder
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.redaction import json_safe
 from smartcrawl.registry.reports import RECORD_KEYS, records
 from smartcrawl.rules.model import Status, Word
+from smartcrawl.sources.private_files import file_like_its_folder
 
 _COLUMNS = (
     "status",

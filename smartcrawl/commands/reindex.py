@@ -11,16 +11,16 @@ from typing import Any
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, print_json
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import rebuild
-from smartcrawl.orders import belongs, refusals
-from smartcrawl.patterns import compiled
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import display, request_url
 from smartcrawl.registry import items, story
 from smartcrawl.registry.items import Item
 from smartcrawl.registry.transactions import transaction
-from smartcrawl.sources import load
-from smartcrawl.urls import display, request_url
+from smartcrawl.sources.declared import load
+from smartcrawl.sources.patterns import compiled
+from smartcrawl.sources.refusals import belongs, refusals
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from smartcrawl.cli import RegistryCommand, print_json, print_table
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.reports import runs
 
 _COLUMNS = (

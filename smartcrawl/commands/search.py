@@ -13,13 +13,13 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.indexes import joined, opened
-from smartcrawl.logs import escaped
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.redaction import escaped
+from smartcrawl.model.urls import item_id
 from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.reports import iso
 from smartcrawl.sinks.embedded import search
 from smartcrawl.sinks.sqlite import Hit
-from smartcrawl.urls import item_id
 
 _SHOWN = 5  #: images of a page in a table
 _OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text

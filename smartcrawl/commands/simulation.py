@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from smartcrawl.chart import Dot, scatter
 from smartcrawl.cli import print_json, print_table
-from smartcrawl.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.history import PastRun, lives, past_runs
 from smartcrawl.registry.reports import iso
 from smartcrawl.rules.schedule import Schedule

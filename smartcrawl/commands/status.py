@@ -13,8 +13,8 @@ from rich.markup import escape
 
 from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.commands.summary import REMEDIES
-from smartcrawl.logs import escaped
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.redaction import escaped
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.status import Counts, SourceStatus, status_of, told
 from smartcrawl.rules.model import RunState

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from smartcrawl.configuration import Configuration
-from smartcrawl.options import Options
-from smartcrawl.ports import Connection
+from smartcrawl.model.options import Options
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import host_key
 from smartcrawl.registry import story
 from smartcrawl.registry.hosts import distrusted
 from smartcrawl.registry.story import Entry
@@ -12,8 +12,8 @@ from smartcrawl.rules.forecast import unconditional
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.trust import UNCONFIRMED, Trust
-from smartcrawl.sources import Source
-from smartcrawl.urls import host_key
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.extraction import Configuration
 
 _BELIEVED = Trust()
 

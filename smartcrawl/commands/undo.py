@@ -10,9 +10,9 @@ from typing import ClassVar
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import FAILED, ChangingCommand, one_word, print_json
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import chunked, indexing_of
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal import Undone
 from smartcrawl.registry.reports import iso

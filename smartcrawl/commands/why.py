@@ -10,9 +10,9 @@ from scrapy.settings import BaseSettings
 from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
 from smartcrawl.commands.story_text import print_story
 from smartcrawl.commands.today import Today
-from smartcrawl.options import Options, robots_parser
-from smartcrawl.orders import refusals
-from smartcrawl.ports import Connection
+from smartcrawl.model.options import Options, robots_parser
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import digest, item_id, normalize, request_url
 from smartcrawl.registry import story
 from smartcrawl.registry.candidates import OUT_OF_SCOPE, looked_away
 from smartcrawl.registry.purge import Known, known
@@ -24,8 +24,8 @@ from smartcrawl.rules.forecast import outcome_of_record, ways
 from smartcrawl.rules.http import conditional_headers
 from smartcrawl.rules.model import Action, Rule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
-from smartcrawl.sources import Source, load
-from smartcrawl.urls import digest, item_id, normalize, request_url
+from smartcrawl.sources.declared import Source, load
+from smartcrawl.sources.refusals import refusals
 
 #: Keys of the answer, and of each of its records.
 KEYS = ("url", "id", "records", "inScopeOf", "refusedBy", "nearMisses")

@@ -15,8 +15,8 @@ from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG
 from smartcrawl.extract.wire import LONGEST, AnswerError
-from smartcrawl.items import Document, Link
-from smartcrawl.urls import request_url
+from smartcrawl.model.documents import Document, Link
+from smartcrawl.model.urls import request_url
 
 _CHARSETS: Final = CODECS | {"", "utf-16", "utf-32", "utf-32-le", "utf-32-be"}
 _WORD: Final = 32  #: characters of the type of a link

@@ -8,7 +8,7 @@ from typing import Final
 
 from semantic_text_splitter import TextSplitter
 
-from smartcrawl.items import Chunk, Document
+from smartcrawl.model.documents import Chunk, Document
 
 MAX_CHARACTERS: Final = 1_500
 _PART: Final = 15_000  #: characters given to the splitter at once

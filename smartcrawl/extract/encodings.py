@@ -10,7 +10,7 @@ from typing import Final, Literal
 import brotli  # type: ignore[import-untyped]  # ships no types
 from backports import zstd
 
-from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.model.exceptions import SmartcrawlError
 
 Kind = Literal["too_large", "truncated", "corrupt", "unknown"]
 

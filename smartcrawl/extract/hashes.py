@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 
 def body_hash(body: bytes) -> bytes:

@@ -20,8 +20,8 @@ from smartcrawl.extract.sections import Span, line, sections
 from smartcrawl.extract.seen import Seen
 from smartcrawl.extract.selection import marked, picked_by
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
-from smartcrawl.items import Document, Image, Section
-from smartcrawl.urls import join
+from smartcrawl.model.documents import Document, Image, Section
+from smartcrawl.model.urls import join
 
 __all__ = [
     "HTML_TYPES",

@@ -11,9 +11,9 @@ from typing import Final
 import can_ada
 
 from smartcrawl.extract.sections import Heading, line
-from smartcrawl.items import Image
-from smartcrawl.signatures import unsigned
-from smartcrawl.urls import MAX_URL_LENGTH, join
+from smartcrawl.model.documents import Image
+from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.urls import MAX_URL_LENGTH, join
 
 MAX_IMAGES: Final = 1_000  #: of one page
 MAX_ALT: Final = 1_000  #: characters

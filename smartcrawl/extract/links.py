@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import can_ada
 
-from smartcrawl.items import Link
-from smartcrawl.urls import MAX_URL_LENGTH, join
+from smartcrawl.model.documents import Link
+from smartcrawl.model.urls import MAX_URL_LENGTH, join
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
 MAX_OVERLONG: Final = 1_000  #: links that are told to be too long

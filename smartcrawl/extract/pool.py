@@ -25,7 +25,7 @@ from smartcrawl.extract.wire import (
     Selected,
     asked,
 )
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from smartcrawl.extract.pool import FormatPool
 from smartcrawl.extract.wire import PageTask, Selected
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 MAX_PAGE: Final = 2 * 1024 * 1024  #: bytes of a page that is handed over
 _MOST: Final = 16  #: pages of a portion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from smartcrawl.items import Section
+from smartcrawl.model.documents import Section
 
 # Marks between the texts of a page. A source that holds such a character gains white space by it.
 BREAK: Final = "\0"  #: the end of a line

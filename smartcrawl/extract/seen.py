@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from smartcrawl.extract.links import Reference
 from smartcrawl.extract.sections import Heading, Span
-from smartcrawl.items import Image
+from smartcrawl.model.documents import Image
 
 
 @dataclass(slots=True)

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import can_ada
 
-from smartcrawl.exceptions import SmartcrawlError
-from smartcrawl.urls import join
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.urls import join
 
 MAX_ENTRIES: Final = 50_000  #: addresses taken of one sitemap
 WEB: Final = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch  #: an address by its shape

@@ -29,7 +29,7 @@ from smartcrawl.extract.sitemap_entries import (
     too_large,
 )
 from smartcrawl.extract.sitemap_xml import MAX_DEPTH, MAX_TAG, RSS_1, XmlReader
-from smartcrawl.urls import join
+from smartcrawl.model.urls import join
 
 __all__ = [
     "MAX_DEPTH",

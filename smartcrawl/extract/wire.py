@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import to_json
 
 from smartcrawl.extract.formats.common import FormatError
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 MAX_BODY: Final = 128 * 1024 * 1024  #: bytes of a document that are handed over
 MAX_HEADER: Final = 1024 * 1024  #: bytes

@@ -13,8 +13,8 @@ from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 from scrapy_redis.connection import get_redis
 
-from smartcrawl.exceptions import FrontierError, SettingError
 from smartcrawl.frontiers.scripts import failure
+from smartcrawl.model.exceptions import FrontierError, SettingError
 
 LEAST_VERSION: Final = (6, 2)
 _PATIENCE: Final = 5.0  #: seconds for an answer; scripts take thousandths of one

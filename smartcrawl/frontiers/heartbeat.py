@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from threading import Event, Thread
 
-from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.shared import HEARTBEAT, Claim, RedisFrontier
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 
 logger = logging.getLogger(__name__)
 

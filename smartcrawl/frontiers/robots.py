@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from smartcrawl.frontiers.keys import prefix_of
 from smartcrawl.frontiers.scripts import failure
-from smartcrawl.items import StoredRobots
+from smartcrawl.model.batches import StoredRobots
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from redis.exceptions import (
     TimeoutError,  # noqa: A004  # likewise
 )
 
-from smartcrawl.exceptions import FrontierError
-from smartcrawl.logs import redacted
+from smartcrawl.model.exceptions import FrontierError
+from smartcrawl.model.redaction import redacted
 
 NAMES: Final = ("begin", "exchange", "host", "look", "lowered", "refill", "renew")
 _TRIES: Final = 2  #: a connection may have ended while nobody used it

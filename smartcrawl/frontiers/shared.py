@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 from redis import Redis
 from redis.exceptions import RedisError
 
-from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.hosts import SharedHosts
 from smartcrawl.frontiers.keys import member, prefix_of, remove_runs
 from smartcrawl.frontiers.scripts import Scripts, failure
+from smartcrawl.model.exceptions import FrontierLostError
 
 logger = logging.getLogger(__name__)
 

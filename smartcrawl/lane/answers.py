@@ -6,8 +6,8 @@ from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from smartcrawl.exceptions import LaneError
 from smartcrawl.handlers import MAX_HEADERS
+from smartcrawl.model.exceptions import LaneError
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LAST_BYTES: Final = 5  #: of a chunked body: the end of the last line, and the blank line

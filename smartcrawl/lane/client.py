@@ -15,10 +15,10 @@ from typing import Final
 from scrapy.settings import BaseSettings
 
 from smartcrawl.certificates import Trust, asyncio_context
-from smartcrawl.exceptions import LaneError
 from smartcrawl.lane.connections import Answer, ClosedError, Connection
+from smartcrawl.model.exceptions import LaneError
+from smartcrawl.model.urls import endpoint
 from smartcrawl.network import GuardedResolver, addresses_of
-from smartcrawl.urls import endpoint
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import time
 from typing import Final, NamedTuple, Protocol
 
 from smartcrawl.decoding import is_slow
-from smartcrawl.exceptions import LaneError
 from smartcrawl.lane.answers import AnswerParser
+from smartcrawl.model.exceptions import LaneError
 
 MOST_UNSETTLED: Final = 16  #: answers of a connection
 _STEP: Final = 5  #: see Connection.__init__

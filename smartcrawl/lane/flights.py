@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from scrapy.core.downloader import Slot
 from scrapy.statscollectors import StatsCollector
 
-from smartcrawl.items import Attempt, Page
+from smartcrawl.model.pages import Attempt, Page
 
 _STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
 _LENGTH_LINE: Final = len("Content-Length: 0\r\n")

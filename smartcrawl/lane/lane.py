@@ -20,15 +20,16 @@ from scrapy.utils.request import request_httprepr
 
 from smartcrawl.certificates import Trust
 from smartcrawl.decoding import DecodingMiddleware
-from smartcrawl.exceptions import LaneError
 from smartcrawl.extensions import DelayControl
 from smartcrawl.gates import gate_of
-from smartcrawl.items import Attempt, Page
 from smartcrawl.lane.client import LaneClient
 from smartcrawl.lane.connections import Answer
 from smartcrawl.lane.fitness import unfit
 from smartcrawl.lane.flights import Counts, Flight, NotModified, Origin
 from smartcrawl.middlewares import RobotsMiddleware, conditions
+from smartcrawl.model.exceptions import LaneError
+from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.urls import endpoint
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import slot_of
 from smartcrawl.robots_rules import RobotsRules
@@ -36,7 +37,6 @@ from smartcrawl.run import Run, run_of
 from smartcrawl.scheduler import NumberScheduler
 from smartcrawl.spiders.site import confirmed
 from smartcrawl.stopping import is_stopping
-from smartcrawl.urls import endpoint
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
 
 ITEMS: Final = "IngestItems"
 _CHOSEN = "SELECT name, value FROM choice"

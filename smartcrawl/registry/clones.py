@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.pack import numbers
 from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, places
 from smartcrawl.rules.model import RunState

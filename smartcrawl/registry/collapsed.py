@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from smartcrawl.items import Collapse
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.pages import Collapse
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState
 from smartcrawl.rules.shield import are_edits, may_be_edits

@@ -9,9 +9,10 @@ from dataclasses import astuple, dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from smartcrawl.exceptions import RunOverError
-from smartcrawl.items import Batch
-from smartcrawl.ports import Connection, Many, Sink
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import RunOverError
+from smartcrawl.model.ports import Connection, Many, Sink
+from smartcrawl.model.urls import display
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.collapsed import note_former
 from smartcrawl.registry.contents import prepare
@@ -22,7 +23,6 @@ from smartcrawl.registry.visited import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.rules.model import Outcome, Rule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.rules.trust import Trust
-from smartcrawl.urls import display
 
 _HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _HOST_TALLY = """

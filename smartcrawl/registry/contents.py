@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from smartcrawl.items import Chunk, Visit
-from smartcrawl.ports import Connection, Many, Sink
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.ports import Connection, Many, Sink
 from smartcrawl.registry.pack import pack_document
 from smartcrawl.rules.model import Action
 

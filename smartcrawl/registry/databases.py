@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.sqlite import SqliteDatabase
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import psycopg
 
-from smartcrawl.exceptions import RunHeldError
+from smartcrawl.model.exceptions import RunHeldError
 from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.transactions import transaction
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.urls import display
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.trust import Trust
-from smartcrawl.urls import display
 
 _HOSTS = """
 WITH page (host, number) AS (

@@ -8,9 +8,9 @@ from typing import Any
 
 import can_ada
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import digest, item_id, join, row_key
 from smartcrawl.registry.pack import numbers, unpack_images
-from smartcrawl.urls import digest, item_id, join, row_key
 
 _PAGES = """
 SELECT r.no, r.id, r.url, coalesce(r.identity, r.url), c.document

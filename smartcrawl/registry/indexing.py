@@ -15,15 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from smartcrawl.exceptions import SinkError
-from smartcrawl.items import Chunk, IndexedImage, IndexedPage
-from smartcrawl.ports import Connection, PageIndex, Sink
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.index_pages import IndexedImage, IndexedPage
+from smartcrawl.model.ports import Connection, PageIndex, Sink
+from smartcrawl.model.urls import content_group
 from smartcrawl.registry import known
 from smartcrawl.registry.images import images_of
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.sequences import draw, last
 from smartcrawl.registry.transactions import transaction
-from smartcrawl.urls import content_group
 
 logger = logging.getLogger(__name__)
 

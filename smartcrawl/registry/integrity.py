@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import apsw
 
-from smartcrawl.exceptions import RegistryDamagedError
+from smartcrawl.model.exceptions import RegistryDamagedError
 
 REMEDY: Final = (
     "restore a backup, or copy what can be read into a new file with scrapy audit --salvage"

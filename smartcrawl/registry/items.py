@@ -11,15 +11,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.urls import (
+    Trackers,
+    digest,
+    digests_of,
+    display,
+    host_key,
+    item_id,
+    normalize,
+)
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import Role
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.model import Status
-from smartcrawl.signatures import unsigned
-from smartcrawl.urls import Trackers, digest, digests_of, display, host_key, item_id, normalize
 
 _ITEM = """
 SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, FALSE), coalesce(i.generation, 0),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import Any, Final
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
 from smartcrawl.registry.runs import (
     OpenRun,

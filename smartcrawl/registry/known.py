@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry import choices
 
 IDENTITY: Final = "index identity"

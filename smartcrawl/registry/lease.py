@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from smartcrawl.exceptions import RegistryError, RunHeldError
-from smartcrawl.private import FILE, private_file, private_folder
+from smartcrawl.model.exceptions import RegistryError, RunHeldError
+from smartcrawl.sources.private_files import FILE, private_file, private_folder
 
 
 class FileLease:

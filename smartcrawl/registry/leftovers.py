@@ -14,12 +14,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, Self
 
-from smartcrawl.ports import Connection, Many
-from smartcrawl.private import FILE
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.choices import store, stored
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import RunState
 from smartcrawl.snapshots import is_snapshot
+from smartcrawl.sources.private_files import FILE
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 from backports import zstd
 from pydantic import TypeAdapter
 
-from smartcrawl.items import Document, Image, Link, Section
-from smartcrawl.ports import Many
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, normalize, url_hash
+from smartcrawl.model.documents import Document, Image, Link, Section
+from smartcrawl.model.ports import Many
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize, url_hash
 
 _LEVEL = 1  #: a third faster than 3, and 3 % larger
 

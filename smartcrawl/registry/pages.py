@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from smartcrawl.items import Page, StoredRobots, Unreadable
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.pages import Page, Unreadable
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.collapsed import had_text
 from smartcrawl.registry.sequences import last
 from smartcrawl.registry.snapshots import Place, Snapshots

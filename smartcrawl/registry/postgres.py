@@ -10,7 +10,8 @@ from typing import Final, TypeVar
 import psycopg
 from psycopg import errors
 
-from smartcrawl.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.joining import Membership
 from smartcrawl.registry.migrations import migrations
@@ -22,7 +23,6 @@ from smartcrawl.registry.session import (
     is_passing,
 )
 from smartcrawl.registry.transactions import transaction
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
 _T = TypeVar("_T")
 

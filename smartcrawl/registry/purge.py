@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.items import Chunk
-from smartcrawl.ports import Connection, Indexing, Many, Sink
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.ports import Connection, Indexing, Many, Sink
 from smartcrawl.registry.candidates import probed
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, Restorer, Undone

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from smartcrawl.model.urls import host_key
 from smartcrawl.registry.leftovers import forget_marks
 from smartcrawl.registry.sqlite import SqliteConnection
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Standing, Status
-from smartcrawl.urls import host_key
 
 _FAR: Final = 250  #: depth of a page whose own is lost: the next link to it sets it right
 _AHEAD: Final = 10_000  #: claim numbers that are left out: some may have been given out before

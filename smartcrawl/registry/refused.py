@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from smartcrawl.items import Visit
+from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.reindex import decide
 

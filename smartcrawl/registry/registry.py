@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from smartcrawl.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.items import Batch
-from smartcrawl.logs import redacted
-from smartcrawl.ports import Connection, Indexing, Sink
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.model.ports import Connection, Indexing, Sink
+from smartcrawl.model.redaction import redacted
 from smartcrawl.registry import choices, collapsed, runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit, Sharing

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.items import Chunk, Link
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.model.documents import Chunk, Link
+from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.registry.clones import elect
 from smartcrawl.registry.contents import drop_content
 from smartcrawl.registry.pack import numbers, pack_links, shown_links, unpack_links

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from smartcrawl.items import Batch
+from smartcrawl.model.batches import Batch
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.urls import content_group, item_id, row_key
 from smartcrawl.rules.model import RunState, Status, Word
-from smartcrawl.urls import content_group, item_id, row_key
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from smartcrawl.ports import Connection, Indexing, Sink
+from smartcrawl.model.ports import Connection, Indexing, Sink
 from smartcrawl.registry import unreadable
 from smartcrawl.registry.candidates import GOES, Ending, looked_away, probed, propose_absent
 from smartcrawl.registry.collapsed import drop_all

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import apsw
 
-from smartcrawl.exceptions import RegistryDamagedError, RegistryError
-from smartcrawl.private import private_file, private_folder
+from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError
 from smartcrawl.registry.integrity import problems, tables
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.rebuilt import Mended, mend
@@ -26,6 +25,7 @@ from smartcrawl.registry.sqlite import (
     migrate,
     translated,
 )
+from smartcrawl.sources.private_files import private_file, private_folder
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER: Final = 100  #: bytes

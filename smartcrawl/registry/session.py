@@ -15,7 +15,7 @@ from psycopg import ClientCursor, errors
 from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
-from smartcrawl.ports import Many
+from smartcrawl.model.ports import Many
 from smartcrawl.registry.dialect import bound, in_binary, translated, values_of
 from smartcrawl.registry.transactions import WRITING
 

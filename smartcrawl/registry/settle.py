@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.registry.candidates import (
     OUT_OF_SCOPE,
     Ending,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.sequences import last
 from smartcrawl.rules.model import RunState
 

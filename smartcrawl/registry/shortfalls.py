@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import OpenRun, Role
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.exceptions import SnapshotMissingError, SnapshotStoreError
-from smartcrawl.items import Batch, Visit
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import SnapshotMissingError, SnapshotStoreError
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.leftovers import Leftovers
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Action

@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 import apsw
 
-from smartcrawl.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
-from smartcrawl.ports import Many
-from smartcrawl.private import private_file, private_folder
+from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
+from smartcrawl.model.ports import Many
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.integrity import (
     REMEDY,
     damaged,
@@ -27,7 +27,7 @@ from smartcrawl.registry.lease import FileLease
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.views import show_links
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
+from smartcrawl.sources.private_files import private_file, private_folder
 
 _T = TypeVar("_T")
 

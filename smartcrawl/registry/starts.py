@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.runs import Role
 from smartcrawl.registry.visited import EVERY_RUN

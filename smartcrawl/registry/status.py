@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.reports import iso
 from smartcrawl.registry.transactions import one_moment

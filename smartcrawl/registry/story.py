@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import (
+    Trackers,
+    digest,
+    host_key,
+    normalize,
+    request_url,
+)
 from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.reports import iso, record
 from smartcrawl.registry.runs import Role
@@ -18,15 +25,8 @@ from smartcrawl.registry.starts import last_starts
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
-from smartcrawl.scope import Scope
-from smartcrawl.sources import Source
-from smartcrawl.urls import (
-    Trackers,
-    digest,
-    host_key,
-    normalize,
-    request_url,
-)
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.scope import Scope
 
 SHOWN: Final = 20  #: links and clones that are listed
 

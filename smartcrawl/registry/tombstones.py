@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.pack import numbers, unpack_numbers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
 
 #: Statements that the connection to PostgreSQL knows by these words, too.
 WRITING = "BEGIN IMMEDIATE"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from smartcrawl.items import Unreadable
-from smartcrawl.ports import Connection
+from smartcrawl.model.pages import Unreadable
+from smartcrawl.model.ports import Connection
 from smartcrawl.rules.model import Fault
 
 _FIND = """

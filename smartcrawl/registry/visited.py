@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 
-from smartcrawl.items import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
+from smartcrawl.model.ports import Connection, Sink
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry import collapsed
 from smartcrawl.registry.contents import drop_content, hold
 from smartcrawl.registry.pack import shown_links
@@ -17,7 +18,6 @@ from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Wor
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import marks_after
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers
 
 _VISITED = """
 UPDATE state

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Final, Protocol
 
-from smartcrawl.exceptions import FrontierError, FrontierLostError, SmartcrawlError
 from smartcrawl.frontiers.hosts import SharedHosts
 from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError, SmartcrawlError
 
 logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.frontier import Depths
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import Claim, Exchange, RedisFrontier, Waiting
-from smartcrawl.items import Page
+from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
+from smartcrawl.model.pages import Page
 from smartcrawl.politeness import slot_of
 from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.registry import Written

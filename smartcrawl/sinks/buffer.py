@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from smartcrawl.items import Chunk
-from smartcrawl.ports import Connection
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.ports import Connection
 
 
 def searchable(chunks: Sequence[Chunk]) -> list[Chunk]:

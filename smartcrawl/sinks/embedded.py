@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smartcrawl.ports import Connection, Sink
+from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.sinks import postgres, sqlite
 from smartcrawl.sinks.sqlite import Hit
 

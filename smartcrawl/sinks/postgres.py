@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from smartcrawl.items import Chunk
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.rules.model import Status
 from smartcrawl.sinks.buffer import Buffer, searchable
 from smartcrawl.sinks.queries import phrases

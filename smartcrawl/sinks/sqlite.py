@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.ports import Connection, Many
 from smartcrawl.rules.model import Status
 from smartcrawl.sinks.buffer import Buffer
 from smartcrawl.sinks.queries import phrases

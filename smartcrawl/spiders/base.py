@@ -9,12 +9,12 @@ from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from smartcrawl.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
 from smartcrawl.faults import told
-from smartcrawl.items import Attempt, Visit
+from smartcrawl.model.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
+from smartcrawl.model.pages import Attempt, Visit
+from smartcrawl.model.signatures import unsigned
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run import Run
-from smartcrawl.signatures import unsigned
 
 
 class VisitSpider(Spider):

@@ -13,18 +13,18 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from smartcrawl.exceptions import SourceError
-from smartcrawl.items import Attempt, Visit
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Attempt, Visit
+from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.urls import join, normalize
 from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, is_other_version, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Run
-from smartcrawl.signatures import unsigned
-from smartcrawl.sources import Source, ad_hoc, load, select, with_sitemaps
+from smartcrawl.sources.declared import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.waiting import WaitingDocuments
-from smartcrawl.urls import join, normalize
 from smartcrawl.walls import wall_of
 
 logger = logging.getLogger(__name__)

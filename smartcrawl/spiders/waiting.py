@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 
 from smartcrawl.extract import html
 from smartcrawl.extract.formats import FORMATS
-from smartcrawl.items import Visit
+from smartcrawl.model.pages import Visit
 
 MOST: Final = 1_000  #: documents
 MOST_BYTES: Final = 64 * 1024 * 1024  #: bytes of their bodies

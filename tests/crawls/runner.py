@@ -29,8 +29,8 @@ from scrapy.cmdline import execute
 from scrapy.http import Response
 
 from smartcrawl.commands import crawl
-from smartcrawl.items import Batch
-from smartcrawl.ports import Connection
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry import collapsed, indexing, registry, runs, sqlite, transactions
 
 _BATCH = 5  #: visits, so that a small site has many transactions

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from smartcrawl.scope import Scope
+from smartcrawl.sources.scope import Scope
 from tests.crawls.commands import Crawl, Result
 from tests.hostile.codings import deflate_bomb
 from tests.site_server import Page, Site, html

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from smartcrawl.auditing import Comparison, Finding, Findings, Kind, merged
 from smartcrawl.commands.audit import _Ticker as Ticker
 from smartcrawl.indexes import known_to
+from smartcrawl.model.elasticsearch_target import Target
 from smartcrawl.registry import audit as registry_audit
 from smartcrawl.registry.audit import Entry
 from smartcrawl.registry.databases import Database, database_of
@@ -21,7 +22,6 @@ from smartcrawl.sinks.elasticsearch.documents import key
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.scan import Held
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.targets import Target
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html

@@ -155,7 +155,7 @@ def test_elasticsearch_tombstones_are_deleted_by_the_first_run_a_day_later(shop,
 
 
 PURGE_FAILS = """
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import sink
 def fails(self, before):
     raise SinkError("the index does not answer")

@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from smartcrawl.private import narrow, narrow_data
+from smartcrawl.sources.private_files import narrow, narrow_data
 from tests.crawls.commands import ROOT, Crawl
 from tests.site_server import Site, html
 

@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.orders import Orders
 from smartcrawl.run import Run
-from smartcrawl.sources import ad_hoc
+from smartcrawl.sources.declared import ad_hoc
 from tests.choices import options
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.extract.chunks import MAX_CHARACTERS, chunks
-from smartcrawl.items import Chunk, Document, Section
+from smartcrawl.model.documents import Chunk, Document, Section
 
 
 @pytest.mark.covers("G-05")

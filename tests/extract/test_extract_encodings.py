@@ -14,7 +14,6 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.extract.encodings import (
     ACCEPTED,
     MAX_CODINGS,
@@ -22,6 +21,7 @@ from smartcrawl.extract.encodings import (
     EncodingError,
     decoded,
 )
+from smartcrawl.model.exceptions import SmartcrawlError
 
 PAGE = b"<!doctype html><title>A page</title><p>Some words, and some more words."
 NOISE = random.Random(1).randbytes(400_000)

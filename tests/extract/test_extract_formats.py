@@ -19,7 +19,7 @@ from smartcrawl.extract.formats import (
 )
 from smartcrawl.extract.hashes import content_hash, text_hash
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
 from tests.extract import documents
 from tests.extract.documents import ENGLISH, drawn, epub, odt, word_of, zipped
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.extract.html import parse
-from smartcrawl.items import Document, Image, Link, Section
+from smartcrawl.model.documents import Document, Image, Link, Section
 
 DOCUMENT = Document(
     title="T",

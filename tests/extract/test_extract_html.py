@@ -16,7 +16,7 @@ from smartcrawl.extract.html import (
     parse_text,
     robots_directives,
 )
-from smartcrawl.items import Document, Image, Section
+from smartcrawl.model.documents import Document, Image, Section
 
 PAGE = "http://site.example/dir/page.html"
 LONG = "A crawler visits every page that it knows and asks whether it has changed. " * 3

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from smartcrawl.extract.hashes import content_hash
 from smartcrawl.extract.html import parse
 from smartcrawl.extract.images import MAX_ALT, MAX_CONTEXT, MAX_IMAGES, MAX_SIDE
-from smartcrawl.items import Image
-from smartcrawl.urls import MAX_URL_LENGTH
+from smartcrawl.model.documents import Image
+from smartcrawl.model.urls import MAX_URL_LENGTH
 
 PAGE = "http://site.example/dir/page.html"
 

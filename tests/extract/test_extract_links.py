@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.extract.html import MAX_LINKS, parse
-from smartcrawl.items import Link
+from smartcrawl.model.documents import Link
 
 PAGE = "http://site.example/dir/page.html?q=1"
 

@@ -15,7 +15,7 @@ from smartcrawl.extract.pool import FormatPool
 from smartcrawl.extract.portions import Portions
 from smartcrawl.extract.process import PAGES
 from smartcrawl.extract.wire import PageTask, Selected
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")
 

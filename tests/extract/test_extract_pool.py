@@ -23,7 +23,7 @@ from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
-from smartcrawl.items import Document, Image, Link, Section
+from smartcrawl.model.documents import Document, Image, Link, Section
 from tests.extract import documents
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")

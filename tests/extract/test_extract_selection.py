@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.extract.html import parse
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 PAGE = """<!doctype html><html><head><title>T</title></head><body>
 <nav><a href="/nav">navigation</a></nav>

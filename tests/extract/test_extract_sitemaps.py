@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.extract.sitemaps import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -31,7 +30,8 @@ from smartcrawl.extract.sitemaps import (
     looks_like,
     read_sitemap,
 )
-from smartcrawl.urls import MAX_URL_LENGTH, request_url
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "sitemaps"
 HERE = "http://site.example/maps/sitemap.xml"

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.shared import Claim, Waiting
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from tests.frontiers.stepped import Stepped
 
 HOSTS = 7

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.exceptions import FrontierError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Waiting
-from smartcrawl.items import StoredRobots
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import FrontierError
 from tests.frontiers.stepped import Stepped
 from tests.servers import redis_server
 

@@ -7,13 +7,13 @@ import time
 import pytest
 from redis import Redis
 
-from smartcrawl.exceptions import FrontierError, SettingError
 from smartcrawl.frontiers.connection import connect, refusal
 from smartcrawl.frontiers.shared import Waiting
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import FrontierError, SettingError
+from smartcrawl.model.options import Options
 from tests.frontiers.stepped import Stepped
+from tests.model.test_options import SETTINGS
 from tests.servers import redis_server
-from tests.test_options import SETTINGS
 
 SOUND = {"redis_version": "7.0.15", "role": "master", "maxmemory_policy": "noeviction"}
 

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from smartcrawl.exceptions import FrontierLostError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.heartbeat import Heartbeat
 from smartcrawl.frontiers.keys import prefix_of
 from smartcrawl.frontiers.shared import Waiting
+from smartcrawl.model.exceptions import FrontierLostError
 from tests.frontiers.stepped import Stepped
 from tests.servers import redis_server
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.robots import SharedRobots
 from smartcrawl.frontiers.shared import Waiting
-from smartcrawl.items import StoredRobots
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.registry.shared import SharedReader
 from smartcrawl.sharing.frontier import SharedFrontier
 from tests.frontiers.stepped import Stepped

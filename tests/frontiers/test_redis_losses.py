@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from smartcrawl.exceptions import FrontierError, FrontierLostError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.shared import Waiting
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from tests.frontiers.stepped import Stepped
 from tests.servers import redis_server
 

@@ -9,8 +9,11 @@ from typing import Any, ClassVar
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Address, Batch, Chunk, Document, HostTally, Link, Page, Section, Visit
-from smartcrawl.ports import Connection
+from smartcrawl.model.batches import Address, Batch, HostTally
+from smartcrawl.model.documents import Chunk, Document, Link, Section
+from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 from smartcrawl.registry import runs
 from smartcrawl.registry.candidates import Closing, Ending
 from smartcrawl.registry.commit import Commit
@@ -27,7 +30,6 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.sinks.embedded import embedded_index
 from smartcrawl.sinks.postgres import searched
-from smartcrawl.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
 LATER = NOW + 3_600

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.ports import Connection
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.urls import Trackers
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from smartcrawl.cuts import merged
 from smartcrawl.indexes import chunked
-from smartcrawl.items import Batch, IndexedPage
-from smartcrawl.ports import Connection
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.index_pages import IndexedPage
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry import runs
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.registry import Writer

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from smartcrawl.indexes import chunked
-from smartcrawl.items import Batch, Visit
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.pages import Visit
 from smartcrawl.registry import runs
 from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.pack import pack_numbers

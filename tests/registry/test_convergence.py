@@ -26,8 +26,9 @@ from smartcrawl import pipelines
 from smartcrawl import run as run_module
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Batch, Visit
-from smartcrawl.options import Options
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Visit
 from smartcrawl.orders import Orders
 from smartcrawl.registry import candidates, pages, removal, runs
 from smartcrawl.registry import settle as settle_module
@@ -43,7 +44,7 @@ from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
 from smartcrawl.run import Run
 from smartcrawl.sinks.sqlite import EmbeddedIndex, search
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
 from tests.choices import options
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
 from tests.registry.world import (

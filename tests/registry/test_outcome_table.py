@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from smartcrawl.extract.hashes import content_hash
-from smartcrawl.items import Link, Visit
+from smartcrawl.model.documents import Link
+from smartcrawl.model.pages import Visit
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome, Rule, RunState, Standing, Status, Word

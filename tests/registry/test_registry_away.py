@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from smartcrawl.items import Link
+from smartcrawl.model.documents import Link
 from smartcrawl.registry.hosts import block
 from smartcrawl.rules.model import Fault, Outcome, Status, Word
 from tests.registry.build import NOW, Desk, closing

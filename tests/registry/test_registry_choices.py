@@ -2,9 +2,9 @@
 
 import pytest
 
-from smartcrawl.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.urls import content_group, partition_key
 from smartcrawl.registry.choices import choose
-from smartcrawl.urls import content_group, partition_key
 from tests.registry.build import Desk
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from smartcrawl.items import Collapse, Visit
+from smartcrawl.model.pages import Collapse, Visit
 from smartcrawl.registry import collapsed, runs
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules import shield

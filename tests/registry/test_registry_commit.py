@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.errors import UniqueViolation
 
-from smartcrawl.items import Batch, HostTally, Link
+from smartcrawl.model.batches import Batch, HostTally
+from smartcrawl.model.documents import Link
 from smartcrawl.registry import runs
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_document, unpack_links
 from smartcrawl.registry.transactions import transaction

@@ -15,10 +15,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from smartcrawl.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Batch
-from smartcrawl.ports import Connection
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry.indexing import EmbeddedIndexing
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.registry import Writer, open_registry
@@ -40,7 +40,7 @@ A_SOURCE = "INSERT INTO source (no, name, kind, created_at) VALUES ({}, 'first',
 OPENERS = """
 import sys
 from pathlib import Path
-from smartcrawl.exceptions import SmartcrawlError
+from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.indexes import EMBEDDED
 print("ready", flush=True)

@@ -9,7 +9,8 @@ from backports import zstd
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Document, Image, Section
+from smartcrawl.model.documents import Document, Image, Section
+from smartcrawl.model.urls import digest, row_key
 from smartcrawl.registry import purge
 from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.pack import pack_document, unpack_document, unpack_images
@@ -17,7 +18,6 @@ from smartcrawl.registry.reports import records
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
 from smartcrawl.sinks.sqlite import search
-from smartcrawl.urls import digest, row_key
 from tests.registry.build import LATER, LONG, Desk
 
 ROOT = Path(__file__).resolve().parents[2]

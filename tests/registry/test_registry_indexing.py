@@ -5,10 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from smartcrawl.exceptions import SinkError
 from smartcrawl.indexes import chunked
-from smartcrawl.items import Batch, Chunk, IndexedPage, Visit
-from smartcrawl.ports import Sink
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.index_pages import IndexedPage
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.ports import Sink
 from smartcrawl.registry import purge, runs
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.indexing import RemoteIndexing

@@ -2,13 +2,13 @@
 
 import pytest
 
-from smartcrawl.exceptions import RegistryError
-from smartcrawl.items import Page
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.pages import Page
+from smartcrawl.model.urls import DEFAULT_TRACKERS as TRACKERS
 from smartcrawl.registry import items
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Outcome, Status
-from smartcrawl.urls import DEFAULT_TRACKERS as TRACKERS
 from tests.registry.build import LATER, NOW, Desk
 
 URL = "http://a.example/page"

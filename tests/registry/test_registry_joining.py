@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from smartcrawl.exceptions import RunHeldError
-from smartcrawl.ports import Connection
+from smartcrawl.model.exceptions import RunHeldError
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry import heartbeat
 from smartcrawl.registry.joining import Membership, Turn
 from smartcrawl.registry.postgres import PostgresDatabase

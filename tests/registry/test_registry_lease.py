@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.exceptions import RegistryError, RunHeldError
+from smartcrawl.model.exceptions import RegistryError, RunHeldError
 from smartcrawl.registry.lease import FileLease
 
 ROOT = Path(__file__).resolve().parents[2]

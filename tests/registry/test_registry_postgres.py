@@ -13,17 +13,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from smartcrawl.exceptions import RegistryError, RegistryVersionError, RunHeldError
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Address, Batch
-from smartcrawl.ports import Connection, Many
+from smartcrawl.model.batches import Address, Batch
+from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
+from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.urls import digest
 from smartcrawl.registry import choices, heartbeat, postgres, registry, session
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.transactions import one_moment, transaction
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.urls import digest
 from tests import servers
 from tests.registry.build import NOW
 

@@ -7,14 +7,14 @@ import pytest
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Link
+from smartcrawl.model.documents import Link
+from smartcrawl.model.urls import DEFAULT_TRACKERS, digest
 from smartcrawl.registry import purge, runs, story
 from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.removal import BATCH
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status
 from smartcrawl.sinks.embedded import search
-from smartcrawl.urls import DEFAULT_TRACKERS, digest
 from tests.registry.build import LATER, NOW, Desk, closing, index_is_sound
 
 HOME, A, B, C = (f"http://a.example/{path}" for path in ("", "a", "b", "c"))

@@ -7,9 +7,10 @@ import apsw
 import psycopg
 import pytest
 
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import EMBEDDED
-from smartcrawl.items import Address, Batch, Visit
+from smartcrawl.model.batches import Address, Batch
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit import Commit
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.refused import first_refused

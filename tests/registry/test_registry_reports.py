@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from smartcrawl.model.urls import content_group, url_hash
 from smartcrawl.registry.reports import (
     RECORD_KEYS,
     RUN_KEYS,
@@ -13,7 +14,6 @@ from smartcrawl.registry.reports import (
     sources_named,
 )
 from smartcrawl.rules.model import Outcome, Status
-from smartcrawl.urls import content_group, url_hash
 from tests.registry.build import LATER, LONG, NOW, Desk
 
 BASE = "https://contoso.com/"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.exceptions import RegistryError
 from smartcrawl.indexes import EMBEDDED
+from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry import runs, shortfalls
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.rules.http import outcome_of
@@ -127,7 +127,7 @@ def test_a_process_that_is_killed_leaves_an_open_run_with_what_it_committed(file
     code = """
 import os, signal, sys
 from pathlib import Path
-from smartcrawl.items import Batch
+from smartcrawl.model.items import Batch
 from tests.registry.build import Desk
 desk = Desk(Path(sys.argv[1]))
 desk.open()

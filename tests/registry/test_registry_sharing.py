@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import pytest
 
 from smartcrawl.cuts import Cuts, merged
-from smartcrawl.exceptions import RunOverError
-from smartcrawl.items import Address, Batch, HostTally, Visit
+from smartcrawl.model.batches import Address, Batch, HostTally
+from smartcrawl.model.exceptions import RunOverError
+from smartcrawl.model.pages import Visit
 from smartcrawl.registry import runs
 from smartcrawl.registry.commit import Commit, Sharing
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers

@@ -7,8 +7,9 @@ from typing import cast
 import apsw
 import pytest
 
-from smartcrawl.exceptions import SnapshotMissingError
-from smartcrawl.items import Batch, Page, Visit
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import SnapshotMissingError
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.registry.snapshots import Snapshots, lose, release
 from smartcrawl.registry.sqlite import connect, migrate
 from smartcrawl.rules.model import Outcome

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from smartcrawl.items import Link, Unreadable
+from smartcrawl.model.documents import Link
+from smartcrawl.model.pages import Unreadable
 from smartcrawl.registry import unreadable
 from smartcrawl.rules.model import Fault, Outcome
 from tests.registry.build import NOW, Desk, closing

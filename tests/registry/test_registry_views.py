@@ -10,10 +10,11 @@ import apsw
 import psycopg
 import pytest
 
-from smartcrawl.items import Chunk, HostTally, Link
+from smartcrawl.model.batches import HostTally
+from smartcrawl.model.documents import Chunk, Link
+from smartcrawl.model.urls import Trackers, digest, normalize, row_key, url_hash
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links
 from smartcrawl.rules.model import Outcome
-from smartcrawl.urls import Trackers, digest, normalize, row_key, url_hash
 from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports
 
 POST = "https://contoso.com/blog/post-1"  #: the vector of the requirements

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.items import Link
+from smartcrawl.model.documents import Link
 from smartcrawl.registry.pack import unpack_links
 from tests.registry.build import LONG, Desk
 from tests.registry.test_outcome_table import (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from smartcrawl.items import Link
+from smartcrawl.model.documents import Link
 from smartcrawl.registry.reports import RECORD_KEYS, records
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk

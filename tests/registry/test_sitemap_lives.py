@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from smartcrawl import pipelines
 from smartcrawl.extract import sitemap_entries
-from smartcrawl.items import Visit
+from smartcrawl.model.pages import Visit
 from smartcrawl.orders import Orders
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run import Run
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
 from tests.choices import options
 from tests.registry.build import NOW, at_once
 from tests.registry.test_convergence import CRAWLER, DATA, empty_registry, in_memory, put_back

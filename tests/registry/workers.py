@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from smartcrawl.exceptions import RunOverError
-from smartcrawl.items import Batch, IndexedPage
-from smartcrawl.ports import Connection
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import RunOverError
+from smartcrawl.model.index_pages import IndexedPage
+from smartcrawl.model.ports import Connection
 from smartcrawl.registry import indexing
 from smartcrawl.registry.transactions import WRITING
 from tests.registry.build import Elsewhere

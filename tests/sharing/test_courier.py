@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from redis import Redis
 
-from smartcrawl.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.shared import Claim, Exchange, Waiting
+from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.sharing import courier as module
 from smartcrawl.sharing.courier import Courier
 from tests import servers

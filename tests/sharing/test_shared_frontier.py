@@ -6,7 +6,7 @@ import pytest
 
 from smartcrawl.frontiers.connection import connect
 from smartcrawl.frontiers.shared import Waiting
-from smartcrawl.items import Batch
+from smartcrawl.model.batches import Batch
 from smartcrawl.registry.registry import Written
 from smartcrawl.registry.shared import Reached
 from smartcrawl.sharing.frontier import SharedFrontier

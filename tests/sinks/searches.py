@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from smartcrawl.items import Chunk
+from smartcrawl.model.documents import Chunk
 
 
 class Held(NamedTuple):

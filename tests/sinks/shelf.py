@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 
-from smartcrawl.items import Chunk
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.elasticsearch_target import Target
 from smartcrawl.sinks.elasticsearch.bulk import Entry
 from smartcrawl.sinks.elasticsearch.documents import PageDocument
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
-from smartcrawl.targets import Target
 
 BASE = "http://a.example/"
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from elasticsearch import Elasticsearch as Client
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch.mapping import MAPPING_VERSION
 from smartcrawl.sinks.elasticsearch.meta import Known, Memory, mismatch
 from smartcrawl.sinks.elasticsearch.sink import Opening
 from smartcrawl.sinks.elasticsearch.versions import version
-from smartcrawl.targets import Target
 from tests import servers
 from tests.certificates import certificate
 from tests.servers import Elasticsearch, nginx

@@ -3,7 +3,7 @@
 import pytest
 from elasticsearch import ConnectionTimeout
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch.patience import LONGEST_PAUSE, Patience
 
 NAME = "http://search.example:9200"

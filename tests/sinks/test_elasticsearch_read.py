@@ -10,15 +10,15 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.exceptions import SinkError
-from smartcrawl.items import Chunk
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.urls import item_id
 from smartcrawl.sinks.elasticsearch import bulk, scan
 from smartcrawl.sinks.elasticsearch.analysis import SUFFIXES, analyzer
 from smartcrawl.sinks.elasticsearch.bulk import Entry
 from smartcrawl.sinks.elasticsearch.documents import PageImage
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.sinks.elasticsearch.versions import version
-from smartcrawl.urls import item_id
 from tests.servers import Elasticsearch
 from tests.sinks.faulty import Faulty, cut_off, faulty, status
 from tests.sinks.shelf import BASE, NOW, entries, entry, opened, page

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.urls import item_id
 from smartcrawl.sinks.elasticsearch import bulk
 from smartcrawl.sinks.elasticsearch.bulk import Entry, Fate, Written
 from smartcrawl.sinks.elasticsearch.documents import PageImage
 from smartcrawl.sinks.elasticsearch.meta import Known
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.sinks.elasticsearch.versions import version
-from smartcrawl.urls import item_id
 from tests.servers import Elasticsearch
 from tests.sinks.faulty import (
     Faulty,

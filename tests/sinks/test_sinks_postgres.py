@@ -8,7 +8,8 @@ from threading import Thread
 
 import pytest
 
-from smartcrawl.items import Batch, Visit
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.pages import Visit
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.transactions import WRITING
 from smartcrawl.sinks.postgres import _BETWEEN_WORDS, search, searched

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 from smartcrawl.extract import sniff
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.links import base_url
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 __all__ = ["FORMATS", "MAX_TEXT", "FormatError", "FormatFault", "check", "load", "read_document"]
 

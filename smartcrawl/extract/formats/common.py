@@ -9,11 +9,11 @@ from typing import Final
 
 import can_ada
 
-from smartcrawl.exceptions import SmartcrawlError
 from smartcrawl.extract.language import SAMPLE, language
 from smartcrawl.extract.links import Reference, base_url, resolve
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line, sections
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.exceptions import SmartcrawlError
 
 MAX_TEXT: Final = 20_000_000  #: characters of one document
 MAX_TITLE: Final = 200  #: characters

@@ -8,7 +8,7 @@ from typing import Final
 
 from smartcrawl.extract.charset import decode
 from smartcrawl.extract.formats.common import check_text, clean, corrupt, document
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
 
 _DELIMITERS: Final = (",", ";", "\t", "|")  #: the first wins a draw
 _SAMPLE: Final = 65_536  #: characters

@@ -16,7 +16,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.formats.markup import Attributes, attribute, walk
 from smartcrawl.extract.links import Reference
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 #: What is not seen: deleted or moved text, former styles, and what repeats a drawing.
 _UNSEEN: Final = frozenset({"del", "moveFrom", "pPrChange", "rPrChange", "sectPr", opc.FALLBACK})

@@ -17,7 +17,7 @@ from smartcrawl.extract.formats.common import (
 from smartcrawl.extract.formats.markup import Attributes, attribute, walk
 from smartcrawl.extract.html import HTML_TYPES, parse
 from smartcrawl.extract.links import Reference
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
 
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"

@@ -16,7 +16,7 @@ from smartcrawl.extract.formats.common import (
     too_large,
 )
 from smartcrawl.extract.sections import line
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
 
 _TITLES: Final = ("title", "name", "headline")  #: keys of the outermost object, best first
 

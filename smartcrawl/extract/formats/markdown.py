@@ -19,7 +19,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.html import parse
 from smartcrawl.extract.sections import line
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 MAX_MARKDOWN: Final = 2_000_000  #: characters; the renderer takes 3 seconds for each million
 _MAX_NESTING: Final = 100  #: quotes and lists within each other; what lies deeper is left out

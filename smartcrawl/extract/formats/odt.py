@@ -19,7 +19,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.formats.markup import Attributes, attribute, walk
 from smartcrawl.extract.links import Reference, base_url
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 _MANIFEST: Final = "META-INF/manifest.xml"
 _PACKED: Final = "encrypted-package"  #: the only member of a document encrypted as a whole

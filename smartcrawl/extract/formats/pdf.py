@@ -23,8 +23,8 @@ from smartcrawl.extract.formats.common import (
     too_large,
 )
 from smartcrawl.extract.links import Reference
-from smartcrawl.items import Document, Section
-from smartcrawl.urls import MAX_URL_LENGTH
+from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.urls import MAX_URL_LENGTH
 
 MAX_PAGES: Final = 20_000
 _EVERYWHERE: Final = (-1e6, 1e6, 1e6, -1e6)  #: left, top, right, bottom, beyond any page

@@ -15,7 +15,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.formats.markup import Attributes, attribute, walk
 from smartcrawl.extract.links import Reference
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
 
 _TITLES: Final = frozenset({"title", "ctrTitle"})
 _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})  #: placeholders

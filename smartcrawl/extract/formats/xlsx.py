@@ -29,7 +29,7 @@ from smartcrawl.extract.formats.common import (
     corrupt,
     document,
 )
-from smartcrawl.items import Document, Section
+from smartcrawl.model.documents import Document, Section
 
 _BROKEN: Final = (CalamineError, WorksheetNotFound, XmlError, ZipError)
 _WHOLE: Final = 1e15  #: below, a float without fraction is written as a whole number

@@ -7,7 +7,7 @@ from typing import Final
 from smartcrawl.extract.charset import decode
 from smartcrawl.extract.formats.common import MAX_TEXT, Tokens, document, too_large
 from smartcrawl.extract.formats.markup import Attributes, attribute, portions, walk
-from smartcrawl.items import Document
+from smartcrawl.model.documents import Document
 
 _TITLE: Final = "title"
 _MAX_XML: Final = 2 * MAX_TEXT  #: characters, with all that is no text

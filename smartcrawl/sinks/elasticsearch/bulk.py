@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum, auto
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.documents import tombstone
 from smartcrawl.sinks.elasticsearch.faults import (

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from smartcrawl.items import Chunk
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.urls import item_id
 from smartcrawl.sinks.elasticsearch.analysis import suffix
-from smartcrawl.urls import item_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smartcrawl.exceptions import SinkError
-from smartcrawl.logs import shown
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.redaction import shown
 from smartcrawl.sinks.elasticsearch import library
 
 #: Statuses after which the same request may be taken: overload, a proxy, a node that starts.

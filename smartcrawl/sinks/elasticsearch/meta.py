@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.faults import REBUILD
 from smartcrawl.sinks.elasticsearch.patience import Patience

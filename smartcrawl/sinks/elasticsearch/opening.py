@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.faults import REBUILD, forbidden, refusal
 from smartcrawl.sinks.elasticsearch.mapping import (
@@ -18,7 +19,6 @@ from smartcrawl.sinks.elasticsearch.mapping import (
     template,
 )
 from smartcrawl.sinks.elasticsearch.patience import Patience
-from smartcrawl.targets import Target
 
 _MAJORS: Final = ("8", "9")
 _SHOWN: Final = 3  #: differences that a message names

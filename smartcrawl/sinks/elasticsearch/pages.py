@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from smartcrawl.exceptions import SinkError
-from smartcrawl.items import IndexedPage
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.sinks.elasticsearch.bulk import Entry, Fate
 from smartcrawl.sinks.elasticsearch.documents import PageDocument, PageImage, key
 from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import library
 from smartcrawl.sinks.elasticsearch.faults import is_passing, reason, refusal
 

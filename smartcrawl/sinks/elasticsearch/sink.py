@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from smartcrawl.exceptions import SinkError
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.sinks.elasticsearch import library, search
 from smartcrawl.sinks.elasticsearch.bulk import BulkWriter, Entry, Written
 from smartcrawl.sinks.elasticsearch.documents import iso
@@ -21,7 +22,6 @@ from smartcrawl.sinks.elasticsearch.patience import Patience
 from smartcrawl.sinks.elasticsearch.scan import Held, Scanner
 from smartcrawl.sinks.elasticsearch.search import Found
 from smartcrawl.sinks.elasticsearch.versions import version
-from smartcrawl.targets import Target
 
 _STARTING: Final = 30  #: seconds for the parts of an index that a server has to find first
 

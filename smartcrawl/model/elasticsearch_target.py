@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from smartcrawl.exceptions import SettingError
-from smartcrawl.logs import redacted
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.redaction import redacted
 
 _PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: what Elasticsearch takes as a name
 _REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: what no address of ours has

@@ -2,12 +2,12 @@
 
 import pytest
 
-from smartcrawl.configuration import Configuration, Selectors
-from smartcrawl.exceptions import SourceError
-from smartcrawl.options import Options
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources import Source, load
-from tests.test_options import options
+from smartcrawl.sources.declared import Source, load
+from smartcrawl.sources.extraction import Configuration, Selectors
+from tests.model.test_options import options
 
 RULES = (("/tag/", Mode.LINKS_ONLY), ("/tag/x", Mode.NONE))
 

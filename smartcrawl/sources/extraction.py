@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import Final, Self
 
-from smartcrawl.options import Options
-from smartcrawl.patterns import compiled
+from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources import Source
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.patterns import compiled
 
 EXTRACTION_VERSION: Final = 4  #: raised when the same body gives another document or other links
 CHUNKING_VERSION: Final = 1  #: raised when the same document gives other chunks

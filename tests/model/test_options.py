@@ -14,14 +14,14 @@ import pytest
 from scrapy.settings import default_settings
 
 from smartcrawl import settings as module
-from smartcrawl.exceptions import SettingError
-from smartcrawl.options import Options, robots_parser
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options, robots_parser
+from smartcrawl.model.urls import Trackers
 from smartcrawl.robots import Rfc9309RobotParser
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.urls import Trackers
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}
 #: Scrapy's own that the shipped settings leave at Scrapy's value.
 SETTINGS |= {"CONCURRENT_REQUESTS": 16}

@@ -9,7 +9,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from smartcrawl.urls import normalize
+from smartcrawl.model.urls import normalize
 
 _DRIVE: Final = re.compile(r"(?:\\\\[?.]\\)?([A-Za-z]:)(?:[\\/]|\Z)")
 _UNC: Final = re.compile(

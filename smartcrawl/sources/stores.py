@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from fsspec.asyn import sync
 
-from smartcrawl.logs import redacted
-from smartcrawl.private import folder_like_its_parent, write_like_its_folder
+from smartcrawl.model.redaction import redacted
+from smartcrawl.sources.private_files import folder_like_its_parent, write_like_its_folder
 
 PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
 _SLOWEST: Final = 1024 * 1024  #: bytes; each as many add a second to a transfer's time

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.scope import SKIPPED_EXTENSIONS, Scope
+from smartcrawl.sources.scope import SKIPPED_EXTENSIONS, Scope
 
 covers = pytest.mark.covers
 
@@ -149,14 +149,14 @@ def test_fingerprint_does_not_cover_depth_and_order():
 
 def test_fingerprint_is_the_same_in_every_process():
     program = (
-        "from smartcrawl.scope import Scope;"
+        "from smartcrawl.sources.scope import Scope;"
         "print(Scope(hosts=frozenset('abc'), domains=frozenset('de')).fingerprint().hex())"
     )
     told = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=Path(__file__).parents[1],
+            cwd=Path(__file__).parents[2],
             capture_output=True,
             check=True,
             text=True,

@@ -17,8 +17,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 import can_ada
 
+from smartcrawl.model.signatures import unsigned
 from smartcrawl.rules.traps import MAX_LENGTH
-from smartcrawl.signatures import unsigned
 
 MAX_URL_LENGTH: Final = MAX_LENGTH  #: characters of a request URL
 SHORT_HASH_LENGTH: Final = 26  #: characters of a row key, 130 bits (M-17, G-20)

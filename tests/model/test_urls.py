@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.urls import (
+from smartcrawl.model.urls import (
     MAX_URL_LENGTH,
     Trackers,
     digest,
@@ -22,7 +22,7 @@ from smartcrawl.urls import (
     url_hash,
 )
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 WPT = [
     case
     for case in json.loads((DATA / "wpt-urltestdata.json").read_text(encoding="utf-8"))

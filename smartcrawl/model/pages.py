@@ -1,12 +1,11 @@
-"""What moves through a run: what a page says, and what one visit found."""
+"""Nouns of a visit: the page that is asked, the attempt, and what it found."""
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from smartcrawl.model.documents import Chunk, Document
 from smartcrawl.rules.model import (
     Action,
     Extraction,
@@ -17,53 +16,6 @@ from smartcrawl.rules.model import (
     Status,
 )
 from smartcrawl.rules.reindex import Verdict
-from smartcrawl.rules.trust import Trust
-
-
-class Link(NamedTuple):
-    """One outgoing link of a page, before any filter (M-02).
-
-    ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
-    ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``; those of a
-    sitemap or feed are ``entry`` and ``sitemap``, and ``anchor`` is their lastmod. ``nofollow`` is
-    true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document. ``cut``
-    leads to the page itself and says that it has more links than are kept.
-    """
-
-    url: str
-    anchor: str
-    type: str
-    nofollow: bool
-
-
-class Image(NamedTuple):
-    """One image of a page.
-
-    ``src`` is as written, without fragment, so that equal bodies have equal hashes; it is absolute
-    on a page with ``<base href>``. Width and height are CSS pixels, as its attributes say.
-    ``context`` is its caption, title or heading, at most 300 characters.
-    """
-
-    src: str
-    alt: str
-    width: int | None = None
-    height: int | None = None
-    context: str = ""
-
-
-class Section(NamedTuple):
-    """One heading (``level`` 1 to 6, or 0 before the first) and the text below it."""
-
-    level: int
-    heading: str
-    text: str
-
-
-class Chunk(NamedTuple):
-    """A searchable part of a document: heading path, outermost first, and ≤ 1,500 characters."""
-
-    headings: tuple[str, ...]
-    text: str
 
 
 class Unreadable(NamedTuple):
@@ -75,38 +27,6 @@ class Unreadable(NamedTuple):
     fault: Fault
     allowed: int  #: seconds or MiB that were too few for it; 0: more of them would not help
     message: str  #: for people
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """What one body says. Nothing in it depends on the configuration of the crawl."""
-
-    title: str = ""
-    description: str = ""
-    language: str = ""  #: ISO 639-1, empty when unsure
-    sections: tuple[Section, ...] = ()
-    images: tuple[Image, ...] = ()
-    links: tuple[Link, ...] = ()  #: unfiltered, distinct by URL, in document order
-    canonical: str | None = None  #: absolute URL
-    noindex: bool = False  #: meta robots
-    nofollow: bool = False  #: meta robots
-    links_cut: bool = False  #: whether there are more than are kept
-    overlong: tuple[str, ...] = ()  #: beginnings of links that are too long to be asked
-    charset: str = ""  #: as used for decoding
-    content_type: str = ""  #: MIME type without parameters
-    declared: str = ""  #: ISO 639-1, the language that a web page declares
-    keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
-
-    @property
-    def text(self) -> str:
-        """Headings and text in reading order, one block a line."""
-        return "\n".join(part for s in self.sections for part in (s.heading, s.text) if part)
-
-    @property
-    def text_length(self) -> int:
-        """Characters of ``text``."""
-        sizes = [len(part) for s in self.sections for part in (s.heading, s.text) if part]
-        return sum(sizes) + max(0, len(sizes) - 1)
 
 
 NAMES_SIGNED: Final = 1  #: in Page.signs: it names addresses with signatures
@@ -287,155 +207,3 @@ class Attempt:
             retry_after=self.retry_after,
             kind=self.page.kind,
         )
-
-
-class Address(NamedTuple):
-    """An address that a run met for the first time."""
-
-    no: int
-    id: bytes  #: SHA-256 of the normalized source
-    url: str
-    identity: str | None  #: the normalized source when it differs from ``url``
-    host: str
-    depth: int
-    discovered_from: int | None
-    kind: int = 0  #: see Page.kind
-
-
-@dataclass(frozen=True, slots=True)
-class HostNow:
-    """How a host is being asked at this moment; times are Unix seconds."""
-
-    delay_ms: int = 0  #: between two requests, as adapted
-    in_flight: int = 0  #: requests
-    parked_until: int | None = None  #: nobody answers there
-    paused_until: int | None = None  #: as its Retry-After asked
-    is_down: bool = False  #: given up for this run
-
-    @property
-    def will_change(self) -> bool:
-        """Whether it will be another without an answer to a page."""
-        return bool(self.in_flight or self.parked_until or self.paused_until or self.is_down)
-
-
-@dataclass(slots=True)
-class HostTally:
-    """What one batch adds to a host's statistics."""
-
-    crawled: int = 0
-    failed: int = 0
-    downloaded: int = 0  #: bytes
-    response_ms: int = 0
-    robots: bytes | None = None  #: SHA-256 of its robots.txt, when it was read
-    crawl_delay_ms: int | None = None  #: as its robots.txt asks, when it was read
-    robots_error: str | None = None  #: why its robots.txt could not be had
-    retry_after: int | None = None  #: seconds, as it asked last
-    now: HostNow | None = None  #: how it is being asked
-    not_found: str | None = None  #: what it answers for what cannot exist, when it was asked
-    trust: Trust | None = None  #: what its validators have shown to be worth, when that is news
-    trusted: Trust | None = None  #: the same before this batch
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRobots:
-    """The last robots.txt of an origin that could be read."""
-
-    fetched_at: int  #: Unix seconds of the last 200, 304 or 4xx
-    status: int  #: 200, or a 4xx that means "no rules"
-    etag: str | None = None
-    last_modified: str | None = None
-    body: bytes = b""  #: at most 500 KiB
-
-
-@dataclass(slots=True)
-class Batch:
-    """What one transaction writes. It is full at about 50 ms of write lock (design.md 5)."""
-
-    addresses: list[Address] = field(default_factory=list)
-    reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
-    touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
-    retargeted: list[tuple[int, int, bytes, int | None]] = field(
-        default_factory=list
-    )  #: number, scope, targets, number of the canonical page
-    visits: list[Visit] = field(default_factory=list)
-    probes: list[Visit] = field(default_factory=list)  #: looks at candidates for removal
-    counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
-    hosts: dict[str, HostTally] = field(default_factory=dict)
-    robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
-    kinds: dict[int, int] = field(default_factory=dict)  #: of addresses named as sitemaps
-    skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
-    noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
-    cut: str | None = None  #: what kept the run from seeing everything, when that is news
-    text: int = 0  #: characters of new text
-    bodies: int = 0  #: bytes of bodies that are to be stored
-
-    MAX_VISITS: ClassVar = 40
-    MAX_TOUCHED: ClassVar = 500
-    MAX_TEXT: ClassVar = 1_000_000  #: characters
-    MAX_ADDRESSES: ClassVar = 5_000
-    MAX_SKIPPED: ClassVar = 5_000
-    MAX_BODIES: ClassVar = 8_000_000  #: bytes
-
-    def tally(self, host: str) -> HostTally:
-        """Return what this batch adds to a host."""
-        return self.hosts.setdefault(host, HostTally())
-
-    @property
-    def full(self) -> bool:
-        """Whether the batch should be written now."""
-        return (
-            len(self.visits) + len(self.probes) >= self.MAX_VISITS
-            or len(self.touched) >= self.MAX_TOUCHED
-            or self.text >= self.MAX_TEXT
-            or len(self.addresses) >= self.MAX_ADDRESSES
-            or len(self.skipped) >= self.MAX_SKIPPED
-            or self.bodies >= self.MAX_BODIES
-        )
-
-    def __bool__(self) -> bool:
-        return bool(
-            self.addresses
-            or self.reached
-            or self.touched
-            or self.visits
-            or self.probes
-            or self.retargeted
-            or self.robots
-            or self.kinds
-            or self.skipped
-            or self.noticed
-            or self.cut
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedImage:
-    """One image of a page, as an index elsewhere takes it."""
-
-    id: str
-    src: str  #: absolute
-    alt: str
-    context: str
-    width: int | None  #: CSS pixels
-    height: int | None  #: CSS pixels
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedPage:
-    """What an index elsewhere takes of one page; without a ``mark`` the page is taken out of it."""
-
-    no: int
-    source: str
-    id: bytes  #: SHA-256 of the normalized source
-    mark: bytes | None = None  #: hash of the content
-    url: str = ""
-    canonical_url: str | None = None
-    content_group: str = ""
-    last_changed: int | None = None  #: Unix seconds
-    mime_type: str = ""
-    depth: int = 0
-    title: str = ""
-    description: str = ""
-    language: str = ""
-    chunks: tuple[Chunk, ...] = ()
-    images: tuple[IndexedImage, ...] = ()

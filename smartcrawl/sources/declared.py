@@ -27,12 +27,12 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from smartcrawl.authorities import authority_file
-from smartcrawl.exceptions import SourceError
-from smartcrawl.patterns import compiled
+from smartcrawl.model.authorities import authority_file
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.urls import MAX_URL_LENGTH, has_port, host_key, request_url
 from smartcrawl.rules.model import Mode
-from smartcrawl.scope import Scope
-from smartcrawl.urls import MAX_URL_LENGTH, has_port, host_key, request_url
+from smartcrawl.sources.patterns import compiled
+from smartcrawl.sources.scope import Scope
 
 KIND: Final = "site"  #: the only kind that this version crawls
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from smartcrawl.exceptions import RunHeldError, SmartcrawlError, SourceError
-from smartcrawl.sources import Source, ad_hoc, load, select
+from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError, SourceError
+from smartcrawl.sources.declared import Source, ad_hoc, load, select
 
-EXAMPLE = Path(__file__).parents[1] / "sources.example.toml"
+EXAMPLE = Path(__file__).parents[2] / "sources.example.toml"
 
 covers = pytest.mark.covers
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, Self
 
-from smartcrawl.patterns import compiled
-from smartcrawl.urls import MAX_URL_LENGTH, host_key, request_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, host_key, request_url
+from smartcrawl.sources.patterns import compiled
 
 # fmt: off
 #: What holds no text, or none that this version can extract. Endings that are also names of

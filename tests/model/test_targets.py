@@ -7,9 +7,9 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as module
 from smartcrawl.commands.config import MASK, error_of, named, told
-from smartcrawl.exceptions import SettingError
-from smartcrawl.options import Options
-from smartcrawl.targets import Target
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options
 
 SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper()}
 ALL = SETTINGS | {"CONCURRENT_REQUESTS": 16, "ELASTICSEARCH_URL": "https://search.example:9243"}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.signatures import unsigned
-from smartcrawl.urls import normalize
+from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.urls import normalize
 
 S3 = "X-Amz-Algorithm=a&X-Amz-Credential=c&X-Amz-Date=d&X-Amz-Expires=9&X-Amz-SignedHeaders=h"
 CASES = [

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from smartcrawl.authorities import authority_file
-from smartcrawl.exceptions import SettingError
-from smartcrawl.logs import log_format, redacted
+from smartcrawl.model.authorities import authority_file
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.redaction import log_format, redacted
+from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import PASSING, Policy
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.targets import Target
-from smartcrawl.urls import Trackers
 
 #: Scrapy's own numbers that are checked here, with their least value.
 SCRAPY_LIMITS = {

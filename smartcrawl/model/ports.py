@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from smartcrawl.items import Chunk, IndexedPage
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.index_pages import IndexedPage
 
 _T = TypeVar("_T")
 

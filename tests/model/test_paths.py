@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smartcrawl.paths import normalize_path
-from smartcrawl.urls import normalize, partition_key
+from smartcrawl.model.paths import normalize_path
+from smartcrawl.model.urls import normalize, partition_key
 
 
 @pytest.mark.covers("R0-20", "R0-23")

@@ -1,0 +1,130 @@
+"""Nouns of a batch: what one transaction writes of pages, addresses and hosts."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+from smartcrawl.model.pages import Visit
+from smartcrawl.rules.trust import Trust
+
+
+class Address(NamedTuple):
+    """An address that a run met for the first time."""
+
+    no: int
+    id: bytes  #: SHA-256 of the normalized source
+    url: str
+    identity: str | None  #: the normalized source when it differs from ``url``
+    host: str
+    depth: int
+    discovered_from: int | None
+    kind: int = 0  #: see Page.kind
+
+
+@dataclass(frozen=True, slots=True)
+class HostNow:
+    """How a host is being asked at this moment; times are Unix seconds."""
+
+    delay_ms: int = 0  #: between two requests, as adapted
+    in_flight: int = 0  #: requests
+    parked_until: int | None = None  #: nobody answers there
+    paused_until: int | None = None  #: as its Retry-After asked
+    is_down: bool = False  #: given up for this run
+
+    @property
+    def will_change(self) -> bool:
+        """Whether it will be another without an answer to a page."""
+        return bool(self.in_flight or self.parked_until or self.paused_until or self.is_down)
+
+
+@dataclass(slots=True)
+class HostTally:
+    """What one batch adds to a host's statistics."""
+
+    crawled: int = 0
+    failed: int = 0
+    downloaded: int = 0  #: bytes
+    response_ms: int = 0
+    robots: bytes | None = None  #: SHA-256 of its robots.txt, when it was read
+    crawl_delay_ms: int | None = None  #: as its robots.txt asks, when it was read
+    robots_error: str | None = None  #: why its robots.txt could not be had
+    retry_after: int | None = None  #: seconds, as it asked last
+    now: HostNow | None = None  #: how it is being asked
+    not_found: str | None = None  #: what it answers for what cannot exist, when it was asked
+    trust: Trust | None = None  #: what its validators have shown to be worth, when that is news
+    trusted: Trust | None = None  #: the same before this batch
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRobots:
+    """The last robots.txt of an origin that could be read."""
+
+    fetched_at: int  #: Unix seconds of the last 200, 304 or 4xx
+    status: int  #: 200, or a 4xx that means "no rules"
+    etag: str | None = None
+    last_modified: str | None = None
+    body: bytes = b""  #: at most 500 KiB
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes. It is full at about 50 ms of write lock (design.md 5)."""
+
+    addresses: list[Address] = field(default_factory=list)
+    reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
+    touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
+    retargeted: list[tuple[int, int, bytes, int | None]] = field(
+        default_factory=list
+    )  #: number, scope, targets, number of the canonical page
+    visits: list[Visit] = field(default_factory=list)
+    probes: list[Visit] = field(default_factory=list)  #: looks at candidates for removal
+    counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
+    hosts: dict[str, HostTally] = field(default_factory=dict)
+    robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
+    kinds: dict[int, int] = field(default_factory=dict)  #: of addresses named as sitemaps
+    skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
+    noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
+    cut: str | None = None  #: what kept the run from seeing everything, when that is news
+    text: int = 0  #: characters of new text
+    bodies: int = 0  #: bytes of bodies that are to be stored
+
+    MAX_VISITS: ClassVar = 40
+    MAX_TOUCHED: ClassVar = 500
+    MAX_TEXT: ClassVar = 1_000_000  #: characters
+    MAX_ADDRESSES: ClassVar = 5_000
+    MAX_SKIPPED: ClassVar = 5_000
+    MAX_BODIES: ClassVar = 8_000_000  #: bytes
+
+    def tally(self, host: str) -> HostTally:
+        """Return what this batch adds to a host."""
+        return self.hosts.setdefault(host, HostTally())
+
+    @property
+    def full(self) -> bool:
+        """Whether the batch should be written now."""
+        return (
+            len(self.visits) + len(self.probes) >= self.MAX_VISITS
+            or len(self.touched) >= self.MAX_TOUCHED
+            or self.text >= self.MAX_TEXT
+            or len(self.addresses) >= self.MAX_ADDRESSES
+            or len(self.skipped) >= self.MAX_SKIPPED
+            or self.bodies >= self.MAX_BODIES
+        )
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.addresses
+            or self.reached
+            or self.touched
+            or self.visits
+            or self.probes
+            or self.retargeted
+            or self.robots
+            or self.kinds
+            or self.skipped
+            or self.noticed
+            or self.cut
+        )

@@ -1,0 +1,32 @@
+"""Which sources an address belongs to, and why the others leave it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from smartcrawl.model.urls import request_url
+from smartcrawl.sources.declared import Source
+
+
+def belongs(source: Source, url: str) -> bool:
+    """Whether an address is in a source's scope, wherever its seed moves the scope to.
+
+    The scope of an ad-hoc source moves with its seed between a host and that host with
+    ``www.``. When the seed fails, where it would have led is not known, and nobody is
+    excluded for that.
+    """
+    if source.scope.allows(url):
+        return True
+    moved = source.scope.moved_to(url) if source.ad_hoc else None
+    return moved is not None and moved.allows(url)
+
+
+def refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
+    """Return why sources that hold the host of an address leave it out, by their names."""
+    known = request_url(url)
+    found: dict[str, str] = {}
+    for source in sources:
+        why = source.scope.refusal(url)
+        if known is not None and why is not None and source.scope.holds(known):
+            found[source.name] = why
+    return found
