@@ -26,8 +26,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped, json_safe, shown, shown_lines
 from smartcrawl.registry.databases import Database, database_of
+from smartcrawl.registry.names import source_names, sources_named
 from smartcrawl.registry.purge import Removal, Target, losses, remove
-from smartcrawl.registry.reports import sources_named
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sources.private_files import narrow_data
 
@@ -85,7 +85,7 @@ class RegistryCommand(ScrapyCommand):
         try:
             sources = sources_named(connection, opts.source)
             if sources is None:
-                known = ", ".join(sources_named_all(connection)) or "none"
+                known = ", ".join(source_names(connection)) or "none"
                 raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
             with warnings_told(self.name):
                 self.work(connection, sources, args, opts)
@@ -265,11 +265,6 @@ def one_word(args: Sequence[str], what: str, example: str) -> str:
     if len(args) != 1:
         raise UsageError(f"it takes one {what}, such as: {example}", print_help=False)
     return args[0]
-
-
-def sources_named_all(connection: Connection) -> list[str]:
-    """Return the names of all sources that were ever crawled."""
-    return [name for (name,) in connection.execute("SELECT name FROM source ORDER BY name")]
 
 
 def print_json(value: object) -> None:

@@ -25,6 +25,7 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.edits import Edits
+from smartcrawl.extract.robots_txt import sitemaps
 from smartcrawl.gates import gate_of, host_of
 from smartcrawl.model.batches import HostNow
 from smartcrawl.model.exceptions import RegistryError, SinkError
@@ -33,7 +34,6 @@ from smartcrawl.model.redaction import json_safe
 from smartcrawl.model.urls import endpoint
 from smartcrawl.network import installed_resolver
 from smartcrawl.politeness import slot_of
-from smartcrawl.robots import sitemaps
 from smartcrawl.run import Run, run_of
 from smartcrawl.signals import page_progress
 

@@ -18,12 +18,12 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
 
+from smartcrawl.extract.robots_txt import as_utf8, crawl_delay, sitemaps
 from smartcrawl.faults import told
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.urls import host_key, join
-from smartcrawl.robots import as_utf8, crawl_delay, sitemaps
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     REDIRECTS,

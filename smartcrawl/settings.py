@@ -119,7 +119,7 @@ ROBOTS_MAX_STALE_SECONDS = _env(
     "ROBOTS_MAX_STALE_SECONDS", 2_592_000
 )  # age of kept rules that count while robots.txt cannot be had
 ROBOTSTXT_PARSER = _env(
-    "ROBOTSTXT_PARSER", "smartcrawl.robots.Rfc9309RobotParser"
+    "ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.Rfc9309RobotParser"
 )  # class that reads robots.txt
 USER_AGENT = _env(
     "USER_AGENT", f"smartcrawl/{__version__} (incremental crawler)"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.commands import plan, why
 from smartcrawl.model.documents import Link
 from smartcrawl.registry import runs
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.reports import plan, why
 from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sinks.embedded import search
 from smartcrawl.sources.extraction import Configuration

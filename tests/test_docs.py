@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl import commands, handlers, reach, robots
+from smartcrawl import commands, handlers, reach
 from smartcrawl.commands import config, crawl, search
-from smartcrawl.extract import links, sitemaps
+from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.model import urls
-from smartcrawl.registry.reports import RECORD_KEYS, RUN_KEYS
-from smartcrawl.registry.status import STATUS_KEYS
+from smartcrawl.reports.status import STATUS_KEYS
+from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.sinks.sqlite import Hit
@@ -358,8 +358,8 @@ FIXED = {
     "sitemap or feed, unpacked": sitemaps.MAX_SITEMAP,
     "addresses in a sitemap": sitemaps.MAX_ENTRIES,
     "sitemaps within sitemaps": reach.MAX_NESTING,
-    "robots.txt that is read": robots.LIMIT,
-    "Crawl-delay that is heeded": robots.MAX_CRAWL_DELAY,
+    "robots.txt that is read": robots_txt.LIMIT,
+    "Crawl-delay that is heeded": robots_txt.MAX_CRAWL_DELAY,
     "the same segment in a path": traps.MAX_REPEATS,
     "segments of a path": traps.MAX_SEGMENTS,
     "parameters of a query": traps.MAX_PARAMETERS,

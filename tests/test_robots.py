@@ -19,6 +19,14 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 
 from smartcrawl import settings as shipped
+from smartcrawl.extract.robots_txt import (
+    LIMIT,
+    MAX_CRAWL_DELAY,
+    AllowFirstRobotParser,
+    Rfc9309RobotParser,
+    as_utf8,
+    crawl_delay,
+)
 from smartcrawl.middlewares import RobotsMiddleware
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import (
@@ -28,14 +36,6 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Attempt, Page
-from smartcrawl.robots import (
-    LIMIT,
-    MAX_CRAWL_DELAY,
-    AllowFirstRobotParser,
-    Rfc9309RobotParser,
-    as_utf8,
-    crawl_delay,
-)
 from smartcrawl.robots_rules import MAX_DOWNLOAD, RobotsRules
 from smartcrawl.rules.model import Fault
 from smartcrawl.spiders.base import VisitSpider
@@ -364,7 +364,7 @@ def test_the_longest_match_is_the_default_and_differs_from_the_seeds():
 
     assert not allowed(text, "/a/b")
     assert seed(text, "/a/b")
-    assert shipped.ROBOTSTXT_PARSER == "smartcrawl.robots.Rfc9309RobotParser"
+    assert shipped.ROBOTSTXT_PARSER == "smartcrawl.extract.robots_txt.Rfc9309RobotParser"
 
 
 # The size
@@ -883,7 +883,7 @@ def test_rules_are_read_for_the_name_that_is_set_and_by_the_parser_that_is_set()
     assert not ask(Engine((200, {}, body), **named)).allows(PAGE.url)
     deep = "http://site.example/a/b"
     assert not ask(Engine((200, {}, body), **two)).allows(deep)
-    first = two | {"ROBOTSTXT_PARSER": "smartcrawl.robots.AllowFirstRobotParser"}
+    first = two | {"ROBOTSTXT_PARSER": "smartcrawl.extract.robots_txt.AllowFirstRobotParser"}
     assert ask(Engine((200, {}, body), **first)).allows(deep)
 
 

@@ -7,8 +7,8 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.registry import Writer, open_registry
-from smartcrawl.registry.reports import runs
 from smartcrawl.registry.visited import Judgement
+from smartcrawl.reports.tables import runs
 from smartcrawl.rules.absence import Counts, Policy, counted
 from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word

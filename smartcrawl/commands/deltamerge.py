@@ -9,8 +9,8 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, print_json, print_table
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.times import iso
 from smartcrawl.registry.purge import Target, lost
-from smartcrawl.registry.reports import iso
 
 _COLUMNS = ("source", "httpStatusCode", "lostCount", "goneCount", "lastChecked", "url", "stays")
 

@@ -12,8 +12,8 @@ from scrapy.exceptions import UsageError
 from smartcrawl.cli import ChangingCommand, count, print_json, print_table
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.times import iso
 from smartcrawl.registry.purge import Target, orphans, source_of_run, withheld
-from smartcrawl.registry.reports import iso
 from smartcrawl.rules.model import Word
 
 _COLUMNS = (

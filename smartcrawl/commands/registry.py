@@ -18,7 +18,7 @@ from smartcrawl.indexes import begin_epoch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import json_safe
-from smartcrawl.registry.reports import RECORD_KEYS, records
+from smartcrawl.reports.tables import RECORD_KEYS, records
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from smartcrawl.cli import RegistryCommand, print_json, print_table
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.reports import runs
+from smartcrawl.reports.tables import runs
 
 _COLUMNS = (
     "run", "source", "state", "complete", "startedAt", "requests", "notModified", "new",

@@ -15,9 +15,9 @@ from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.indexes import joined, opened
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped
+from smartcrawl.model.times import iso
 from smartcrawl.model.urls import item_id
 from smartcrawl.registry.images import ImageDocument, images_of
-from smartcrawl.registry.reports import iso
 from smartcrawl.sinks.embedded import search
 from smartcrawl.sinks.sqlite import Hit
 

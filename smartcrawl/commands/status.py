@@ -15,8 +15,8 @@ from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.commands.summary import REMEDIES
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped
-from smartcrawl.registry.reports import iso
-from smartcrawl.registry.status import Counts, SourceStatus, status_of, told
+from smartcrawl.model.times import iso
+from smartcrawl.reports.status import Counts, SourceStatus, status_of, told
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 

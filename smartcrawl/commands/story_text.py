@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from smartcrawl.registry.story import SHOWN
+from smartcrawl.reports.story import SHOWN
 
 
 def print_story(told: dict[str, Any]) -> None:

@@ -13,9 +13,9 @@ from smartcrawl.cli import FAILED, ChangingCommand, one_word, print_json
 from smartcrawl.indexes import chunked, indexing_of
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.times import iso
 from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal import Undone
-from smartcrawl.registry.reports import iso
 
 _SHOWN = 10  #: runs in a message
 

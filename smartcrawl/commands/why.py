@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from scrapy.settings import BaseSettings
-
-from smartcrawl.cli import RegistryCommand, one_word, print_json, sources_named_all
+from smartcrawl.cli import RegistryCommand, one_word, print_json
 from smartcrawl.commands.story_text import print_story
-from smartcrawl.commands.today import Today
-from smartcrawl.model.options import Options, robots_parser
+from smartcrawl.extract.robots_txt import explaining
+from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry import story
-from smartcrawl.registry.candidates import OUT_OF_SCOPE, looked_away
-from smartcrawl.registry.purge import Known, known
-from smartcrawl.registry.reports import iso
-from smartcrawl.registry.runs import last_state
-from smartcrawl.registry.story import Entry, Past
-from smartcrawl.robots import Answer, explaining
-from smartcrawl.rules.forecast import outcome_of_record, ways
-from smartcrawl.rules.http import conditional_headers
-from smartcrawl.rules.model import Action, Rule, RunState, Standing, Status, Word
-from smartcrawl.rules.reindex import decide
-from smartcrawl.sources.declared import Source, load
-from smartcrawl.sources.refusals import refusals
-
-#: Keys of the answer, and of each of its records.
-KEYS = ("url", "id", "records", "inScopeOf", "refusedBy", "nearMisses")
-STORY_KEYS = (
-    "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
-    "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
-)  # fmt: skip
-
-_DONE = {
-    Action.INDEX: "its content was indexed",
-    Action.LIST: "its links were kept, and no content",
-    Action.TOUCH: "nothing changed, so nothing was written",
-    Action.NOTE: "the answer was noted; there was nothing to protect",
-    Action.HOLD: "the answer was noted; what is held stays, and stays searchable",
-}
+from smartcrawl.reports.story import KeptRobots
+from smartcrawl.reports.why import Stories
+from smartcrawl.sources.declared import load
 
 
 class Command(RegistryCommand):
@@ -71,259 +43,19 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the story."""
         url = one_word(args, "URL", "scrapy why https://docs.example.com/page")
-        options, settings = self.options, self.settings
+        settings = self.settings
         assert settings is not None
-        key = digest(normalize(request_url(url) or url, options.trackers))
-        declared = load(options.sources_file)
-        teller = _Teller(self, connection, options, declared, settings)
-        pages = [page for page in known(connection, key) if not sources or page.source in sources]
-        values = (
-            request_url(url) or url,
-            item_id("url", key),
-            [teller.story(page, key) for page in pages],
-            [] if pages else teller.in_scope(url),
-            [] if pages else teller.refused(url),
-            [] if pages else story.near_misses(connection, url, options.trackers),
+        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
+        stories = Stories(
+            connection,
+            self.options,
+            load(self.options.sources_file),
+            KeptRobots(connection, explaining(robots_parser(settings), agent)),
+            obeys=settings.getbool("ROBOTSTXT_OBEY"),
+            again=self.again,
         )
-        answer = dict(zip(KEYS, values, strict=True))
+        answer = stories.about(url, sources)
         if opts.format == "json":
             print_json(answer)
         else:
             print_story(answer)
-
-
-class _Teller:
-    """Puts one record's story together."""
-
-    def __init__(
-        self,
-        command: Command,
-        connection: Connection,
-        options: Options,
-        declared: dict[str, Source],
-        settings: BaseSettings,
-    ) -> None:
-        self._command = command
-        self._connection = connection
-        self._options = options
-        self._declared = declared
-        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-        self._robots = story.KeptRobots(connection, explaining(robots_parser(settings), agent))
-        self._obeys = settings.getbool("ROBOTSTXT_OBEY")
-
-    def in_scope(self, url: str) -> list[str]:
-        """Return the sources that an address belongs to today."""
-        return [source.name for source in self._today() if source.scope.allows(url)]
-
-    def refused(self, url: str) -> list[dict[str, str]]:
-        """Return the sources of its host that leave an address out today, and why."""
-        found = refusals(self._today(), url)
-        return [{"source": name, "why": why} for name, why in found.items()]
-
-    def _today(self) -> list[Source]:
-        names = sorted({*sources_named_all(self._connection), *self._declared})
-        found = (story.source_today(self._connection, self._declared, name) for name in names)
-        return [source for source in found if source is not None]
-
-    def story(self, page: Known, key: bytes) -> dict[str, Any]:
-        """Return everything that is known of one record, under STORY_KEYS."""
-        connection, trackers = self._connection, self._options.trackers
-        entry = next(story.entries(connection, page.source_no, page.no))
-        past = story.past(connection, page.source_no)
-        source = story.source_today(connection, self._declared, page.source)
-        scope = source.scope if source else None
-        age = past.absence(entry.seen_run)[0] if entry.standing else 0
-        record = story.record_of(connection, page.no, age)
-        count_in, shown_in = story.links_in(connection, page.source_no, page.no, key, trackers)
-        out, shown_out = story.links_out(connection, page.source_no, page.no, scope, trackers)
-        history = story.history(connection, page.no)
-        pinned = story.pinned_at(connection, page.no)
-        values = (
-            record,
-            Standing(entry.standing).name.lower(),
-            self._decision(page, entry, history, record["lastChecked"]),
-            self._request(entry, record, source),
-            history,
-            {"count": count_in, "shown": shown_in},
-            {"count": out, "shown": shown_out},
-            {"original": record["duplicateOf"], "others": story.clones(connection, page.no)},
-            self._canonical(page, entry, record),
-            story.redirect_chain(connection, page.no),
-            iso(pinned),
-            self._proposal(page),
-            self._robots_told(entry.url),
-            _scope_told(source, entry),
-            self._removal(page, entry, past),
-            self._next_visit(page, entry, past, source),
-        )
-        return dict(zip(STORY_KEYS, values, strict=True))
-
-    def _decision(
-        self, page: Known, entry: Entry, history: list[dict[str, Any]], visited: str | None
-    ) -> dict[str, Any]:
-        """Say which rule decided about it last, and in which run."""
-        word = None if entry.word is None else Word(entry.word)
-        marks = [event for event in history if event["event"] in ("removed", "restored")]
-        if marks and marks[-1]["run"] >= entry.visited_run:
-            last = marks[-1]
-            why = last["rule"] if last["event"] == "removed" else last["detail"]
-            return _decided(f"{last['event']}: {why}", last["run"], last["at"])
-        if word is None:
-            return _decided("it was not visited yet", None, None)
-        if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
-            run = story.last_settled(self._connection, page.source_no)
-            return _decided(_UNASKED.get(word, word.word), run, None)
-        run = entry.visited_run
-        outcome = outcome_of_record(Status(entry.status), word, entry.http_status)
-        last = history[-1]
-        if word is Word.EXCLUDED and last["run"] > run and last.get("detail") == OUT_OF_SCOPE:
-            return _decided(_UNASKED[word], last["run"], last["at"])
-        if outcome is None:
-            return _decided(f"{word.word}; its history says why", run, visited)
-        before = {Word.NEW: Standing.BARE, Word.MODIFIED: Standing.HELD}
-        standing = before.get(word, Standing(entry.standing))
-        action = decide(standing, outcome).action
-        text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
-        text = f"{text}; {_DONE[action]}"
-        return _decided(text, run, visited, outcome=outcome.value, action=action.value)
-
-    def _request(
-        self, entry: Entry, record: dict[str, Any], source: Source | None
-    ) -> dict[str, Any]:
-        today = Today(self._connection, source, self._options)
-        why, believed = today.unconditional(entry), today.believed(entry)
-        etag = record["httpEtag"] if believed & 1 else None
-        modified = record["lastModifiedReceived"] if believed & 2 else None
-        headers = conditional_headers(etag, modified, trusted=why is None)
-        return {
-            "url": entry.url,
-            "conditional": why is None,
-            "why": why,
-            "headers": dict(headers),
-            "distrusted": today.trust(entry).told(),
-        }
-
-    def _canonical(
-        self, page: Known, entry: Entry, record: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        if record["canonicalUrl"] is None and entry.canonical_no is None:
-            return None
-        target = self._entry(page, entry.canonical_no)
-        return {
-            "url": record["canonicalUrl"] or (target and target.url),
-            "status": None if target is None else Status(target.status).word,
-        }
-
-    def _entry(self, page: Known, number: int | None) -> Entry | None:
-        if number is None:
-            return None
-        return next(story.entries(self._connection, page.source_no, number), None)
-
-    def _proposal(self, page: Known) -> dict[str, Any] | None:
-        found = story.proposal(self._connection, page.no)
-        if found is None:
-            return None
-        policy = self._options.policy
-        held = found.rule is Rule.ORPHAN and not found.withheld
-        failed = held and page.no not in looked_away(
-            self._connection, found.renewed, page.source_no, policy
-        )
-        release = self._command.again("orphans", "--approve", found.run, "--max", 1)
-        return {
-            "rule": found.rule.word,
-            "run": found.run,
-            "renewedRun": found.renewed,
-            "found": story.told(found.detail),
-            "probe": found.probe,
-            "heldByFailedLook": failed,
-            "withheld": found.withheld,
-            "release": release if found.withheld else None,
-        }
-
-    def _robots_told(self, url: str) -> dict[str, Any] | None:
-        answer, failure = self._robots.answer(url), self._robots.failure(url)
-        if answer is None and failure is None:
-            return None
-        found, status, fetched_at = answer or (None, None, None)
-        told = Answer(True) if found is None else found
-        return {
-            "allowed": told.allowed if answer is not None else None,
-            "rule": told.rule,
-            "line": told.line,
-            "agent": told.agent,
-            "status": status,
-            "fetchedAt": iso(fetched_at),
-            "error": failure[0] if failure is not None else None,
-            "failedAt": iso(failure[1]) if failure is not None else None,
-            "obeyed": self._obeys,
-        }
-
-    def _removal(self, page: Known, entry: Entry, past: Past) -> list[dict[str, Any]]:
-        options = self._options
-        reached = max(entry.reached_run, entry.seen_run) >= past.last
-        canonical = self._entry(page, entry.canonical_no)
-        aside = canonical is not None and canonical.sound
-        facts = story.facts_of(entry, past, options.policy, reached=reached, aside=aside)
-        remove = options.out_of_scope_policy == "remove"
-        return [
-            {
-                "rule": way.rule.word,
-                "runs": way.runs,
-                "completeRunsOnly": way.complete,
-                "underWay": way.current,
-                "notBefore": iso(way.earliest),
-                "minAgeSeconds": way.min_age,
-                "text": str(way),
-            }
-            for way in ways(facts, options.policy, remove_excluded=remove)
-        ]
-
-    def _next_visit(
-        self, page: Known, entry: Entry, past: Past, source: Source | None
-    ) -> dict[str, Any]:
-        last = last_state(self._connection, page.source)
-        running = last is not None and last[2] in (RunState.OPEN, RunState.VERIFYING)
-        last_run = last[0] if last else 0
-        if source is None:
-            text = "none: its source is not in sources.toml any more"
-        elif not source.scope.allows(entry.url):
-            text = "none: it is out of scope"
-        elif entry.pinned:
-            text = "in every run: it is pinned"
-        elif running and entry.visited_run < entry.reached_run == last_run:
-            text = "in the run that is open"
-        elif max(entry.reached_run, entry.seen_run) < past.last or entry.word == Word.ORPHANED:
-            text = "none, unless a link leads there again"
-        else:
-            text = "in the next run that reaches it"
-        return {"dueAt": iso(entry.next_visit), "text": text}
-
-
-def _decided(
-    text: str,
-    run: int | None,
-    at: str | None,
-    *,
-    outcome: str | None = None,
-    action: str | None = None,
-) -> dict[str, Any]:
-    return {"run": run, "at": at, "outcome": outcome, "action": action, "text": text}
-
-
-_UNASKED = {
-    Word.ORPHANED: "no seed and no link led to it; what is held stays for now",
-    Word.SKIPPED: "it was reached, and not visited before the run ended",
-    Word.EXCLUDED: "it is out of scope, so it was not asked",
-}
-_HELD = {
-    Standing.BARE: "nothing is held",
-    Standing.LINKS: "only links are held",
-    Standing.HELD: "content is held",
-}
-
-
-def _scope_told(source: Source | None, entry: Entry) -> dict[str, Any]:
-    if source is None:
-        return {"allowed": None, "why": "the source is not in sources.toml any more"}
-    refusal = None if entry.kind else source.scope.refusal(entry.url)  # patterns are for pages
-    return {"allowed": refusal is None, "why": refusal}

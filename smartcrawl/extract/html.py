@@ -15,7 +15,7 @@ from smartcrawl.extract.images import absolute
 from smartcrawl.extract.language import SAMPLE, iso_639_1, language
 from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
 from smartcrawl.extract.parsing import read
-from smartcrawl.extract.robots import robots_directives
+from smartcrawl.extract.robots_meta import robots_directives
 from smartcrawl.extract.sections import Span, line, sections
 from smartcrawl.extract.seen import Seen
 from smartcrawl.extract.selection import marked, picked_by

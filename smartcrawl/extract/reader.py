@@ -10,7 +10,7 @@ from typing import Final, assert_never
 from smartcrawl.extract import elements
 from smartcrawl.extract.images import Album
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
-from smartcrawl.extract.robots import robots_directives
+from smartcrawl.extract.robots_meta import robots_directives
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, keep_layout, line
 from smartcrawl.extract.seen import Seen
 from smartcrawl.extract.selection import DROP, KEEP, Picks

@@ -200,8 +200,8 @@ def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
     if not (isinstance(found, type) and all(hasattr(found, method) for method in methods)):
         raise SettingError(
             f"ROBOTSTXT_PARSER is {value!r}: it takes a class of Scrapy's RobotParser interface"
-            " such as smartcrawl.robots.Rfc9309RobotParser or"
-            " smartcrawl.robots.AllowFirstRobotParser"
+            " such as smartcrawl.extract.robots_txt.Rfc9309RobotParser or"
+            " smartcrawl.extract.robots_txt.AllowFirstRobotParser"
         )
     return found
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.times import iso
 from smartcrawl.model.urls import display
-from smartcrawl.registry.reports import iso
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.trust import Trust
 

@@ -13,9 +13,9 @@ from smartcrawl.model.ports import Connection, Indexing, Sink
 from smartcrawl.registry import unreadable
 from smartcrawl.registry.candidates import GOES, Ending, looked_away, probed, propose_absent
 from smartcrawl.registry.collapsed import drop_all
+from smartcrawl.registry.names import committed
 from smartcrawl.registry.pack import numbers
 from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
-from smartcrawl.registry.reports import committed
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.settle import settle
 from smartcrawl.registry.tombstones import forget_overdue

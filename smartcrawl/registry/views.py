@@ -8,9 +8,9 @@ from typing import Any, cast
 import apsw
 import apsw.ext
 
+from smartcrawl.model.times import iso
 from smartcrawl.model.urls import Trackers, normalize, url_hash
 from smartcrawl.registry.pack import unpack_links
-from smartcrawl.registry.reports import iso
 
 _LINKS = """
 SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r USING (no)

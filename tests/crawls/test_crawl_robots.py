@@ -321,7 +321,10 @@ def test_who_reads_robots_txt_is_a_setting(site: Site, crawl: Crawl):
 
     crawl(site.url("/"))
     assert crawl.outcomes()["/a"] == "excluded"
-    crawl(site.url("/"), settings={"ROBOTSTXT_PARSER": "smartcrawl.robots.AllowFirstRobotParser"})
+    crawl(
+        site.url("/"),
+        settings={"ROBOTSTXT_PARSER": "smartcrawl.extract.robots_txt.AllowFirstRobotParser"},
+    )
     assert crawl.outcomes()["/a"] == "new"
     wrong = crawl(site.url("/"), settings={"ROBOTSTXT_PARSER": "no.such.Parser"}, expect=1)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.commands.status import LOOKS, span
-from smartcrawl.registry.status import RUN_KEYS, STATUS_KEYS, Counts
+from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, Counts
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 

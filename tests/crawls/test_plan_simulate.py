@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from smartcrawl.commands import simulation
+from smartcrawl.reports import simulation
 from smartcrawl.rules.schedule import Schedule
 from tests.crawls.commands import Crawl, Result, Scrapy, wait_until
 from tests.registry.build import LONG, Desk

@@ -14,10 +14,10 @@ import pytest
 from scrapy.settings import default_settings
 
 from smartcrawl import settings as module
+from smartcrawl.extract.robots_txt import Rfc9309RobotParser
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options, robots_parser
 from smartcrawl.model.urls import Trackers
-from smartcrawl.robots import Rfc9309RobotParser
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
 
@@ -51,7 +51,7 @@ DEFAULTS = {
     "SWEEP_MIN_COUNT": 10,
     "ROBOTS_TTL_SECONDS": 86_400,
     "ROBOTS_MAX_STALE_SECONDS": 2_592_000,
-    "ROBOTSTXT_PARSER": "smartcrawl.robots.Rfc9309RobotParser",
+    "ROBOTSTXT_PARSER": "smartcrawl.extract.robots_txt.Rfc9309RobotParser",
     "OUT_OF_SCOPE_POLICY": "orphan",
     "TRUST_SAMPLE_RATIO": 0.005,
     "ROBOTSTXT_OBEY": True,
@@ -195,10 +195,10 @@ def test_every_setting_is_read():
         ("ROBOTS_TTL_SECONDS", "-1", "it takes a whole number of at least 0"),
         ("ROBOTS_MAX_STALE_SECONDS", "-1", "it takes a whole number of at least 0"),
         ("ROBOTSTXT_PARSER", "protego", "it takes a class of Scrapy's RobotParser interface"),
-        ("ROBOTSTXT_PARSER", "smartcrawl.robots.No", "AllowFirstRobotParser"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.No", "AllowFirstRobotParser"),
         ("ROBOTSTXT_PARSER", "no.such.Parser", "Rfc9309RobotParser"),
-        ("ROBOTSTXT_PARSER", "smartcrawl.robots", "it takes a class"),
-        ("ROBOTSTXT_PARSER", "smartcrawl.robots.LIMIT", "it takes a class"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt", "it takes a class"),
+        ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.LIMIT", "it takes a class"),
         ("ROBOTSTXT_PARSER", "", "it takes a class"),
         ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
         ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),
@@ -307,7 +307,7 @@ def test_right_values_are_read(name, value, field, read):
 @pytest.mark.parametrize(
     "value",
     [
-        "smartcrawl.robots.AllowFirstRobotParser",
+        "smartcrawl.extract.robots_txt.AllowFirstRobotParser",
         "scrapy.robotstxt.ProtegoRobotParser",
         Rfc9309RobotParser,
     ],

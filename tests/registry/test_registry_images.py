@@ -14,7 +14,7 @@ from smartcrawl.model.urls import digest, row_key
 from smartcrawl.registry import purge
 from smartcrawl.registry.images import ImageDocument, images_of
 from smartcrawl.registry.pack import pack_document, unpack_document, unpack_images
-from smartcrawl.registry.reports import records
+from smartcrawl.reports.tables import records
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
 from smartcrawl.sinks.sqlite import search

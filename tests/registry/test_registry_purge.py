@@ -9,9 +9,10 @@ from smartcrawl.extract.chunks import chunks
 from smartcrawl.indexes import EMBEDDED
 from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import DEFAULT_TRACKERS, digest
-from smartcrawl.registry import purge, runs, story
+from smartcrawl.registry import purge, runs
 from smartcrawl.registry.pack import unpack_document
 from smartcrawl.registry.removal import BATCH
+from smartcrawl.reports import story
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status
 from smartcrawl.sinks.embedded import search

@@ -9,7 +9,7 @@ import pytest
 from smartcrawl.registry.runs import Role
 from smartcrawl.registry.sqlite import connect, migrate
 from smartcrawl.registry.starts import last_starts, left_out
-from smartcrawl.registry.story import source_today
+from smartcrawl.reports.story import source_today
 
 NAME = "a.example"
 RUN = "INSERT INTO run (no, source, number, forced, started_at, due) VALUES (?, 1, ?, 0, 0, 0)"

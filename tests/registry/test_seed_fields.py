@@ -5,7 +5,7 @@ import json
 import pytest
 
 from smartcrawl.model.documents import Link
-from smartcrawl.registry.reports import RECORD_KEYS, records
+from smartcrawl.reports.tables import RECORD_KEYS, records
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk
 from tests.registry.test_registry_views import BASE, COLUMNS, POST, redirects

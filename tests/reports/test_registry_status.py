@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.registry import items, purge
-from smartcrawl.registry.status import (
+from smartcrawl.registry.transactions import transaction
+from smartcrawl.reports.status import (
     RUN_KEYS,
     STATUS_KEYS,
     Ages,
@@ -20,7 +21,6 @@ from smartcrawl.registry.status import (
     status_of,
     told,
 )
-from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from tests.registry.build import LATER, LONG, NOW, Desk, closing

@@ -6,18 +6,15 @@ import json
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.times import iso
 from smartcrawl.model.urls import content_group, item_id, row_key
+from smartcrawl.registry.names import OUTCOME, committed
 from smartcrawl.rules.model import RunState, Status, Word
 
-_SOURCES = "SELECT name FROM source ORDER BY name"
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
-#: The outcome as it is told: *new* and *modified* are called *clone* on a clone (rules.model.Word).
-_OUTCOME = """
-    CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END"""
 #: Of "IngestItems", beside what is made of the id.
 _FIELDS = (
     "PartitionKey", "ETag", "type", "normalizedSource", "displaySource", "sourceHost",
@@ -46,7 +43,7 @@ _RECORDS = f"""
 {_RECORD}
  WHERE (:every OR o.name IN carray(:sources))
    AND (:status IS NULL OR s.status = :status)
-   AND (:outcome IS NULL OR {_OUTCOME} = :outcome)
+   AND (:outcome IS NULL OR {OUTCOME} = :outcome)
    AND (NOT :no_text OR c.text_length = 0)
    AND (NOT :sitemaps OR r.kind > 0)
    AND (NOT :dead OR r.no IN (SELECT no FROM dead_letter))
@@ -61,13 +58,6 @@ SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at
  WHERE :every OR o.name IN carray(:sources)
  ORDER BY r.no DESC
 """
-#: A run that did not end by itself has no settled counts; what it committed is counted here.
-_COUNTS = f"""
-SELECT {_OUTCOME}, count(*)
-  FROM state s JOIN record r USING (no)
- WHERE s.visited_run = ? AND s.outcome IS NOT NULL GROUP BY 1
-"""
-
 RECORD_KEYS = (
     "id", "url", "source", "status", "httpStatusCode", "effectiveStatus", "httpEtag",
     "httpLastModified", "contentHash", "textHash", "bodyHash", "lostCount", "goneCount",
@@ -85,31 +75,6 @@ RUN_KEYS = (
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
     "notes", "due", "reextracted", *(word.word for word in Word),
 )  # fmt: skip
-
-
-def iso(seconds: float | None) -> str | None:
-    """Return a time as ISO 8601 in UTC with Z (M-44).
-
-    >>> iso(1705744800)
-    '2024-01-20T10:00:00Z'
-    """
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def sources_named(connection: Connection, name: str | None) -> list[str] | None:
-    """Return the known sources that ``name`` means; [] for all, None when there is none.
-
-    A bare host also means the ad-hoc sources of its other ports.
-    """
-    if name is None:
-        return []
-    known = [known for (known,) in connection.execute(_SOURCES)]
-    if name in known:
-        return [name]
-    ports = [known for known in known if name and known.rpartition(":")[0] == name]
-    return ports or None
 
 
 def records(
@@ -208,12 +173,6 @@ def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dic
             *(counts.get(word.word, 0) for word in Word),
         )
         yield dict(zip(RUN_KEYS, values, strict=True))
-
-
-def committed(connection: Connection, run: int) -> dict[str, int]:
-    """Return how many pages a run has visited so far, by what came of it."""
-    rows: Any = connection.execute(_COUNTS, (run,)).fetchall()
-    return {Word(code).word: count for code, count in rows}
 
 
 def _hash(value: bytes | None) -> str | None:

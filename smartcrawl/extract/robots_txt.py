@@ -14,8 +14,6 @@ from urllib.parse import quote, urlsplit
 
 import can_ada
 from protego import Protego
-from scrapy.crawler import Crawler
-from scrapy.robotstxt import RobotParser
 
 from smartcrawl.model.urls import join
 
@@ -143,7 +141,7 @@ class _Group:
     delays: dict[tuple[int, int], float] = field(default_factory=dict)  #: of agents[from:to]
 
 
-class Rfc9309RobotParser(RobotParser):
+class Rfc9309RobotParser:
     """The rules as RFC 9309 has them: one product's groups merged, the longest match wins.
 
     Protego matches addresses. It is given only the rules that apply, because its own grouping
@@ -161,8 +159,8 @@ class Rfc9309RobotParser(RobotParser):
                 self._groups[agent].append(group)
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
-        """Parse a robots.txt."""
+    def from_crawler(cls, crawler: object, robotstxt_body: bytes) -> Self:
+        """Parse a robots.txt (Scrapy's ``RobotParser`` interface)."""
         return cls(robotstxt_body)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
@@ -285,7 +283,7 @@ def _text(value: str | bytes) -> str:
 # Seed 002
 
 
-class AllowFirstRobotParser(RobotParser):
+class AllowFirstRobotParser:
     """The matcher of seed 002: any Allow that matches wins, then any Disallow (R2-70 to R2-72).
 
     Each User-agent line begins a group, which applies when its name is ``*`` or part of our
@@ -312,8 +310,8 @@ class AllowFirstRobotParser(RobotParser):
                 self._entries.append((number, agent, name, value))
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
-        """Parse a robots.txt."""
+    def from_crawler(cls, crawler: object, robotstxt_body: bytes) -> Self:
+        """Parse a robots.txt (Scrapy's ``RobotParser`` interface)."""
         return cls(robotstxt_body)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:

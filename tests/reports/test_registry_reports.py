@@ -4,15 +4,10 @@ import re
 
 import pytest
 
+from smartcrawl.model.times import iso
 from smartcrawl.model.urls import content_group, url_hash
-from smartcrawl.registry.reports import (
-    RECORD_KEYS,
-    RUN_KEYS,
-    iso,
-    records,
-    runs,
-    sources_named,
-)
+from smartcrawl.registry.names import sources_named
+from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS, records, runs
 from smartcrawl.rules.model import Outcome, Status
 from tests.registry.build import LATER, LONG, NOW, Desk
 

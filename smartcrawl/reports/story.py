@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.times import iso
 from smartcrawl.model.urls import (
     Trackers,
     digest,
@@ -19,9 +20,9 @@ from smartcrawl.model.urls import (
     request_url,
 )
 from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
-from smartcrawl.registry.reports import iso, record
 from smartcrawl.registry.runs import Role
 from smartcrawl.registry.starts import last_starts
+from smartcrawl.reports.tables import record
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding
 from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word

@@ -5,9 +5,9 @@ from __future__ import annotations
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import host_key
-from smartcrawl.registry import story
 from smartcrawl.registry.hosts import distrusted
-from smartcrawl.registry.story import Entry
+from smartcrawl.reports import story
+from smartcrawl.reports.story import Entry
 from smartcrawl.rules.forecast import unconditional
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.times import iso
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.reports import iso
 from smartcrawl.registry.transactions import one_moment
 from smartcrawl.rules.model import RunState
 

@@ -1,6 +1,6 @@
 """When a source was crawled, and when its pages turned out to have changed."""
 
-from smartcrawl.registry.history import PastRun, lives, past_runs
+from smartcrawl.reports.history import PastRun, lives, past_runs
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.simulate import Life
 from tests.registry.build import LATER, LONG, NOW, Desk

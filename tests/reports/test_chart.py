@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.chart import FRAME, HEIGHT, WIDTH, Box, Dot, boxes, scatter, ticks
+from smartcrawl.reports.chart import FRAME, HEIGHT, WIDTH, Box, Dot, boxes, scatter, ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXTS = {"title": "t", "description": "d", "x_axis": "x", "y_axis": "y"}

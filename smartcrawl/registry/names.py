@@ -1,0 +1,44 @@
+"""Names of sources, and what the pages of a run are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smartcrawl.model.ports import Connection
+from smartcrawl.rules.model import Word
+
+_SOURCES = "SELECT name FROM source ORDER BY name"
+#: The outcome as it is told: *new* and *modified* are called *clone* on a clone (rules.model.Word).
+OUTCOME = """
+    CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END"""
+#: A run that did not end by itself has no settled counts; what it committed is counted here.
+_COUNTS = f"""
+SELECT {OUTCOME}, count(*)
+  FROM state s JOIN record r USING (no)
+ WHERE s.visited_run = ? AND s.outcome IS NOT NULL GROUP BY 1
+"""
+
+
+def sources_named(connection: Connection, name: str | None) -> list[str] | None:
+    """Return the known sources that ``name`` means; [] for all, None when there is none.
+
+    A bare host also means the ad-hoc sources of its other ports.
+    """
+    if name is None:
+        return []
+    known = [known for (known,) in connection.execute(_SOURCES)]
+    if name in known:
+        return [name]
+    ports = [known for known in known if name and known.rpartition(":")[0] == name]
+    return ports or None
+
+
+def committed(connection: Connection, run: int) -> dict[str, int]:
+    """Return how many pages a run has visited so far, by what came of it."""
+    rows: Any = connection.execute(_COUNTS, (run,)).fetchall()
+    return {Word(code).word: count for code, count in rows}
+
+
+def source_names(connection: Connection) -> list[str]:
+    """Return the names of all sources that were ever crawled."""
+    return [name for (name,) in connection.execute(_SOURCES)]

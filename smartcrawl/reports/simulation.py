@@ -1,0 +1,213 @@
+"""Schedules replayed over the history of a source: what each would have saved, and how late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.times import iso
+from smartcrawl.reports.chart import Dot, scatter
+from smartcrawl.reports.history import PastRun, lives, past_runs
+from smartcrawl.rules.schedule import Schedule
+from smartcrawl.rules.simulate import Replay, every, pace, simulate, unhurried
+
+#: Keys of the simulation of each source, and of each of its settings.
+KEYS = (
+    "source", "note", "since", "until", "wholeRuns", "paceSeconds", "pages", "changes", "settings",
+)  # fmt: skip
+SETTING_KEYS = (
+    "setting", "current", "with", "requests", "saved", "savedShare", "stalenessHours",
+    "staleness95Hours", "waiting",
+)  # fmt: skip
+EVERY_RUN: Final = "every run"
+AS_SET: Final = "as set"
+DAY: Final = 86_400  #: seconds
+_HOUR: Final = 3_600
+_PATIENCE: Final = (1, 3, 5)  #: unchanged visits in a row
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One schedule that is tried."""
+
+    name: str
+    schedule: Schedule
+    option: str | None = None  #: what makes it the current one
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What some settings would have come to in one source. Times are Unix seconds."""
+
+    source: str
+    since: int
+    until: int
+    whole_runs: int  #: complete runs in this time that asked every page
+    pace: int  #: seconds between two runs
+    settings: tuple[tuple[Setting, Replay], ...] = ()  #: the first one is every run
+    note: str | None = None
+    missing: bool = False  #: whether there is nothing to replay, as the note says
+
+    @property
+    def whole(self) -> Replay:
+        """What it costs to ask every page in every run."""
+        return self.settings[0][1]
+
+    def share(self, replayed: Replay) -> float:
+        """Return the share of the requests of every run that is saved."""
+        return 1 - replayed.requests / self.whole.requests if self.whole.requests else 0.0
+
+
+def simulation(
+    connection: Connection,
+    source: str,
+    number: int,
+    schedule: Schedule,
+    *,
+    since: int,
+    now: int,
+) -> Simulation:
+    """Replay the history of one source.
+
+    Its complete runs are taken as evenly spread, and as one a day where there were fewer. What
+    everything is compared with are those of them that asked every page, and one in the base
+    interval where there were fewer than one a day.
+    """
+    runs, shortest = past_runs(connection, number), schedule.interval(0)
+    begin = max(since, runs[0].started_at) if runs else now
+    complete = [run.started_at for run in runs if run.complete]
+    whole = [run.started_at for run in runs if run.complete and not run.due]
+    between = pace(complete, begin=begin, now=now, longest=DAY)
+    found = Simulation(source, begin, now, sum(begin <= run <= now for run in whole), between)
+    missing = _missing(runs, shortest, now)
+    if missing:
+        return replace(found, note=missing, missing=True)
+    seconds = pace(whole, begin=begin, now=now, longest=max(shortest, DAY))
+    tried = [Setting(EVERY_RUN, every(seconds, pace=between)), *settings(schedule)]
+    schedules = [setting.schedule for setting in tried]
+    replayed = simulate(lives(connection, number), schedules, pace=between, since=since, now=now)
+    first = replayed[0]
+    if not first.pages:
+        return replace(found, note="none of its pages is held: crawl it again", missing=True)
+    rows = [
+        (setting, result)
+        for setting, result in zip(tried, replayed, strict=True)
+        if setting.name in (EVERY_RUN, AS_SET) or result != first
+    ]
+    note = None if first.changes else "no change is known in this time, so nothing could be late"
+    return replace(found, settings=tuple(rows), note=note)
+
+
+def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
+    """Return why a history is too short to be replayed, and when it will not be any more."""
+    if not runs:
+        return "it was not crawled yet; a replay needs two runs"
+    began = runs[0].started_at
+    ready = iso(max(began + shortest, now))
+    if len(runs) == 1:
+        return (
+            f"it was crawled once, {iso(began)}, and changes show from the second run on: crawl"
+            f" it again; there is something to replay from {ready} on"
+        )
+    if now < began + shortest:
+        return (
+            f"its first run was {iso(began)}, less than the base interval of {hours(shortest)}"
+            f" ago; there is something to replay from {ready} on"
+        )
+    return None
+
+
+def settings(schedule: Schedule) -> Iterator[Setting]:
+    """Yield the schedule as it is set, and some around it."""
+    yield Setting(AS_SET, schedule)
+    for name, base in (("half", schedule.base // 2), ("twice", schedule.base * 2)):
+        if 0 < base <= schedule.longest:
+            option = f"CRAWL_BASE_INTERVAL_SECONDS={base}"
+            yield Setting(f"{name} the base interval", replace(schedule, base=base), option)
+    if len(schedule.steps) == 1:
+        return
+    for patience in _PATIENCE:
+        if patience != schedule.patience:
+            option = f"UNCHANGED_CHECKS_BEFORE_BACKOFF={patience}"
+            other = replace(schedule, patience=patience)
+            yield Setting(f"back off after {patience}", other, option)
+    option = f"CRAWL_INTERVAL_STEPS={schedule.steps[0]}"
+    yield Setting("never back off", unhurried(schedule), option)
+
+
+def picture(found: Simulation) -> str:
+    """Return the SVG of a simulation.
+
+    Raises:
+        RegistryError: no change is known, so there is nothing to compare the savings with.
+    """
+    if not found.whole.changes:
+        raise RegistryError(
+            f"{found.source}: no change is known since {iso(found.since)}, so there is no"
+            " staleness to draw: leave --svg out, or let --simulate go back further"
+        )
+    return scatter(
+        [
+            Dot(
+                setting.name,
+                round(100 * found.share(result), 2),
+                (result.staleness or 0) / _HOUR,
+                current=setting.name == AS_SET,
+            )
+            for setting, result in found.settings
+        ],
+        title=f"{found.source}: requests saved against staleness",
+        description="; ".join(
+            f"{setting.name}: {percent(found.share(result))} saved, {hours(result.staleness)}"
+            for setting, result in found.settings
+        ),
+        x_axis="requests saved, %",
+        y_axis="mean staleness, hours",
+    )
+
+
+def as_data(found: Simulation) -> dict[str, Any]:
+    first = found.settings[0][1] if found.settings else None
+    values = (
+        found.source,
+        found.note,
+        iso(found.since),
+        iso(found.until),
+        found.whole_runs,
+        found.pace,
+        first.pages if first else 0,
+        first.changes if first else 0,
+        [_row(found, setting, result) for setting, result in found.settings],
+    )
+    return dict(zip(KEYS, values, strict=True))
+
+
+def _row(found: Simulation, setting: Setting, result: Replay) -> dict[str, Any]:
+    values = (
+        setting.name,
+        setting.name == AS_SET,
+        setting.option,
+        result.requests,
+        found.whole.requests - result.requests,
+        round(found.share(result), 4),
+        None if result.staleness is None else round(result.staleness / _HOUR, 2),
+        None if result.late is None else round(result.late / _HOUR, 2),
+        result.waiting,
+    )
+    return dict(zip(SETTING_KEYS, values, strict=True))
+
+
+def percent(share: float) -> str:
+    return f"{round(100 * share)} %"
+
+
+def hours(seconds: float | None) -> str:
+    """Return a time in hours.
+
+    >>> hours(86_400), hours(5_400), hours(None)
+    ('24.0 h', '1.5 h', '')
+    """
+    return "" if seconds is None else f"{seconds / _HOUR:,.1f} h"
