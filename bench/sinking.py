@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from elasticsearch import Elasticsearch, helpers
 
+from smartcrawl.index.elasticsearch.bulk import Entry, Fate
+from smartcrawl.index.elasticsearch.documents import PageDocument, PageImage
+from smartcrawl.index.elasticsearch.meta import Known
+from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.index.elasticsearch.versions import version
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.elasticsearch_target import Target
-from smartcrawl.sinks.elasticsearch.bulk import Entry, Fate
-from smartcrawl.sinks.elasticsearch.documents import PageDocument, PageImage
-from smartcrawl.sinks.elasticsearch.meta import Known
-from smartcrawl.sinks.elasticsearch.patience import Patience
-from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.sinks.elasticsearch.versions import version
 
 NUMBER = 7  #: claim number of all of them
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.transactions import transaction
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from smartcrawl.indexes import indexing_of
+from smartcrawl.index.choice import indexing_of
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection

@@ -17,7 +17,7 @@ from smartcrawl.extractions import Extractions
 from smartcrawl.frontier import Depths, Frontier
 from smartcrawl.held import Held
 from smartcrawl.hosts import HostNotes
-from smartcrawl.indexes import indexing_of
+from smartcrawl.index.choice import indexing_of
 from smartcrawl.ledger import Ledger
 from smartcrawl.model.exceptions import RegistryError, SinkError, SmartcrawlError
 from smartcrawl.model.options import Options

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.registry import runs
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.reports import plan, why
 from smartcrawl.rules.model import Mode, Outcome
-from smartcrawl.sinks.embedded import search
 from smartcrawl.sources.extraction import Configuration
 from smartcrawl.sources.scope import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy

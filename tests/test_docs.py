@@ -16,12 +16,12 @@ from scrapy.settings import Settings
 from smartcrawl import commands, handlers, reach
 from smartcrawl.commands import config, crawl, search
 from smartcrawl.extract import links, robots_txt, sitemaps
+from smartcrawl.index.embedded.sqlite import Hit
 from smartcrawl.model import urls
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
-from smartcrawl.sinks.sqlite import Hit
 from smartcrawl.spiders.site import ARGUMENTS
 
 ROOT = Path(__file__).parent.parent

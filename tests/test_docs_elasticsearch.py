@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from smartcrawl.sinks.elasticsearch.analysis import suffix
-from smartcrawl.sinks.elasticsearch.faults import FORBIDDEN, PASSING
-from smartcrawl.sinks.elasticsearch.mapping import WEIGHTS, mappings
-from smartcrawl.sinks.elasticsearch.opening import CLUSTER_RIGHTS, INDEX_RIGHTS, Names
+from smartcrawl.index.elasticsearch.analysis import suffix
+from smartcrawl.index.elasticsearch.faults import FORBIDDEN, PASSING
+from smartcrawl.index.elasticsearch.mapping import WEIGHTS, mappings
+from smartcrawl.index.elasticsearch.opening import CLUSTER_RIGHTS, INDEX_RIGHTS, Names
 
 PAGE = Path(__file__).parent.parent / "docs" / "elasticsearch.md"
 

@@ -8,7 +8,7 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.frontier import Queue, RankedQueue
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.candidates import Ending

@@ -14,16 +14,6 @@ from typing import Any, Final
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.auditing import (
-    Comparison,
-    Finding,
-    Findings,
-    Kind,
-    Mender,
-    is_ahead,
-    next_epoch,
-    take_over,
-)
 from smartcrawl.cli import (
     FAILED,
     HELD,
@@ -34,21 +24,31 @@ from smartcrawl.cli import (
     print_json,
     print_table,
 )
-from smartcrawl.indexes import chunked, comparable, known_to, opened, opened_as
+from smartcrawl.index import audit_rows
+from smartcrawl.index.audit import (
+    Comparison,
+    Finding,
+    Findings,
+    Kind,
+    Mender,
+    is_ahead,
+    next_epoch,
+    take_over,
+)
+from smartcrawl.index.choice import chunked, comparable, known_to, opened, opened_as
+from smartcrawl.index.elasticsearch.meta import Known
+from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
+from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
+from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import json_safe, shown_lines
-from smartcrawl.registry import audit
-from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.integrity import damaged
 from smartcrawl.registry.salvage import Copied, Salvaged, is_sound, salvage
 from smartcrawl.registry.sequences import last
 from smartcrawl.registry.sqlite import SqliteDatabase
 from smartcrawl.rules.absence import Loss, withholds
-from smartcrawl.sinks.elasticsearch.meta import Known
-from smartcrawl.sinks.elasticsearch.pages import ElasticsearchPages
-from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink, Opening
 
 _SHOWN: Final = 20  #: differences of each kind in a table
 _SILENT: Final = 2  #: seconds between two lines of progress
@@ -194,7 +194,7 @@ class Command(ChangingCommand):
             ):
                 self._look(connection, sink, sources, opts)
             return
-        names = [name for _, name in audit.sources(connection, sources)]
+        names = [name for _, name in audit_rows.sources(connection, sources)]
         with self.leased(names) as now, opened(self.options, connection, Opening.ANY) as sink:
             self._repair(connection, sink, sources, now, opts)
 
@@ -208,7 +208,7 @@ class Command(ChangingCommand):
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
     ) -> None:
         facts = known_to(connection)
-        for _, name in audit.sources(connection, sources):
+        for _, name in audit_rows.sources(connection, sources):
             if self.database.is_held(name):
                 print(
                     f"audit: {name} is being crawled: what is written just now may seem to differ",

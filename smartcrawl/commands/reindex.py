@@ -11,7 +11,7 @@ from typing import Any
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import ChangingCommand, count, print_json
-from smartcrawl.indexes import rebuild
+from smartcrawl.index.choice import rebuild
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import display, request_url

@@ -12,14 +12,14 @@ from rich.markup import escape
 from scrapy.exceptions import UsageError
 
 from smartcrawl.cli import RegistryCommand, print_json
-from smartcrawl.indexes import joined, opened
+from smartcrawl.index.choice import joined, opened
+from smartcrawl.index.embedded.choice import search
+from smartcrawl.index.embedded.sqlite import Hit
+from smartcrawl.index.images import ImageDocument, images_of
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso
 from smartcrawl.model.urls import item_id
-from smartcrawl.registry.images import ImageDocument, images_of
-from smartcrawl.sinks.embedded import search
-from smartcrawl.sinks.sqlite import Hit
 
 _SHOWN = 5  #: images of a page in a table
 _OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text

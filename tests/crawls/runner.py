@@ -29,9 +29,10 @@ from scrapy.cmdline import execute
 from scrapy.http import Response
 
 from smartcrawl.commands import crawl
+from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import collapsed, indexing, registry, runs, sqlite, transactions
+from smartcrawl.registry import collapsed, registry, runs, sqlite, transactions
 
 _BATCH = 5  #: visits, so that a small site has many transactions
 #: Removals of one transaction: more of them than there are would leave no place to die in between.
@@ -118,7 +119,7 @@ def step(last: str) -> None:
         die("after the commit of", name)
 
     _sweeps_in_parts()
-    for module in (collapsed, runs, registry, indexing):
+    for module in (collapsed, runs, registry, writing):
         assert module.transaction is transactions.transaction  # type: ignore[attr-defined]
         module.transaction = transaction  # type: ignore[attr-defined]
 

@@ -11,17 +11,17 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.auditing import Comparison, Finding, Findings, Kind, merged
 from smartcrawl.commands.audit import _Ticker as Ticker
-from smartcrawl.indexes import known_to
+from smartcrawl.index import audit_rows as registry_audit
+from smartcrawl.index.audit import Comparison, Finding, Findings, Kind, merged
+from smartcrawl.index.audit_rows import Entry
+from smartcrawl.index.choice import known_to
+from smartcrawl.index.elasticsearch.documents import key
+from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.scan import Held
+from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.elasticsearch_target import Target
-from smartcrawl.registry import audit as registry_audit
-from smartcrawl.registry.audit import Entry
 from smartcrawl.registry.databases import Database, database_of
-from smartcrawl.sinks.elasticsearch.documents import key
-from smartcrawl.sinks.elasticsearch.patience import Patience
-from smartcrawl.sinks.elasticsearch.scan import Held
-from smartcrawl.sinks.elasticsearch.sink import ElasticsearchSink
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html
@@ -325,7 +325,7 @@ def test_elasticsearch_audit_takes_over_an_index_of_others_only_when_told(
 
 
 REFUSING = """
-from smartcrawl.sinks.elasticsearch import pages
+from smartcrawl.index.elasticsearch import pages
 entry = pages._entry
 def refused(page, number):
     told = entry(page, number)

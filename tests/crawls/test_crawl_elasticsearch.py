@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.sinks.elasticsearch import documents
+from smartcrawl.index.elasticsearch import documents
 from tests import servers
 from tests.crawls import indexes
 from tests.crawls.commands import Crawl, wait_until
@@ -156,7 +156,7 @@ def test_elasticsearch_tombstones_are_deleted_by_the_first_run_a_day_later(shop,
 
 PURGE_FAILS = """
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.sinks.elasticsearch import sink
+from smartcrawl.index.elasticsearch import sink
 def fails(self, before):
     raise SinkError("the index does not answer")
 sink.ElasticsearchSink.purge_tombstones = fails
@@ -203,7 +203,7 @@ def test_elasticsearch_that_is_down_ends_the_run_and_nothing_is_claimed(
 
 KILL_AFTER_WRITE = """
 import os, signal
-from smartcrawl.sinks.elasticsearch import pages
+from smartcrawl.index.elasticsearch import pages
 write = pages.ElasticsearchPages.write
 def writing(self, told, number, now):
     found = write(self, told, number, now)
@@ -235,7 +235,7 @@ def test_elasticsearch_and_registry_agree_after_a_kill_between_both(shop, indexe
 
 
 REFUSING = """
-from smartcrawl.sinks.elasticsearch import pages
+from smartcrawl.index.elasticsearch import pages
 entry = pages._entry
 def refused(page, number):
     told = entry(page, number)

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded.choice import embedded_index
+from smartcrawl.index.embedded.postgres import searched
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section
 from smartcrawl.model.pages import Page, Visit
@@ -28,8 +30,6 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.sinks.embedded import embedded_index
-from smartcrawl.sinks.postgres import searched
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
 LATER = NOW + 3_600

@@ -18,12 +18,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from smartcrawl.cuts import merged
-from smartcrawl.indexes import chunked
+from smartcrawl.index.choice import chunked
+from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry import runs
-from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.registry import Writer
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.transactions import WRITING

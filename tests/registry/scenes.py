@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from smartcrawl.indexes import chunked
+from smartcrawl.index.choice import chunked
+from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry import runs
-from smartcrawl.registry.indexing import RemoteIndexing
 from smartcrawl.registry.pack import pack_numbers
 from smartcrawl.registry.sequences import draw
 from smartcrawl.registry.sqlite import SqliteConnection, migrate

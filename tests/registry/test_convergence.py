@@ -25,7 +25,8 @@ from hypothesis import strategies as st
 from smartcrawl import pipelines
 from smartcrawl import run as run_module
 from smartcrawl.extract.chunks import chunks
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
@@ -43,7 +44,6 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
 from smartcrawl.run import Run
-from smartcrawl.sinks.sqlite import EmbeddedIndex, search
 from smartcrawl.sources.declared import Source
 from tests.choices import options
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound

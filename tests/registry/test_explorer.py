@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from smartcrawl.registry import indexing
+from smartcrawl.index import writing
+from smartcrawl.index.writing import Outgoing
 from smartcrawl.registry.commit import Commit
-from smartcrawl.registry.indexing import Outgoing
 from smartcrawl.registry.visited import EVERY_RUN
 from tests.registry.explorer import Scene, explore, sample, tried
 from tests.registry.scenes import SCENES
@@ -117,7 +117,7 @@ def test_the_explorer_finds_marks_that_anybody_may_clear(monkeypatch):
 
 def test_the_explorer_finds_writes_that_nobody_marked(monkeypatch):
     scene = SCENES["one page twice"]()
-    monkeypatch.setattr(indexing, "_OPEN", f"{indexing._OPEN} AND intent < 0")
+    monkeypatch.setattr(writing, "_OPEN", f"{writing._OPEN} AND intent < 0")
     clear_any_mark(monkeypatch)
 
     assert "the index holds something else" in broken(scene)
@@ -125,14 +125,14 @@ def test_the_explorer_finds_writes_that_nobody_marked(monkeypatch):
 
 def test_the_explorer_finds_one_number_for_all_writes_of_a_worker(monkeypatch):
     scene = SCENES["original and clone leave"]()
-    drawn, numbers = indexing._drawn, WeakKeyDictionary()
+    drawn, numbers = writing._drawn, WeakKeyDictionary()
 
     def once(connection):
         if connection not in numbers:
             numbers[connection] = drawn(connection)
         return numbers[connection]
 
-    monkeypatch.setattr(indexing, "_drawn", once)
+    monkeypatch.setattr(writing, "_drawn", once)
 
     assert "stands for two documents" in broken(scene)
 

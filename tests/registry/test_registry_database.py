@@ -15,11 +15,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded.sqlite import EmbeddedIndex
+from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.indexing import EmbeddedIndexing
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.registry import Writer, open_registry
 from smartcrawl.registry.sqlite import (
@@ -31,7 +32,6 @@ from smartcrawl.registry.sqlite import (
 )
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.registry.visited import Judgement
-from smartcrawl.sinks.sqlite import EmbeddedIndex
 from tests.registry.build import NOW, Desk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ import sys
 from pathlib import Path
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.registry.registry import open_registry
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 print("ready", flush=True)
 try:
     open_registry(Path(sys.argv[1]), EMBEDDED).close()

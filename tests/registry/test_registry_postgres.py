@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
 from smartcrawl.model.ports import Connection, Many

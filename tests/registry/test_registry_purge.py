@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import pytest
 
 from smartcrawl.extract.chunks import chunks
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import DEFAULT_TRACKERS, digest
 from smartcrawl.registry import purge, runs
@@ -15,7 +16,6 @@ from smartcrawl.registry.removal import BATCH
 from smartcrawl.reports import story
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status
-from smartcrawl.sinks.embedded import search
 from tests.registry.build import LATER, NOW, Desk, closing, index_is_sound
 
 HOME, A, B, C = (f"http://a.example/{path}" for path in ("", "a", "b", "c"))

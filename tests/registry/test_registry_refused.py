@@ -7,7 +7,7 @@ import apsw
 import psycopg
 import pytest
 
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit

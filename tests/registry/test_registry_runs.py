@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.indexes import EMBEDDED
+from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry import runs, shortfalls
 from smartcrawl.registry.registry import open_registry

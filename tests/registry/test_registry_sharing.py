@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from smartcrawl.cuts import Cuts, merged
+from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.pages import Visit
@@ -19,7 +20,6 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust
-from smartcrawl.sinks.embedded import embedded_index
 from tests.registry.build import NOW, Desk
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import indexing
 from smartcrawl.registry.transactions import WRITING
 from tests.registry.build import Elsewhere
 
@@ -145,7 +145,7 @@ def _remembered(value: Any) -> Any:
     match value:
         case bool() | int() | str() | bytes() | None:
             return value
-        case indexing._Taken():
+        case writing._Taken():
             return value.marks, value.versions, value.dead, value.overtaken
         case IndexedPage():
             return value.no, value.mark

@@ -6,7 +6,7 @@ ALTER TABLE content ADD COLUMN sample BLOB
 -- What there is by now, under a name that both databases know.
 CREATE VIEW relation (name) AS SELECT name FROM sqlite_schema
 --;
--- content.no of what an index elsewhere holds of the page (registry/indexing.py).
+-- content.no of what an index elsewhere holds of the page (index/writing.py).
 ALTER TABLE record ADD COLUMN sunk INTEGER
 --;
 CREATE INDEX record_sunk ON record (sunk) WHERE sunk IS NOT NULL

@@ -1,0 +1,285 @@
+"""Registry and index, compared key by key in constant memory, and mended (design.md 6, 7).
+
+Source: reliability.md 6.4 (reconcile): two streams in the order of their keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from enum import StrEnum, auto
+from itertools import islice
+from tempfile import TemporaryFile
+from typing import IO, Final, NamedTuple, Self, TypeVar
+
+from smartcrawl.index import audit_rows, known
+from smartcrawl.index.audit_rows import Entry, Marked
+from smartcrawl.index.elasticsearch.bulk import Entry as Written
+from smartcrawl.index.elasticsearch.documents import key as key_of
+from smartcrawl.index.elasticsearch.meta import Known
+from smartcrawl.index.elasticsearch.scan import Held
+from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
+from smartcrawl.index.elasticsearch.versions import epoch_of, version
+from smartcrawl.index.writing import RemoteIndexing
+from smartcrawl.model.ports import Connection
+from smartcrawl.registry.sequences import draw
+from smartcrawl.registry.transactions import transaction
+
+_T = TypeVar("_T")
+
+_BATCH: Final = 500  #: pages of one transaction, or of one look-up
+_HEX_ID: Final = 64  #: digits of an id in a key
+
+Tick = Callable[[str, int], None]  #: is told what is done, and how many so far
+
+
+class Kind(StrEnum):
+    """What differs."""
+
+    MISSING = auto()  #: the registry holds the page, the index has no living document
+    SURPLUS = auto()  #: the index has a living document, the registry holds no such page
+    CHANGED = auto()  #: the document has another content than the page
+    OPEN = auto()  #: a process died while it wrote the page
+    DEAD = auto()  #: the index refused the page
+
+
+class Finding(NamedTuple):
+    """One difference."""
+
+    key: str  #: of the document
+    source: str
+    url: str | None  #: None: the registry does not know the record
+    no: int | None  #: record.no; likewise
+    detail: str = ""  #: the hash in the index, or why it was refused
+
+
+class Findings:
+    """Everything that differs, kept in files that end with it: only counts lie in memory."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
+        self.keys = 0  #: that were compared
+        self.pages = 0  #: that the index has to hold
+        self.documents = 0  #: living ones
+        self.highest = 0  #: version (versions.py) of a document, tombstones included
+        self._files: dict[Kind, IO[str]] = {}
+        for kind in Kind:
+            self._files[kind] = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the files back."""
+        for file in self._files.values():
+            file.close()
+
+    def add(self, kind: Kind, finding: Finding) -> None:
+        """Take a difference."""
+        self.counts[kind] += 1
+        self._files[kind].write(json.dumps(finding) + "\n")
+
+    def of(self, kind: Kind) -> Iterator[Finding]:
+        """Yield the differences of one kind, in the order in which they were found."""
+        file = self._files[kind]
+        file.seek(0)
+        return (Finding(*json.loads(line)) for line in file)
+
+    def total(self) -> int:
+        """Return how many differences there are; one page may have several."""
+        return sum(self.counts.values())
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Compares some sources of a registry with an index."""
+
+    connection: Connection
+    sink: ElasticsearchSink
+    tick: Tick = field(default=lambda doing, count: None)
+
+    def compare(self, names: Sequence[str]) -> Findings:
+        """Compare the sources of some names; of all where none is named, and the whole index.
+
+        Close what is returned.
+
+        Raises:
+            SinkError: the index does not answer.
+        """
+        self.sink.refresh()
+        findings = Findings()
+        sources = audit_rows.sources(self.connection, names)
+        for no, name in sources:
+            self._compare(findings, no, name)
+            for kind, marked in (
+                (Kind.OPEN, audit_rows.open_records(self.connection, no)),
+                (Kind.DEAD, audit_rows.dead_letters(self.connection, no)),
+            ):
+                for one in marked:
+                    findings.add(kind, _marked(name, one))
+        if not names:
+            with closing(self.sink.scan(beside=[name for _, name in sources])) as rest:
+                for held in self._watched(findings, rest):
+                    self._told(findings)
+                    source = held.key.rpartition(":")[0]
+                    if not held.deleted:
+                        findings.add(Kind.SURPLUS, Finding(held.key, source, None, None))
+        return findings
+
+    def _compare(self, findings: Findings, source: int, name: str) -> None:
+        surplus: list[str] = []
+        with closing(self.sink.scan(name)) as scanned:
+            documents = self._watched(findings, scanned)
+            pages = audit_rows.entries(self.connection, source)
+            for key, page, held in merged(name, pages, documents):
+                self._told(findings)
+                living = held is not None and not held.deleted
+                findings.pages += page is not None
+                if page is None:
+                    if living:
+                        surplus.append(key)
+                elif not living:
+                    findings.add(Kind.MISSING, Finding(key, name, page.url, page.no))
+                elif held is not None and held.content_hash != f"sha256:{page.content_hash.hex()}":
+                    told = Finding(key, name, page.url, page.no, held.content_hash)
+                    findings.add(Kind.CHANGED, told)
+                if len(surplus) >= _BATCH:
+                    self._surplus(findings, source, name, surplus)
+        self._surplus(findings, source, name, surplus)
+
+    def _surplus(self, findings: Findings, source: int, name: str, keys: list[str]) -> None:
+        """Note documents that are too many, with what the registry knows of them."""
+        ids = {key: _id_of(key, name) for key in keys}
+        known_ = audit_rows.known(self.connection, source, filter(None, ids.values()))
+        for key in keys:
+            no, url = known_.get(ids[key] or b"", (None, None))
+            findings.add(Kind.SURPLUS, Finding(key, name, url, no))
+        keys.clear()
+
+    def _watched(self, findings: Findings, documents: Iterable[Held]) -> Iterator[Held]:
+        for held in documents:
+            findings.highest = max(findings.highest, held.version)
+            findings.documents += not held.deleted
+            yield held
+
+    def _told(self, findings: Findings) -> None:
+        findings.keys += 1
+        self.tick("compared", findings.keys)
+
+
+def merged(
+    source: str, pages: Iterable[Entry], documents: Iterable[Held]
+) -> Generator[tuple[str, Entry | None, Held | None]]:
+    """Yield each key with what both sides have of it; both come in the order of their keys.
+
+    The order of Python's texts is that of their UTF-8, by which Elasticsearch sorts.
+    """
+    left, right = iter(pages), iter(documents)
+    page, held = next(left, None), next(right, None)
+    while page is not None or held is not None:
+        here = None if page is None else key_of(source, page.id)
+        if page is None or (held is not None and here is not None and held.key < here):
+            assert held is not None, "one of both is there"
+            yield held.key, None, held
+            held = next(right, None)
+        elif held is None or here is None or here < held.key:
+            yield key_of(source, page.id), page, None
+            page = next(left, None)
+        else:
+            yield here, page, held
+            page, held = next(left, None), next(right, None)
+
+
+def is_ahead(findings: Findings, facts: Known, last: int) -> bool:
+    """Whether the index holds what was written under numbers that were not given out yet.
+
+    ``last`` is the claim number that the registry gave out last.
+    """
+    return findings.highest > version(facts.epoch, last)
+
+
+def next_epoch(findings: Findings, facts: Known, sealed: int) -> int:
+    """Return an epoch under which everything is newer than what the index holds.
+
+    ``sealed`` is the version of the last seal that the index remembers.
+    """
+    return max(facts.epoch, epoch_of(findings.highest), epoch_of(sealed)) + 1
+
+
+@dataclass(slots=True)
+class Mender:
+    """Writes what differs to the index; the caller holds the leases of all sources concerned."""
+
+    connection: Connection
+    indexing: RemoteIndexing
+    sink: ElasticsearchSink
+    now: int  #: Unix seconds
+    tick: Tick = field(default=lambda doing, count: None)
+
+    def mend(self, findings: Findings) -> None:
+        """Write pages as the registry holds them, and tombstones in place of what it lacks.
+
+        What the index refuses becomes a dead letter, and stays open.
+
+        Raises:
+            SinkError: the index takes nothing any more; what was mended before stays so.
+        """
+        kinds = (Kind.MISSING, Kind.CHANGED, Kind.OPEN, Kind.DEAD, Kind.SURPLUS)
+        known_ = (one.no for kind in kinds for one in findings.of(kind) if one.no is not None)
+        done = 0
+        for batch in _batches(known_):
+            self._again(set(batch))
+            done += len(batch)
+            self.tick("mended", done)
+        strays = (one.key for one in findings.of(Kind.SURPLUS) if one.no is None)
+        for keys in _batches(strays):
+            with transaction(self.connection):
+                number = draw(self.connection, "number")
+            self.sink.write(Written(key, number, None) for key in keys)
+            done += len(keys)
+            self.tick("mended", done)
+
+    def _again(self, pages: set[int]) -> None:
+        def refuse(no: int, _: str | None) -> bool:
+            pages.discard(no)
+            return True
+
+        self.indexing.rewrite(self.connection, pages, now=self.now, refused=refuse)
+
+
+def take_over(connection: Connection, sink: ElasticsearchSink, facts: Known, epoch: int) -> None:
+    """Let a registry know an index, which holds what the registry does, as its own.
+
+    One that is not the one that it knew gets an identity that no other registry knows.
+    """
+    if facts.identity != sink.identity():
+        sink.renew()
+    sealed = str(sink.highest())
+    with transaction(connection):
+        known.note(
+            connection, identity=sink.identity(), epoch=str(epoch), sealed=sealed, sealing=sealed
+        )
+
+
+def _marked(source: str, one: Marked) -> Finding:
+    return Finding(key_of(source, one.id), source, one.url, one.no, one.reason)
+
+
+def _id_of(key: str, source: str) -> bytes | None:
+    """Return the id in the key of a document; None where it is no key of ours."""
+    name, _, digits = key.rpartition(":")
+    if name != source or len(digits) != _HEX_ID:
+        return None
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        return None
+
+
+def _batches(things: Iterable[_T]) -> Iterator[list[_T]]:
+    iterator = iter(things)
+    while batch := list(islice(iterator, _BATCH)):
+        yield batch

@@ -1,0 +1,89 @@
+"""What a registry says that an index elsewhere has to hold, key by key (design.md 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.model.ports import Connection, Many
+
+_PAGE: Final = 2_000  #: records of one statement
+_SOURCES = """
+SELECT no, name FROM source WHERE :every OR name IN carray(:sources) ORDER BY name
+"""
+#: What index/writing.py would write.
+_ENTRIES = """
+SELECT r.no, r.id, r.url, c.content_hash
+  FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
+ WHERE r.source = ? AND r.id > ? AND r.entry > 0
+ ORDER BY r.id LIMIT ?
+"""
+_OPEN = """
+SELECT r.no, r.id, r.url, ''
+  FROM state s JOIN record r USING (no)
+ WHERE s.intent > 0 AND r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
+"""
+_DEAD = """
+SELECT r.no, r.id, r.url, d.reason
+  FROM dead_letter d JOIN record r USING (no)
+ WHERE r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
+"""
+_KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
+
+
+class Entry(NamedTuple):
+    """A page that the index has to hold."""
+
+    no: int
+    id: bytes  #: SHA-256 of the normalized source
+    url: str
+    content_hash: bytes
+
+
+class Marked(NamedTuple):
+    """A record that is open, or a dead letter."""
+
+    no: int
+    id: bytes
+    url: str
+    reason: str  #: why the index refused it; empty of one that is open
+
+
+def sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str]]:
+    """Return (number, name) of some sources, of all where none is named."""
+    told = {"every": not names, "sources": Many(names)}
+    return [(no, name) for no, name in connection.execute(_SOURCES, told).fetchall()]
+
+
+def entries(connection: Connection, source: int) -> Iterator[Entry]:
+    """Yield what the index has to hold of a source, in the order of the ids.
+
+    Each page of them is as of another moment; the caller holds the lease, or may see a run at work.
+    """
+    last = b""
+    while found := connection.execute(_ENTRIES, (source, last, _PAGE)).fetchall():
+        yield from (Entry(no, bytes(key), url, bytes(mark)) for no, key, url, mark in found)
+        last = bytes(found[-1][1])
+
+
+def open_records(connection: Connection, source: int) -> Iterator[Marked]:
+    """Yield the records of a source that a process was writing to the index when it died."""
+    return _marked(connection, _OPEN, source)
+
+
+def dead_letters(connection: Connection, source: int) -> Iterator[Marked]:
+    """Yield the records of a source that the index refused."""
+    return _marked(connection, _DEAD, source)
+
+
+def _marked(connection: Connection, statement: str, source: int) -> Iterator[Marked]:
+    last = 0
+    while found := connection.execute(statement, (source, last, _PAGE)).fetchall():
+        yield from (Marked(no, bytes(key), url, reason) for no, key, url, reason in found)
+        last = found[-1][0]
+
+
+def known(connection: Connection, source: int, ids: Iterable[bytes]) -> dict[bytes, Any]:
+    """Return (number, address) of the records of a source, by their ids."""
+    rows = connection.execute(_KNOWN, (source, Many(tuple(ids)))).fetchall()
+    return {bytes(key): (no, url) for key, no, url in rows}

@@ -1,0 +1,232 @@
+"""Writing documents and tombstones, each under its claim number and judged by itself.
+
+Source: design.md 6; reliability.md 6.4, 6.5.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum, auto
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.index.elasticsearch import library
+from smartcrawl.index.elasticsearch.documents import tombstone
+from smartcrawl.index.elasticsearch.faults import (
+    FORBIDDEN,
+    PASSING,
+    forbidden,
+    is_passing,
+    missing,
+    reason,
+    refusal,
+    told,
+)
+from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.versions import epoch_of, version
+from smartcrawl.model.exceptions import SinkError
+
+MOST_DOCUMENTS: Final = 500  #: of one request
+MOST_BYTES: Final = 5_000_000  #: of one request, unless one document has more
+#: What is read of an answer: a fifth of it.
+_READ: Final = [
+    "items.*._id",
+    "items.*.status",
+    "items.*.error.type",
+    "items.*.error.reason",
+    "items.*.error.caused_by.reason",
+]
+_HELD: Final = re.compile(r"current version \[(\d+)\]")
+
+
+class Entry(NamedTuple):
+    """What is to be written of one page."""
+
+    key: str
+    number: int  #: claim number
+    document: Mapping[str, Any] | None  #: PageDocument.as_json(); None: the page was removed
+
+
+class Fate(StrEnum):
+    """What became of an entry."""
+
+    DONE = auto()  #: written, or written before under this very number
+    STALE = auto()  #: a later claim has written already; what was offered is of no use
+    REJECTED = auto()  #: refused as it is, and would be again: for the dead letters
+
+
+class Written(NamedTuple):
+    """The answer to one entry."""
+
+    key: str
+    number: int
+    fate: Fate
+    reason: str = ""  #: of what was rejected, for people
+
+
+class _Action(NamedTuple):
+    """One entry as it is sent."""
+
+    entry: Entry
+    lines: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of it in a request."""
+        return sum(map(len, self.lines)) + len(self.lines)
+
+
+class BulkWriter:
+    """Writes entries through one alias; memory does not grow with their number."""
+
+    def __init__(
+        self,
+        client: library.Elasticsearch,
+        index: str,
+        name: str,
+        *,
+        epoch: int,
+        patience: Patience,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._index = index
+        self._name = name
+        self._epoch = epoch
+        self._patience = patience
+        self._now = now
+
+    def written(self, entries: Iterable[Entry]) -> Iterator[Written]:
+        """Write entries in their order and yield what became of each of them, in that order.
+
+        Raises:
+            SinkError: it takes nothing any more (SINK_WAIT_SECONDS), does not let us write, or
+                was written by a registry of a later epoch. What was not yielded may have been
+                written: write it again, under the same numbers.
+        """
+        for part in _parts(map(self._action, entries)):
+            yield from self._part(part)
+
+    def purge(self, found: Iterable[tuple[str, int]]) -> int:
+        """Delete documents, given by key and version, unless they were written since.
+
+        Returns how many were deleted.
+        """
+        actions = (_Action(Entry(key, at, None), (_line("delete", key, at),)) for key, at in found)
+        return sum(
+            answer.fate is Fate.DONE for part in _parts(actions) for answer in self._part(part)
+        )
+
+    def _action(self, entry: Entry) -> _Action:
+        document = entry.document
+        if document is None:
+            document = tombstone(entry.key, int(self._now()))
+        head = _line("index", entry.key, version(self._epoch, entry.number))
+        return _Action(entry, (head, _encoded(document)))
+
+    def _part(self, part: list[_Action]) -> list[Written]:
+        """Write what fits into one request, again until each entry has an answer that lasts."""
+        answers: dict[int, Written] = {}
+        pending = dict(enumerate(part))
+        while pending:
+            why, taken = "", self._send(list(pending.values()))
+            for place, (action, item) in zip(list(pending), taken, strict=True):
+                answer = self._judged(action.entry, item)
+                if isinstance(answer, Written):
+                    answers[place] = answer
+                    del pending[place]
+                else:
+                    why = answer
+            if len(pending) < len(taken):
+                self._patience.met()
+            if pending:
+                self._patience.wait(self._name, why)
+        return [answers[place] for place in range(len(part))]
+
+    def _send(self, actions: list[_Action]) -> list[tuple[_Action, dict[str, Any]]]:
+        """Send actions in one request; return each of them with its item of the answer.
+
+        An answer that lacks some, or speaks of others, says nothing: it is asked for again.
+        """
+        lines: Any = [line for action in actions for line in action.lines]
+        try:
+            answer = self._client.bulk(
+                index=self._index, operations=lines, require_alias=True, filter_path=_READ
+            ).body
+        except (library.ApiError, library.TransportError) as error:
+            status = error.meta.status if isinstance(error, library.ApiError) else 0
+            if status == 413:
+                return self._halves(actions, reason(error))
+            if not is_passing(error):
+                raise refusal(error, self._name) from error
+            return [(action, {"status": 503, "error": reason(error)}) for action in actions]
+        items = [one for item in _items(answer) for one in item.values()]
+        keys = [action.entry.key for action in actions]
+        if [item.get("_id") for item in items] != keys:
+            unknown = {"status": 503, "error": "its answer is not about what it was sent"}
+            return [(action, unknown) for action in actions]
+        return list(zip(actions, items, strict=True))
+
+    def _halves(self, actions: list[_Action], why: str) -> list[tuple[_Action, dict[str, Any]]]:
+        """Send what is too much for one request, or for a proxy in front of it, in two."""
+        if len(actions) == 1:
+            return [(actions[0], {"status": 413, "error": why})]
+        half = len(actions) // 2
+        return self._send(actions[:half]) + self._send(actions[half:])
+
+    def _judged(self, entry: Entry, item: Mapping[str, Any]) -> Written | str:
+        """Return what became of an entry, or why it has to be sent again."""
+        status, error = int(item.get("status", 503)), item.get("error")
+        why = told(error)
+        if status < 300 or (status == 404 and error is None):  # what is to be deleted is gone
+            return Written(entry.key, entry.number, Fate.DONE)
+        if status == 409:
+            return self._stale(entry, why)
+        if status in PASSING:
+            return why
+        if status in FORBIDDEN:
+            raise forbidden(self._name, why)
+        if status == 404:
+            raise missing(self._name, why)
+        return Written(entry.key, entry.number, Fate.REJECTED, why)
+
+    def _stale(self, entry: Entry, why: str) -> Written:
+        held = _HELD.search(why)
+        if held and epoch_of(int(held[1])) > self._epoch:
+            raise SinkError(
+                f"{self._name} holds {entry.key} of epoch {epoch_of(int(held[1]))}, and this"
+                f" registry is at epoch {self._epoch}: it was restored from a backup, or another"
+                " one writes to the same index; scrapy registry --new-epoch makes this one count"
+            )
+        return Written(entry.key, entry.number, Fate.STALE)
+
+
+def _line(action: str, key: str, at: int) -> bytes:
+    head = {action: {"_id": key, "version": at, "version_type": "external_gte"}}
+    return _encoded(head)
+
+
+def _encoded(value: Mapping[str, Any]) -> bytes:
+    # "replace": halves of surrogate pairs are no UTF-8 and would fail the whole request
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def _items(answer: Any) -> list[dict[str, dict[str, Any]]]:
+    items = answer.get("items") if isinstance(answer, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def _parts(actions: Iterable[_Action]) -> Iterator[list[_Action]]:
+    """Yield actions in lists of what fits into one request."""
+    part: list[_Action] = []
+    size = 0
+    for action in actions:
+        if part and (len(part) == MOST_DOCUMENTS or size + action.size > MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(action)
+        size += action.size
+    if part:
+        yield part

@@ -1,0 +1,144 @@
+"""One document for each page, its chunks and images inside: a page is replaced at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from smartcrawl.index.elasticsearch.analysis import suffix
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.urls import item_id
+
+
+@dataclass(frozen=True, slots=True)
+class PageImage:
+    """One image of a page."""
+
+    id: str  #: of its own document (R0-64)
+    src: str  #: absolute
+    alt: str = ""
+    context: str = ""
+    width: int | None = None  #: CSS pixels
+    height: int | None = None  #: CSS pixels
+
+    def as_json(self, page_id: str, page_url: str) -> dict[str, Any]:
+        """Return it as a child of a page, under the names of the mapping.
+
+        What is not known is left out.
+
+        Source: R0-26, R0-64, R0-65.
+        """
+        told = {
+            "id": self.id,
+            "parentPageId": page_id,
+            "parentPageUrl": page_url,
+            "source": page_url,
+            "src": self.src,
+            "alt": self.alt,
+            "context": self.context,
+            "width": self.width,
+            "height": self.height,
+        }
+        return {name: value for name, value in told.items() if value not in (None, "")}
+
+
+@dataclass(frozen=True, slots=True)
+class PageDocument:
+    """What is searched of one page."""
+
+    source: str
+    url_hash: bytes  #: SHA-256 of the normalized address: the registry's id
+    url: str
+    content_hash: bytes
+    title: str = ""
+    description: str = ""
+    language: str = ""  #: ISO 639-1, empty when unsure
+    canonical_url: str | None = None
+    content_group: str | None = None  #: contentGroupId (R0-74)
+    last_changed: int | None = None  #: Unix seconds
+    mime_type: str = ""
+    depth: int = 0
+    chunks: Sequence[Chunk] = ()
+    images: Sequence[PageImage] = ()
+
+    @property
+    def id(self) -> str:
+        """The registry's id of the page, which is the same in every index (R0-02)."""
+        return item_id("url", self.url_hash)
+
+    @property
+    def key(self) -> str:
+        """Its ``_id``."""
+        return key(self.source, self.url_hash)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it is written; without what is not known.
+
+        Title, headings and text of a chunk stand in the fields of its language: ``text_en``, or
+        ``text`` where no analyzer knows the language. A page without text has one chunk, by which
+        its title is found.
+        """
+        ending = suffix(self.language)
+        chunks = [
+            {
+                "position": position,
+                f"title{ending}": self.title,
+                f"headings{ending}": " > ".join(chunk.headings),
+                f"text{ending}": chunk.text,
+            }
+            for position, chunk in enumerate(self.chunks or (Chunk((), ""),))
+        ]
+        told = {
+            "key": self.key,
+            "id": self.id,
+            "source": self.source,
+            "url": self.url,
+            "urlLength": len(self.url),
+            "urlHash": self.url_hash.hex(),
+            "canonicalUrl": self.canonical_url,
+            "title": self.title,
+            "description": self.description,
+            "language": self.language,
+            "contentHash": f"sha256:{self.content_hash.hex()}",
+            "contentGroupId": self.content_group,
+            "lastChanged": None if self.last_changed is None else iso(self.last_changed),
+            "mimeType": self.mime_type,
+            "depth": self.depth,
+            "chunks": chunks,
+            "images": [image.as_json(self.id, self.url) for image in self.images],
+        }
+        return {name: value for name, value in told.items() if value not in (None, "", [])}
+
+
+def key(source: str, url_hash: bytes) -> str:
+    """Return the ``_id`` of a page.
+
+    >>> key("docs", bytes.fromhex("8c1f"))
+    'docs:8c1f'
+    """
+    return f"{source}:{url_hash.hex()}"
+
+
+def tombstone(of: str, now: int) -> dict[str, Any]:
+    """Return what is written in the place of a page that was removed; ``of`` is its key.
+
+    It keeps the number under which it was removed, so that nothing older brings the page back:
+    Elasticsearch itself forgets the versions of what is deleted after a minute.
+    """
+    return {
+        "key": of,
+        "source": of.rpartition(":")[0],
+        "deleted": True,
+        "deletedAt": iso(now),
+    }
+
+
+def iso(seconds: int) -> str:
+    """Return Unix seconds as ISO 8601 (M-44).
+
+    >>> iso(1_750_000_000)
+    '2025-06-15T15:06:40Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,90 @@
+"""What an Elasticsearch says when it does not do what was asked, in our words."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from smartcrawl.index.elasticsearch import library
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.redaction import shown
+
+#: Statuses after which the same request may be taken: overload, a proxy, a node that starts.
+PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
+#: Statuses that speak of the user, not of a document.
+FORBIDDEN: Final = frozenset({401, 403})
+REBUILD: Final = "scrapy reindex --from-registry builds it anew out of the registry"
+
+
+def is_passing(error: library.ApiError | library.TransportError) -> bool:
+    """Whether the same request may be taken later: nothing was wrong with it."""
+    if isinstance(error, library.ApiError):
+        return (
+            not isinstance(error, library.UnsupportedProductError) and error.meta.status in PASSING
+        )
+    return not isinstance(error, library.SSLError)
+
+
+def reason(error: library.ApiError | library.TransportError) -> str:
+    """Return what was wrong, on one line, without secrets."""
+    if isinstance(error, library.UnsupportedProductError):
+        return "it does not say that it is an Elasticsearch"
+    if isinstance(error, library.ApiError):
+        return f"status {error.meta.status}, {told(error.body)}"
+    if isinstance(error, library.ConnectionTimeout):
+        return "no answer in time"
+    cause = str(error.errors[-1] if error.errors else error.message)
+    return shown(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
+
+
+def told(body: Any) -> str:
+    """Return what the body of an answer, or the error of one item, says."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    if not isinstance(error, dict):
+        return shown(str(error))[:300] or "without a reason"
+    parts = [error.get("type"), error.get("reason")]
+    cause = error.get("caused_by")
+    if isinstance(cause, dict):
+        parts.append(cause.get("reason"))
+    return shown(": ".join(str(part) for part in parts if part))[:600] or "without a reason"
+
+
+def refusal(error: library.ApiError | library.TransportError, name: str) -> SinkError:
+    """Return the error that says what to do; ``name`` is who refused."""
+    why = reason(error)
+    if isinstance(error, library.UnsupportedProductError):
+        return SinkError(f"what answers at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
+    if isinstance(error, library.SSLError):
+        return SinkError(
+            f"{name} cannot be trusted, or talks without TLS: {why}; name the certificate that"
+            " signed its own in ELASTICSEARCH_CA_CERTS, or write http:// in ELASTICSEARCH_URL"
+        )
+    if not isinstance(error, library.ApiError):
+        return SinkError(f"{name} cannot be reached: {why}; start it, or correct ELASTICSEARCH_URL")
+    match error.meta.status:
+        case 401:
+            return SinkError(
+                f"{name} does not know this user: {why}; correct ELASTICSEARCH_API_KEY, or"
+                " ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD"
+            )
+        case 403:
+            return forbidden(name, why)
+        case 404:
+            return missing(name, why)
+        case _ if is_passing(error):
+            return SinkError(f"{name} is not ready: {why}; try again when it is")
+        case _:
+            return SinkError(f"{name} refused a request: {why}")
+
+
+def forbidden(name: str, why: str) -> SinkError:
+    """Return the error of a user who may not do what was asked, or of an index that is closed."""
+    return SinkError(
+        f"{name} does not let this user write: {why}; give the user or API key the right to"
+        " manage index templates, and all rights to the indices of ELASTICSEARCH_INDEX_PREFIX,"
+        " and take write blocks off them"
+    )
+
+
+def missing(name: str, why: str) -> SinkError:
+    """Return the error of an index that was there, and is not any more."""
+    return SinkError(f"{name} lacks what this registry wrote: {why}; {REBUILD}")

@@ -1,0 +1,157 @@
+"""What an index remembers of itself: a random identity, and the last run that was sealed in it.
+
+Both are compared with what the registry knows before anything is written: an index that was
+deleted, restored or changed for another must not be taken for the one that holds every page.
+
+Source: design.md 6, "Identity and epoch".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from smartcrawl.index.elasticsearch import library
+from smartcrawl.index.elasticsearch.faults import REBUILD
+from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.versions import epoch_of
+from smartcrawl.model.exceptions import SinkError
+
+FOREIGN: Final = (
+    "was written by another registry: name another ELASTICSEARCH_INDEX_PREFIX; if this one is to"
+    f" take it over, {REBUILD}"
+)
+_ID: Final = "sink"
+_MAPPINGS: Final[Mapping[str, Any]] = {"dynamic": "false", "_meta": {"product": "smartcrawl"}}
+_SETTINGS: Final[Mapping[str, Any]] = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a registry knows of the index that it wrote."""
+
+    identity: str | None = None  #: None: it has written to none so far
+    epoch: int = 1
+    sealed: int = 0  #: version (versions.py) of the last seal that the index was told and answered
+    sealing: int | None = None  #: version of a seal that it was told, perhaps without an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the index remembers."""
+
+    identity: str
+    sealed: int = 0  #: highest version that was sealed
+    index: str | None = None  #: UUID of the index that is written; None: it is not made yet
+    building: str | None = None  #: UUID of the one that is built anew
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """Return what a document says."""
+        return cls(told["identity"], told["sealed"], told.get("index"), told.get("building"))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a document."""
+        return {
+            "identity": self.identity,
+            "sealed": self.sealed,
+            "index": self.index,
+            "building": self.building,
+        }
+
+
+def mismatch(memory: Memory, known: Known) -> str | None:
+    """Return why an index is not the one that a registry knows, and the remedy; None if it is."""
+    if known.identity is None and memory.sealed:
+        return FOREIGN
+    if known.identity not in (None, memory.identity):
+        return (
+            "is not the index that this registry wrote (another identity); scrapy audit --repair"
+            f" compares them page by page, {REBUILD}"
+        )
+    if memory.sealed == known.sealing:
+        return None
+    if memory.sealed < known.sealed:
+        return (
+            "is older than this registry: a backup of it was restored; scrapy audit --repair"
+            f" writes what it lacks, {REBUILD}"
+        )
+    if memory.sealed > known.sealed and epoch_of(memory.sealed) >= known.epoch:
+        return (
+            "is newer than this registry, which was restored from a backup;"
+            " scrapy registry --new-epoch makes it count again and has every page looked at"
+        )
+    return None
+
+
+class MetaIndex:
+    """The one document of ``{prefix}-meta``; each change is made to what was read."""
+
+    def __init__(
+        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
+    ) -> None:
+        self._client = client
+        self._index = index
+        self._name = name
+        self._patience = patience
+
+    def read(self) -> Memory | None:
+        """Return what is remembered; None where nothing is."""
+        return self._read()[0]
+
+    def found(self) -> Memory:
+        """Return what is remembered, and begin to remember where nothing is."""
+        make = self._client.options(ignore_status=400).indices.create
+        request = partial(make, index=self._index, mappings=_MAPPINGS, settings=_SETTINGS)
+        told = self._patience.ask(self._name, request).body
+        fault = told.get("error", {}).get("type", "resource_already_exists_exception")
+        if fault != "resource_already_exists_exception":
+            raise SinkError(f"{self._name} does not make the index {self._index}: {fault}")
+        memory = self.read()
+        if memory is None:
+            self._put(Memory(uuid4().hex), {"op_type": "create"})
+            memory = self.read()
+        if memory is None:
+            raise SinkError(f"{self._name} does not keep what is written to {self._index}")
+        return memory
+
+    def change(self, identity: str, /, **changes: Any) -> Memory:
+        """Change what is remembered and return it; ``sealed`` never falls.
+
+        Raises:
+            SinkError: it was deleted, or is of another identity by now.
+        """
+        while True:
+            memory, place = self._read()
+            if memory is None or memory.identity != identity:
+                raise SinkError(
+                    f"{self._name}: {self._index} was deleted or replaced while it was in use;"
+                    f" {REBUILD}"
+                )
+            after = replace(memory, **changes)
+            after = replace(after, sealed=max(memory.sealed, after.sealed))
+            if after == memory or self._put(after, place):
+                return after
+
+    def _read(self) -> tuple[Memory | None, dict[str, int]]:
+        request = partial(self._client.options(ignore_status=404).get, index=self._index, id=_ID)
+        told = self._patience.ask(self._name, request).body
+        if not told.get("found"):
+            return None, {}
+        place = {"if_seq_no": told["_seq_no"], "if_primary_term": told["_primary_term"]}
+        return Memory.of(told["_source"]), place
+
+    def _put(self, memory: Memory, place: Mapping[str, Any]) -> bool:
+        """Write it unless somebody else did since it was read; return whether that was so."""
+        request = partial(
+            self._client.options(ignore_status=409).index,
+            index=self._index,
+            id=_ID,
+            document=memory.as_json(),
+            refresh=True,
+            **place,
+        )
+        return self._patience.ask(self._name, request).meta.status != 409

@@ -1,0 +1,253 @@
+"""Before anything is written: is it an Elasticsearch, may we write, and does the index fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, Self
+
+from smartcrawl.index.elasticsearch import library
+from smartcrawl.index.elasticsearch.faults import REBUILD, forbidden, refusal
+from smartcrawl.index.elasticsearch.mapping import (
+    LIVING,
+    MAPPING_VERSION,
+    differences,
+    mappings,
+    settings,
+    template,
+)
+from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SinkError
+
+_MAJORS: Final = ("8", "9")
+_SHOWN: Final = 3  #: differences that a message names
+CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
+INDEX_RIGHTS: Final = ("read", "write", "manage")
+_BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
+
+
+class Names(NamedTuple):
+    """What is ours in an Elasticsearch."""
+
+    search: str  #: alias without tombstones
+    write: str  #: alias of the index that is written
+    meta: str
+    template: str
+    pattern: str  #: of the indices
+
+    @classmethod
+    def of(cls, prefix: str) -> Self:
+        """Return the names under a prefix."""
+        pages = f"{prefix}-pages"
+        return cls(prefix, f"{prefix}-write", f"{prefix}-meta", pages, f"{pages}-*")
+
+    def numbered(self, place: int) -> str:
+        """Return the name of the index that was made as one of a row.
+
+        >>> Names.of("docs").numbered(1)
+        'docs-pages-000001'
+        """
+        return f"{self.template}-{place:06}"
+
+
+class Index(NamedTuple):
+    """An index of pages."""
+
+    name: str
+    uuid: str
+
+
+def connect(target: Target, timeout: float) -> library.Elasticsearch:
+    """Return a client; nothing is asked yet. It does not try again by itself: Patience does.
+
+    ``timeout`` is how long one answer may take, in seconds.
+    """
+    options: dict[str, Any] = {}
+    if target.ca_certs is not None:
+        options["ca_certs"] = str(target.ca_certs)
+    if target.user:
+        options["basic_auth"] = (target.user, target.password)
+    if target.api_key:
+        options["api_key"] = target.api_key
+    return library.Elasticsearch(
+        target.url,
+        **options,
+        request_timeout=timeout,
+        max_retries=0,
+        retry_on_timeout=False,
+    )
+
+
+def check_server(client: library.Elasticsearch, target: Target) -> None:
+    """Check what answers, and what we may do there.
+
+    Raises:
+        SinkError: nobody answers, it is no Elasticsearch 8 or 9, it does not know us, or we lack
+            a right.
+    """
+    try:
+        version = str(client.info()["version"]["number"])
+        if version.partition(".")[0] not in _MAJORS:
+            raise SinkError(
+                f"{target.url} is an Elasticsearch {version}: this program talks to 8.x and 9.x"
+            )
+        lacking = sorted(_lacking(client, target.prefix))
+    except (library.ApiError, library.TransportError) as error:
+        raise refusal(error, target.url) from error
+    if lacking:
+        raise forbidden(target.url, f"it lacks {', '.join(lacking)}")
+
+
+def _lacking(client: library.Elasticsearch, prefix: str) -> Iterator[str]:
+    """Yield the rights that we lack; none where security is switched off."""
+    # Without security there is no such interface, and each version says so in another way.
+    answer = client.options(ignore_status=(400, 405, 410, 500)).security.has_privileges(
+        cluster=CLUSTER_RIGHTS,
+        index=[{"names": [prefix, f"{prefix}-*"], "privileges": INDEX_RIGHTS}],
+    )
+    if answer.meta.status != 200:
+        return
+    for right, is_given in answer["cluster"].items():
+        if not is_given:
+            yield f"{right} of the cluster"
+    for name, rights in answer["index"].items():
+        for right, is_given in rights.items():
+            if not is_given:
+                yield f"{right} of {name}"
+
+
+class Indices:
+    """The indices of pages under one prefix."""
+
+    def __init__(
+        self, client: library.Elasticsearch, names: Names, name: str, patience: Patience
+    ) -> None:
+        self._client = client
+        self._names = names
+        self._name = name
+        self._patience = patience
+
+    def written(self) -> Index | None:
+        """Return the index behind the write alias; None where there is none.
+
+        Raises:
+            SinkError: the alias leads to several, or its name is that of an index.
+        """
+        found = self._found(self._names.write)
+        if len(found) > 1:
+            raise SinkError(
+                f"{self._name}: the alias {self._names.write} leads to {', '.join(sorted(found))};"
+                " take all but one of them out of it"
+            )
+        for name, about in found.items():
+            if name == self._names.write:
+                raise self._taken(name)
+            return Index(name, about["settings"]["index"]["uuid"])
+        return None
+
+    def exist(self) -> list[str]:
+        """Return the names of all indices under the prefix."""
+        return sorted(self._found(self._names.pattern))
+
+    def check(self) -> None:
+        """Check that the index that is written has our settings and fields, and takes writes.
+
+        Raises:
+            SinkError: naming what differs, and the remedy.
+        """
+        for name, about in self._found(self._names.write).items():
+            version = about["mappings"].get("_meta", {}).get("version")
+            if version != MAPPING_VERSION:
+                raise SinkError(
+                    f"{self._name}: {name} was made for version {version} of the fields, and this"
+                    f" program writes version {MAPPING_VERSION}; {REBUILD}"
+                )
+            wrong = [*differences(settings(), about["settings"]),
+                     *differences(mappings(), about["mappings"])]  # fmt: skip
+            if wrong:
+                more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+                raise SinkError(
+                    f"{self._name}: {name} is not as this program made it:"
+                    f" {', '.join(wrong[:_SHOWN])}{more}; {REBUILD}"
+                )
+            blocks = about["settings"]["index"].get("blocks", {})
+            closed = [block for block in _BLOCKS if str(blocks.get(block, "")).lower() == "true"]
+            if closed:
+                raise forbidden(self._name, f"{name} has the block {', '.join(closed)}")
+
+    def is_empty(self) -> bool:
+        """Whether nothing is written yet, tombstones included."""
+        request = partial(self._client.count, index=self._names.write)
+        return bool(self._ask(request)["count"] == 0)
+
+    def show(self) -> None:
+        """Let searches see the index that is written, and no tombstone in it."""
+        self._point([self._shown(name) for name in self._found(self._names.write)])
+
+    def make(self, *, searched: bool) -> None:
+        """Make the next index and let the write alias lead to it, and only to it.
+
+        ``searched``: it is the one that is searched, too. Two processes may do it at a time.
+        """
+        wanted = template(self._names.pattern)
+        self._ask(
+            partial(self._client.indices.put_index_template, name=self._names.template, **wanted)
+        )
+        exist = self.exist()
+        numbers = [int(one[-6:]) for one in exist if one[-6:].isdecimal()]
+        place = max(numbers, default=0)
+        name = self._names.numbered(max(1, place if searched else place + 1))
+        made = self._ask(
+            partial(self._client.options(ignore_status=400).indices.create, index=name)
+        )
+        fault = made.get("error", {})
+        if fault and fault.get("type") != "resource_already_exists_exception":
+            raise SinkError(f"{self._name} does not make {name}: {fault.get('reason')}")
+        actions: list[dict[str, Any]] = [
+            {"remove": {"index": one, "alias": self._names.write, "must_exist": False}}
+            for one in exist
+            if one != name
+        ]
+        actions.append({"add": {"index": name, "alias": self._names.write, "is_write_index": True}})
+        self._point([*actions, *([self._shown(name)] if searched else [])])
+
+    def publish(self) -> Index:
+        """Let searches see the index that is written, and delete the others."""
+        index = self.written()
+        if index is None:
+            raise SinkError(f"{self._name} lacks the alias {self._names.write}; {REBUILD}")
+        others = [name for name in self.exist() if name != index.name]
+        self._point([
+            *({"remove_index": {"index": name}} for name in others),
+            self._shown(index.name),
+        ])  # fmt: skip
+        return index
+
+    def _shown(self, name: str) -> dict[str, Any]:
+        return {"add": {"index": name, "alias": self._names.search, "filter": LIVING}}
+
+    def _point(self, actions: list[dict[str, Any]]) -> None:
+        """Change aliases in one step."""
+        update = self._client.options(ignore_status=400).indices.update_aliases
+        fault = self._ask(partial(update, actions=actions)).get("error")
+        if not fault:
+            return
+        if fault.get("type") == "invalid_alias_name_exception":
+            raise self._taken(self._names.search)
+        raise SinkError(f"{self._name} does not change its aliases: {fault.get('reason')}")
+
+    def _taken(self, name: str) -> SinkError:
+        return SinkError(
+            f"{self._name} has an index {name} that is not ours, where an alias of that name has"
+            " to be: name another ELASTICSEARCH_INDEX_PREFIX"
+        )
+
+    def _found(self, name: str) -> Mapping[str, Any]:
+        get = self._client.options(ignore_status=404).indices.get
+        found = self._ask(partial(get, index=name))
+        return {} if "error" in found else found
+
+    def _ask(self, request: Any) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._patience.ask(self._name, request).body
+        return answer

@@ -1,0 +1,303 @@
+"""The index in an Elasticsearch: opened, written, searched, compared; everything synchronous."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from enum import Enum, auto
+from functools import partial
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from smartcrawl.index.elasticsearch import library, search
+from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Written
+from smartcrawl.index.elasticsearch.documents import iso
+from smartcrawl.index.elasticsearch.faults import REBUILD
+from smartcrawl.index.elasticsearch.meta import FOREIGN, Known, MetaIndex, mismatch
+from smartcrawl.index.elasticsearch.opening import Indices, Names, check_server, connect
+from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.scan import Held, Scanner
+from smartcrawl.index.elasticsearch.search import Found
+from smartcrawl.index.elasticsearch.versions import version
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SinkError
+
+_STARTING: Final = 30  #: seconds for the parts of an index that a server has to find first
+
+
+class Opening(Enum):
+    """Which index is opened."""
+
+    KNOWN = auto()  #: the one that the registry wrote; another one is refused
+    ANY = auto()  #: whosever it is, to be compared with the registry (scrapy audit)
+    #: An empty one, or the one that was begun so: it is written from now on, and searched after
+    #: ``publish`` (scrapy reindex --from-registry).
+    ANEW = auto()
+
+
+class ElasticsearchSink:
+    """One index of pages, as one registry writes it. Made by ``open``; close it when done.
+
+    It knows no registry: the caller says under which claim numbers it writes, and compares.
+    """
+
+    def __init__(
+        self,
+        client: library.Elasticsearch,
+        target: Target,
+        identity: str,
+        *,
+        epoch: int,
+        patience: Patience,
+        now: Callable[[], float],
+    ) -> None:
+        names = Names.of(target.prefix)
+        told = (target.url, patience)
+        self._client = client
+        self._names = names
+        self._name = target.url
+        self._identity = identity
+        self._epoch = epoch
+        self._patience = patience
+        self._meta = MetaIndex(client, names.meta, *told)
+        self._indices = Indices(client, names, *told)
+        self._scanner = Scanner(client, names.write, *told)
+        self._writer = BulkWriter(
+            client, names.write, target.url, epoch=epoch, patience=patience, now=now
+        )
+
+    @classmethod
+    def open(
+        cls,
+        target: Target,
+        known: Known,
+        *,
+        patience: Patience,
+        how: Opening = Opening.KNOWN,
+        timeout: float = 60,
+        now: Callable[[], float] = time.time,
+    ) -> Self:
+        """Connect, and check all that could go wrong before the first page is written.
+
+        What is absent is made. ``patience`` is had with later requests; to open waits for nobody,
+        but for indices that are being made or found again, 30 seconds at most. ``timeout`` is how
+        long one answer may take, in seconds.
+
+        Raises:
+            SinkError: nobody answers, it is no Elasticsearch 8 or 9, rights are missing, the
+                index is not as this program makes it, or not the one that the registry knows.
+                The message has the remedy.
+        """
+        client = connect(target, timeout)
+        try:
+            check_server(client, target)
+            soon = patience.at_most(_STARTING)
+            names = Names.of(target.prefix)
+            meta = MetaIndex(client, names.meta, target.url, soon)
+            indices = Indices(client, names, target.url, soon)
+            match how:
+                case Opening.KNOWN | Opening.ANY:
+                    identity = _checked(meta, indices, target, known, how)
+                case Opening.ANEW:
+                    identity = _anew(meta, indices)
+        except BaseException:
+            client.close()
+            raise
+        return cls(client, target, identity, epoch=known.epoch, patience=patience, now=now)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connections."""
+        self.close()
+
+    # Who it is
+
+    def identity(self) -> str:
+        """Return the identity of the index, which the registry has to keep."""
+        return self._identity
+
+    def highest(self) -> int:
+        """Return the version (versions.py) of the last seal, 0 before the first."""
+        memory = self._meta.read()
+        if memory is None or memory.identity != self._identity:
+            raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
+        return memory.sealed
+
+    def mismatch(self, known: Known) -> str | None:
+        """Return why it is not the index that a registry knows, and the remedy; None if it is."""
+        memory = self._meta.read()
+        if memory is None or memory.identity != self._identity:
+            raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
+        why = mismatch(memory, known)
+        return None if why is None else f"the index {self._names.template} at {self._name} {why}"
+
+    def renew(self) -> str:
+        """Give the index another identity, which no other registry knows, and return it."""
+        self._identity = self._meta.change(self._identity, identity=uuid4().hex).identity
+        return self._identity
+
+    def sealed(self, number: int) -> int:
+        """Note that a run was sealed under a claim number; return the highest version so far.
+
+        The registry keeps ``version(epoch, number)`` as *sealing* before it calls this, and as
+        *sealed* afterwards (``Known``): a crash in between is no mismatch then.
+        """
+        return self._meta.change(self._identity, sealed=version(self._epoch, number)).sealed
+
+    # Writing
+
+    def write(self, entries: Iterable[Entry]) -> list[Written]:
+        """Write entries; see ``written``."""
+        return list(self.written(entries))
+
+    def written(self, entries: Iterable[Entry]) -> Iterator[Written]:
+        """Write entries in their order; yield what became of each, in constant memory.
+
+        Raises:
+            SinkError: it takes nothing any more (``patience``), or does not let us write.
+                What was not yielded may have been written: write it again under its number.
+        """
+        return self._writer.written(entries)
+
+    def refresh(self) -> None:
+        """Let searches and scans see what was written."""
+        request = partial(self._client.indices.refresh, index=self._names.write)
+        self._patience.ask(self._name, request)
+
+    def purge_tombstones(self, before: int) -> int:
+        """Delete the tombstones that were written before a time, in Unix seconds.
+
+        Each goes by its key and version, so that a page that came back since stays. Returns how
+        many went.
+        """
+        old: list[dict[str, Any]] = [
+            {"term": {"deleted": True}},
+            {"range": {"deletedAt": {"lt": iso(before)}}},
+        ]
+        with closing(self._scanner.held(old)) as found:
+            return self._writer.purge((one.key, one.version) for one in found)
+
+    def publish(self) -> str:
+        """Let what was built ``ANEW`` be searched instead of what was before, which is deleted.
+
+        Returns the identity that the index has from now on.
+        """
+        index = self._indices.publish()
+        identity = uuid4().hex
+        self._meta.change(self._identity, identity=identity, index=index.uuid, building=None)
+        self._identity = identity
+        return identity
+
+    # Reading
+
+    def search(
+        self,
+        query: str,
+        *,
+        sources: Sequence[str] = (),
+        limit: int = 10,
+        marks: tuple[str, str] = ("[", "]"),
+    ) -> list[Found]:
+        """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+
+        All words in one chunk come first; where no chunk has them all, any of them counts.
+        ``marks`` are put around the words found. The first 64 words of a query count, fewer where
+        more than 20 languages are held. It waits for nobody.
+
+        Raises:
+            SinkError: it does not answer.
+        """
+        if not search.has_words(query):
+            return []
+        tags = search.unlikely()
+        told = self._search(size=0, aggregations=search.languages(), request_cache=True)
+        held = search.endings(told["aggregations"])
+        for every in (True, False):
+            asked = search.request(
+                query, held, sources=sources, limit=limit, every=every, tags=tags
+            )
+            hits = self._search(**asked)["hits"]["hits"]
+            if hits:
+                return [search.found(hit, tags, marks) for hit in hits]
+        return []
+
+    def _search(self, **asked: Any) -> Any:
+        request = partial(self._client.search, index=self._names.search, **asked)
+        return Patience(0).ask(self._name, request).body
+
+    def scan(
+        self, source: str | None = None, *, beside: Sequence[str] | None = None
+    ) -> Generator[Held]:
+        """Yield all documents, tombstones too, in the order of their keys, in constant memory.
+
+        ``source``: only those of one source; ``beside``: only those of none of these sources.
+        What was written since the last ``refresh`` may lack.
+        """
+        filters: list[dict[str, Any]] = []
+        if source is not None:
+            filters.append({"term": {"source": source}})
+        if beside is not None:
+            filters.append({"bool": {"must_not": {"terms": {"source": list(beside)}}}})
+        return self._scanner.held(filters)
+
+
+def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, how: Opening) -> str:
+    """Check that the index is the one that is known, made now where none was; its identity.
+
+    One that was deleted is not made again where it has to be the known one: it would be empty, and
+    the run would take it for the one that holds every page. Opened as ``ANY`` it is, with another
+    identity.
+    """
+    memory, where = meta.read(), _where(target)
+    if memory is None and indices.exist():
+        memory = meta.read()  # another process may just have made both, the memory first
+        if memory is None:
+            raise SinkError(
+                f"{where} is there without {target.prefix}-meta, which says whose it is: name"
+                f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
+            )
+    if memory is None and known.identity is not None and how is Opening.KNOWN:
+        raise SinkError(f"{where} is not there any more; {REBUILD}")
+    memory = meta.found() if memory is None else memory
+    wrong = mismatch(memory, known) if how is Opening.KNOWN else None
+    if wrong is not None:
+        raise SinkError(f"{where} {wrong}")
+    if memory.building is not None:
+        raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
+    index = indices.written()
+    if memory.index is not None and (index is None or index.uuid != memory.index):
+        if how is Opening.KNOWN:
+            raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
+        memory = meta.change(memory.identity, identity=uuid4().hex)
+    if index is None:
+        indices.make(searched=True)
+        index = indices.written()
+    indices.check()
+    if how is Opening.KNOWN and known.identity is None and not indices.is_empty():
+        raise SinkError(f"{where} {FOREIGN}")
+    indices.show()
+    assert index is not None, "it was checked"
+    return meta.change(memory.identity, index=index.uuid).identity
+
+
+def _anew(meta: MetaIndex, indices: Indices) -> str:
+    """Begin an empty index, or go on with one that was begun; the identity until it is searched."""
+    memory, index = meta.found(), indices.written()
+    if memory.building is None or index is None or memory.building != index.uuid:
+        indices.make(searched=False)
+        index = indices.written()
+    indices.check()
+    assert index is not None, "it was checked"
+    return meta.change(memory.identity, building=index.uuid).identity
+
+
+def _where(target: Target) -> str:
+    return f"the index {Names.of(target.prefix).template} at {target.url}"

@@ -1,0 +1,536 @@
+"""Opening an index in an Elasticsearch: what is absent is made, what does not fit is refused."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elasticsearch import Elasticsearch as Client
+
+from smartcrawl.index.elasticsearch.mapping import MAPPING_VERSION
+from smartcrawl.index.elasticsearch.meta import Known, Memory, mismatch
+from smartcrawl.index.elasticsearch.sink import Opening
+from smartcrawl.index.elasticsearch.versions import version
+from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.exceptions import SinkError
+from tests import servers
+from tests.certificates import certificate
+from tests.index.faulty import PRODUCT, Answer, cut_off, faulty, silent, status
+from tests.index.shelf import entry, opened, page
+from tests.servers import Elasticsearch, nginx
+from tests.servers.processes import free_port
+
+
+@pytest.fixture
+def client(elasticsearch: Elasticsearch) -> Iterator[Client]:
+    with Client(elasticsearch.url) as client:
+        yield client
+
+
+@pytest.fixture
+def prefix(elasticsearch_prefix: str) -> str:
+    return elasticsearch_prefix
+
+
+# What is made
+
+
+def test_elasticsearch_gets_template_index_and_aliases(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    opened(elasticsearch.url, prefix).close()
+
+    name = f"{prefix}-pages-000001"
+    made = client.indices.get(index=f"{prefix}*").body
+    assert set(made) == {name, f"{prefix}-meta"}
+    assert made[name]["mappings"]["dynamic"] == "false"
+    assert made[name]["mappings"]["_meta"]["version"] == MAPPING_VERSION
+    assert made[name]["aliases"] == {
+        prefix: {"filter": {"bool": {"must_not": [{"term": {"deleted": True}}]}}},
+        f"{prefix}-write": {"is_write_index": True},
+    }
+    (template,) = client.indices.get_index_template(name=f"{prefix}-pages")["index_templates"]
+    assert template["index_template"]["index_patterns"] == [f"{prefix}-pages-*"]
+
+
+def test_elasticsearch_keeps_its_identity_and_what_was_sealed(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as first:
+        identity = first.identity()
+        assert first.highest() == 0
+        assert first.sealed(12) == version(1, 12)
+        assert first.sealed(7) == version(1, 12)
+
+    with opened(elasticsearch.url, prefix, Known(identity, sealed=version(1, 12))) as again:
+        assert again.identity() == identity
+        assert again.highest() == version(1, 12)
+
+
+def test_elasticsearch_has_an_identity_for_each_prefix(elasticsearch: Elasticsearch, prefix: str):
+    with opened(elasticsearch.url, prefix) as one, opened(elasticsearch.url, prefix + "x") as two:
+        assert one.identity() != two.identity()
+
+
+def test_elasticsearch_is_opened_by_several_at_once(elasticsearch: Elasticsearch, prefix: str):
+    def identity(_: int) -> str:
+        with opened(elasticsearch.url, prefix) as sink:
+            return sink.identity()
+
+    with ThreadPoolExecutor(4) as workers:
+        assert len(set(workers.map(identity, range(4)))) == 1
+
+
+def test_elasticsearch_that_another_opens_meanwhile_is_not_foreign(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    def meanwhile(asked, forward):
+        answer = forward(asked)
+        assert answer.status == 404
+        opened(elasticsearch.url, prefix).close()
+        return answer
+
+    with faulty(elasticsearch.port) as proxy:
+        proxy.will("/_doc/sink", meanwhile)
+        opened(proxy.url, prefix).close()
+
+
+def test_elasticsearch_keeps_the_highest_of_two_seals_at_once(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    with faulty(elasticsearch.port) as proxy, opened(proxy.url, prefix) as sink:
+
+        def meanwhile(asked, forward):
+            with opened(elasticsearch.url, prefix, Known(sink.identity())) as other:
+                assert other.sealed(9) == version(1, 9)
+            return forward(asked)
+
+        asked = len(proxy.asked)
+        proxy.will("/_doc/sink", lambda asked, forward: forward(asked), meanwhile)
+
+        assert sink.sealed(8) == version(1, 9)
+        assert sink.highest() == version(1, 9)
+        puts = [one for one in proxy.asked[asked:] if one.method == "PUT"]
+        assert len(puts) == 1  # what it was told then is higher than what it had to say
+
+
+def test_elasticsearch_opening_that_was_interrupted_is_ended_by_the_next(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    """The identity is remembered first: an index without one is not ours."""
+    with opened(elasticsearch.url, prefix) as sink:
+        identity = sink.identity()
+    memory = Memory(identity).as_json()
+    client.index(index=f"{prefix}-meta", id="sink", document=memory, refresh=True)
+    for left in (f"{prefix}-write", prefix):
+        client.indices.delete_alias(index=f"{prefix}-pages-000001", name=left)
+
+    with opened(elasticsearch.url, prefix, Known(identity)) as sink:
+        sink.write([entry(page("a", "words"))])
+        sink.refresh()
+        assert len(sink.search("words")) == 1
+
+
+def test_elasticsearch_alias_that_was_taken_away_is_there_again(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        identity = sink.identity()
+        sink.write([entry(page("a", "words"))])
+        sink.refresh()
+        client.indices.delete_alias(index=f"{prefix}-pages-000001", name=prefix)
+        with pytest.raises(SinkError, match="lacks what this registry wrote"):
+            sink.search("words")
+
+    with opened(elasticsearch.url, prefix, Known(identity)) as sink:
+        assert len(sink.search("words")) == 1
+
+
+# Who answers
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        pytest.param(cut_off, "cannot be reached: .*correct ELASTICSEARCH_URL", id="connection"),
+        pytest.param(status(503), "is not ready: status 503.*try again", id="503"),
+        pytest.param(status(429), "is not ready: status 429.*try again", id="429"),
+        pytest.param(silent, "no answer in time", id="time-out"),
+        pytest.param(status(401), "does not know this user: .*ELASTICSEARCH_API_KEY", id="401"),
+        pytest.param(status(403), "does not let this user write", id="403"),
+        pytest.param(
+            lambda asked, forward: Answer(200, {"Content-Type": "application/json"}, b"{}"),
+            "is no Elasticsearch: correct ELASTICSEARCH_URL",
+            id="no-elasticsearch",
+        ),
+        pytest.param(
+            lambda asked, forward: Answer(200, PRODUCT, b'{"version": {"number": "7.17.29"}}'),
+            "is an Elasticsearch 7.17.29: this program talks to 8.x and 9.x",
+            id="version",
+        ),
+    ],
+)
+def test_elasticsearch_is_not_waited_for_at_the_start(
+    elasticsearch: Elasticsearch, prefix: str, fault, said: str
+):
+    lines: list[str] = []
+    with faulty(elasticsearch.port) as proxy:
+        proxy.will("/", fault)
+        with pytest.raises(SinkError, match=said):
+            opened(proxy.url, prefix, on_wait=lines.append, timeout=1)
+
+    assert lines == []
+    assert elasticsearch.ask("GET", f"/{prefix}*") == {}
+
+
+def test_elasticsearch_that_is_still_starting_is_waited_for_a_little(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    lines: list[str] = []
+    with faulty(elasticsearch.port) as proxy:
+        proxy.will("/_doc/sink", *[status(503, "no_shard_available_action_exception")] * 2)
+        opened(proxy.url, prefix, on_wait=lines.append).close()
+        assert len(lines) == 2
+
+        proxy.will("/_doc/sink", *[status(503, "no_shard_available_action_exception")] * 9)
+        with pytest.raises(SinkError, match="no_shard_available"):
+            opened(proxy.url, prefix, wait=0.2)
+
+
+def test_elasticsearch_without_tls_is_not_asked_with_it(elasticsearch: Elasticsearch, prefix: str):
+    url = f"https://127.0.0.1:{elasticsearch.port}"
+
+    said = refusal(url, prefix)
+
+    assert said.startswith(f"{url} cannot be trusted, or talks without TLS: ")
+    assert "http:// in ELASTICSEARCH_URL" in said
+    assert "ELASTICSEARCH_CA_CERTS" in said
+
+
+def test_elasticsearch_is_asked_with_tls_and_trusted_by_its_certificate(
+    elasticsearch: Elasticsearch, prefix: str, tmp_path: Path
+):
+    """As behind a gateway, with a certificate of one's own; nginx takes the TLS off."""
+    pem, port = certificate(tmp_path), free_port()
+    behind = f"proxy_pass http://127.0.0.1:{elasticsearch.port};"
+    tls = (
+        f"listen 127.0.0.1:{port} ssl; ssl_certificate {pem}; ssl_certificate_key {pem};"
+        f" location / {{ {behind} }}"
+    )
+    url = f"https://127.0.0.1:{port}"
+    with nginx(tmp_path, access_log=False, extra=tls):
+        said = refusal(url, prefix)
+        with opened("", "", target=Target(url, prefix, ca_certs=pem)) as sink:
+            sink.write([entry(page("a", "words"))])
+            sink.refresh()
+            assert len(sink.search("words")) == len(list(sink.scan())) == 1
+
+    assert said.startswith(f"{url} cannot be trusted, or talks without TLS: ")
+    assert "ELASTICSEARCH_CA_CERTS" in said
+
+
+def test_elasticsearch_that_is_not_there_is_named_without_credentials():
+    target = Target("http://127.0.0.1:9", user="me", password="secret")
+
+    with pytest.raises(SinkError) as caught:
+        opened("", "", target=target)
+
+    assert str(caught.value) == (
+        "http://127.0.0.1:9 cannot be reached: Connection refused;"
+        " start it, or correct ELASTICSEARCH_URL"
+    )
+
+
+# Whose index it is
+
+
+def refusal(*args: Any, **options: Any) -> str:
+    with pytest.raises(SinkError) as caught:
+        opened(*args, **options).close()
+    return str(caught.value)
+
+
+def test_elasticsearch_index_of_another_registry_is_refused(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        sink.write([entry(page("a", "words"))])
+        sink.refresh()
+
+    said = refusal(elasticsearch.url, prefix)
+    assert "was written by another registry: name another ELASTICSEARCH_INDEX_PREFIX" in said
+    said = refusal(elasticsearch.url, prefix, Known("another"))
+    assert "another identity" in said
+    assert "scrapy audit --repair" in said
+
+
+def test_elasticsearch_index_that_was_deleted_is_not_made_again(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    """An empty index must not be taken for one that holds every page."""
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+        client.indices.delete(index=f"{prefix}-pages-000001")
+        with pytest.raises(SinkError, match="reindex --from-registry"):
+            sink.write([entry(page("a", "words"))])
+    assert set(client.indices.get(index=f"{prefix}*")) == {f"{prefix}-meta"}
+
+    said = refusal(elasticsearch.url, prefix, known)
+    assert "was deleted, or made anew by somebody else; scrapy reindex --from-reg" in said
+
+    client.indices.create(
+        index=f"{prefix}-pages-000001",
+        aliases={f"{prefix}-write": {"is_write_index": True}},
+    )
+    said = refusal(elasticsearch.url, prefix, known)
+    assert "was deleted, or made anew by somebody else" in said
+
+    client.indices.delete(index=f"{prefix}-meta")
+    assert f"is there without {prefix}-meta" in refusal(elasticsearch.url, prefix, known)
+    client.indices.delete(index=f"{prefix}-pages-000001")
+    assert "is not there any more" in refusal(elasticsearch.url, prefix, known)
+
+
+def test_elasticsearch_memory_that_was_deleted_ends_a_run(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        client.indices.delete(index=f"{prefix}-meta")
+        with pytest.raises(SinkError, match="was deleted or replaced"):
+            sink.sealed(3)
+        with pytest.raises(SinkError, match="was deleted or replaced"):
+            sink.highest()
+
+
+V = version
+FITTING = [
+    ("nothing-written", Memory("i"), Known()),
+    ("the-same", Memory("i", V(1, 5)), Known("i", 1, V(1, 5))),
+    ("seal-not-told", Memory("i", V(1, 5)), Known("i", 1, V(1, 5), V(1, 9))),
+    ("seal-not-answered", Memory("i", V(1, 9)), Known("i", 1, V(1, 5), V(1, 9))),
+    ("new-epoch", Memory("i", V(1, 9)), Known("i", 2, V(1, 5))),
+]
+WRONG = [
+    ("foreign", Memory("i", V(1, 5)), Known(), "another registry"),
+    ("identity", Memory("i", V(1, 5)), Known("j", 1, V(1, 5)), "another identity"),
+    ("index-restored", Memory("i", V(1, 4)), Known("i", 1, V(1, 5)), "is older than this registry"),
+    ("index-restored-before-epoch", Memory("i", V(1, 9)), Known("i", 2, V(2, 5)), "is older"),
+    ("registry-restored", Memory("i", V(1, 9)), Known("i", 1, V(1, 5)), "registry --new-epoch"),
+    ("registry-of-an-old-epoch", Memory("i", V(2, 1)), Known("i", 1, V(1, 5)), "--new-epoch"),
+]
+
+
+@pytest.mark.parametrize(
+    ("memory", "known"), [row[1:] for row in FITTING], ids=[row[0] for row in FITTING]
+)
+def test_an_index_that_fits_its_registry_is_taken(memory: Memory, known: Known):
+    assert mismatch(memory, known) is None
+
+
+@pytest.mark.parametrize(
+    ("memory", "known", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
+)
+def test_an_index_that_does_not_fit_its_registry_is_refused(
+    memory: Memory, known: Known, said: str
+):
+    assert said in (mismatch(memory, known) or "")
+
+
+def test_elasticsearch_of_a_restored_registry_is_refused_until_it_has_a_new_epoch(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        identity = sink.identity()
+        sink.sealed(20)
+
+    said = refusal(elasticsearch.url, prefix, Known(identity, 1, version(1, 10)))
+    assert "scrapy registry --new-epoch" in said
+    with opened(elasticsearch.url, prefix, Known(identity, 2, version(1, 10))) as sink:
+        assert sink.sealed(11) == version(2, 11)
+
+
+# What it looks like
+
+
+def test_elasticsearch_index_for_other_fields_is_refused(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+    meta = {"product": "smartcrawl", "version": MAPPING_VERSION + 1}
+    client.indices.put_mapping(index=f"{prefix}-write", meta=meta)
+
+    said = refusal(elasticsearch.url, prefix, known)
+
+    assert f"was made for version {MAPPING_VERSION + 1} of the fields" in said
+    assert "scrapy reindex --from-registry" in said
+
+
+def test_elasticsearch_template_of_somebody_else_is_noticed(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    """One that comes first takes our analyzers and fields away."""
+    client.indices.put_index_template(
+        name=f"{prefix}-theirs",
+        index_patterns=[f"{prefix}-*"],
+        priority=900,
+        template={"mappings": {"_meta": {"version": MAPPING_VERSION}}},
+    )
+
+    said = refusal(elasticsearch.url, prefix)
+
+    assert "is not as this program made it: " in said
+    assert "analysis is absent" in said
+    assert "more; scrapy reindex" in said
+
+
+def test_elasticsearch_index_that_is_closed_to_writes_is_refused(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+        client.indices.put_settings(index=f"{prefix}-write", settings={"blocks.write": True})
+        with pytest.raises(SinkError, match=r"does not let this user write.*take write blocks off"):
+            sink.write([entry(page("a", "words"))])
+
+    assert "has the block write" in refusal(elasticsearch.url, prefix, known)
+
+
+@pytest.mark.parametrize("taken", ["", "-write"], ids=["searched", "written"])
+def test_elasticsearch_index_where_an_alias_has_to_be_is_refused(
+    elasticsearch: Elasticsearch, client: Client, prefix: str, taken: str
+):
+    client.indices.create(index=f"{prefix}{taken}")
+
+    said = refusal(elasticsearch.url, prefix)
+
+    assert f"has an index {prefix}{taken} that is not ours" in said
+    assert "name another ELASTICSEARCH_INDEX_PREFIX" in said
+
+
+# Another one
+
+
+def test_elasticsearch_index_is_built_anew_beside_the_one_that_is_searched(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    old, new = page("old", "first words"), page("new", "second words")
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+        sink.write([entry(old, 5)])
+        sink.refresh()
+
+    with opened(elasticsearch.url, prefix, known, Opening.ANEW) as building:
+        building.write([entry(new, 5)])
+        building.refresh()
+        assert [one.key for one in building.scan()] == [new.key]
+        assert [hit.url for hit in building.search("words")] == [old.url]
+    assert "that did not end; scrapy reindex" in refusal(elasticsearch.url, prefix, known)
+    assert "did not end" in refusal(elasticsearch.url, prefix, known, Opening.ANY)
+
+    with opened(elasticsearch.url, prefix, known, Opening.ANEW) as building:
+        assert [one.key for one in building.scan()] == [new.key]  # it goes on with what it began
+        identity = building.publish()
+        assert identity == building.identity() != known.identity
+        assert [hit.url for hit in building.search("words")] == [new.url]
+    pages = set(client.indices.get(index=f"{prefix}-pages-*"))
+    assert pages == {f"{prefix}-pages-000002"}
+    assert "another identity" in refusal(elasticsearch.url, prefix, known)
+    opened(elasticsearch.url, prefix, Known(identity)).close()
+
+
+def test_elasticsearch_index_that_was_deleted_is_built_anew(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+    client.indices.delete(index=f"{prefix}-pages-000001")
+
+    with opened(elasticsearch.url, prefix, known, Opening.ANEW) as building:
+        building.write([entry(page("a", "words"))])
+        building.refresh()
+        building.publish()
+        assert len(building.search("words")) == 1
+
+
+def test_elasticsearch_index_of_whoever_is_opened_to_be_compared(
+    elasticsearch: Elasticsearch, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        identity = sink.identity()
+        sink.write([entry(page("a", "words"))])
+        sink.sealed(30)
+        sink.refresh()
+
+    with opened(elasticsearch.url, prefix, Known("another"), Opening.ANY) as sink:
+        assert sink.identity() == identity
+        assert len(list(sink.scan())) == 1
+        assert "another identity" in str(sink.mismatch(Known("another")))
+        assert sink.mismatch(Known(identity, sealed=30 + (1 << 40))) is None
+        assert sink.renew() == sink.identity() != identity
+        assert "another identity" in str(sink.mismatch(Known(identity)))
+
+
+def test_elasticsearch_index_that_was_deleted_is_another_one_for_whoever_compares(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity())
+    client.indices.delete(index=f"{prefix}-pages-000001")
+
+    with opened(elasticsearch.url, prefix, known, Opening.ANY) as sink:
+        assert sink.identity() != known.identity
+        assert list(sink.scan()) == []
+        identity = sink.identity()
+    with opened(elasticsearch.url, prefix, known, Opening.ANY) as sink:
+        assert sink.identity() == identity, "it is the same one as when it was compared first"
+    assert "scrapy audit --repair" in refusal(elasticsearch.url, prefix, known)
+
+
+# Who may write
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Elasticsearch]:
+    with servers.elasticsearch(password="correct-horse") as running:
+        yield running
+
+
+def granted(server: Elasticsearch, cluster: list[str], rights: list[str]) -> str:
+    """An API key that may do so much with indices whose names begin with ours."""
+    index = [{"names": ["ours*"], "privileges": rights}]
+    body = {"name": "test", "role_descriptors": {"r": {"cluster": cluster, "index": index}}}
+    with Client(server.url) as client:
+        return str(client.security.create_api_key(**body)["encoded"])
+
+
+def test_elasticsearch_with_security_is_written_by_whoever_has_the_rights(guarded: Elasticsearch):
+    url = f"http://127.0.0.1:{guarded.port}"
+
+    def said(target: Target) -> str:
+        return refusal("", "", target=target)
+
+    assert "does not know this user" in said(Target(url, "ours"))
+    wrong = said(Target(url, "ours", user="stranger", password="wrong horse"))
+    assert "does not know this user" in wrong
+    assert "wrong horse" not in wrong
+    assert "does not know this user" in said(Target(url, "ours", api_key="d3Jvbmc6a2V5"))
+
+    reader = granted(guarded, ["monitor"], ["read"])
+    assert (
+        "does not let this user write: it lacks manage of ours, manage of ours-*,"
+        " manage_index_templates of the cluster, write of ours, write of ours-*"
+    ) in said(Target(url, "ours", api_key=reader))
+
+    writer = granted(guarded, ["monitor", "manage_index_templates"], ["read", "write", "manage"])
+    assert "lacks manage of theirs" in said(Target(url, "theirs", api_key=writer))
+    with opened("", "", target=Target(url, "ours", api_key=writer)) as sink:
+        identity = sink.identity()
+        sink.write([entry(page("a", "words"))])
+        sink.sealed(4)
+        sink.refresh()
+        assert len(sink.search("words")) == len(list(sink.scan())) == 1
+    known = Known(identity, sealed=version(1, 4))
+    basic = Target(url, "ours", user="elastic", password="correct-horse")
+    opened("", "", known, target=basic).close()

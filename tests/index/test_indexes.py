@@ -1,0 +1,97 @@
+"""An index elsewhere that other processes write while this one opens it (design.md 6)."""
+
+from typing import Any, cast
+
+import pytest
+
+from smartcrawl.index import choice, known
+from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.options import Options
+from smartcrawl.registry.transactions import transaction
+from tests.registry.build import Desk
+
+
+class Index:
+    """As much of an index as its registry asks for when it is opened."""
+
+    def identity(self) -> str:
+        return "index 1"
+
+
+@pytest.fixture
+def options() -> Options:
+    """Options that name an Elasticsearch; nobody asks it."""
+
+    class Named:
+        elasticsearch = "http://127.0.0.1:9200"
+
+    return cast("Options", Named())
+
+
+def note(desk: Desk, **told: str) -> None:
+    with transaction(desk.connection):
+        known.note(desk.connection, **told)
+
+
+def test_an_index_that_another_process_wrote_meanwhile_is_opened_with_what_that_one_noted(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    desk, index = Desk(), Index()
+    asked: list[Known] = []
+
+    def opened_as(options: Options, facts: Known, *_: Any) -> Any:
+        asked.append(facts)
+        if len(asked) == 1:
+            note(desk, identity="index 1", epoch="1", sealed="7")
+            raise SinkError(FOREIGN)
+        return index
+
+    monkeypatch.setattr(choice, "opened_as", opened_as)
+
+    assert choice.opened(options, desk.connection) is cast("Any", index)
+    assert asked == [Known(), Known(identity="index 1", sealed=7)]
+
+
+def test_an_index_that_does_not_fit_is_refused_at_once(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    desk = Desk()
+    asked: list[Known] = []
+
+    def opened_as(options: Options, facts: Known, *_: Any) -> Any:
+        asked.append(facts)
+        raise SinkError(FOREIGN)
+
+    monkeypatch.setattr(choice, "opened_as", opened_as)
+
+    with pytest.raises(SinkError, match="was written by another registry"):
+        choice.opened(options, desk.connection)
+    assert asked == [Known()]
+
+
+def test_what_another_process_noted_of_the_index_meanwhile_is_not_noted_anew(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    desk = Desk()
+
+    def opened(*_: Any, **named: Any) -> Any:
+        note(desk, identity="index 1", epoch="1", sealed="7")
+        return Index()
+
+    monkeypatch.setattr(choice, "opened", opened)
+    choice.indexing_of(options, desk.connection)
+
+    assert known.known_of(desk.connection)[known.SEALED] == "7"
+
+
+def test_an_index_of_which_nothing_is_known_is_noted(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    desk = Desk()
+    monkeypatch.setattr(choice, "opened", lambda *_, **named: Index())
+    choice.indexing_of(options, desk.connection)
+
+    assert known.known_of(desk.connection) == {
+        known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0",
+    }  # fmt: skip
