@@ -40,7 +40,7 @@ from smartcrawl.model.exceptions import (
     SnapshotStoreError,
 )
 from smartcrawl.snapshots import SnapshotStore, packed, path_of
-from smartcrawl.sources.declared import stores
+from smartcrawl.sources import stores
 from smartcrawl.sources.stores import PARALLEL, Fault, fault
 from tests.stores import ObjectStore, azurite, moto_server
 
