@@ -13,7 +13,7 @@ from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
 
 from smartcrawl.extract.encodings import ACCEPTED, decoded
-from smartcrawl.run import run_of
+from smartcrawl.run.run import run_of
 
 _PATIENCE = 10  #: seconds in which a body may come as slowly as it likes
 

@@ -13,12 +13,12 @@ from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFau
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.portions import MAX_PAGE, Portions
 from smartcrawl.extract.wire import PageTask, Selected
-from smartcrawl.held import Held
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
+from smartcrawl.run.stored_pages import Held
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
 
 #: The extended status of a visit whose document cannot be read.

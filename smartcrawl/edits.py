@@ -9,7 +9,7 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 
-from smartcrawl.run import Run
+from smartcrawl.run.run import Run
 from smartcrawl.stopping import is_stopping
 
 logger = logging.getLogger(__name__)

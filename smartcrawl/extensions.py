@@ -33,8 +33,8 @@ from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.redaction import json_safe
 from smartcrawl.model.urls import endpoint
 from smartcrawl.network import installed_resolver
-from smartcrawl.politeness import slot_of
-from smartcrawl.run import Run, run_of
+from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.run import Run, run_of
 from smartcrawl.signals import page_progress
 
 logger = logging.getLogger(__name__)

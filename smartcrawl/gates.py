@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.core.downloader import Downloader
 
-from smartcrawl.politeness import HostGate
+from smartcrawl.run.hosts.gate import HostGate
 
 
 def gate_of(crawler: Any) -> HostGate | None:

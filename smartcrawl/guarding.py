@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from smartcrawl.model.exceptions import AddressRefusedError
 from smartcrawl.model.urls import endpoint
 from smartcrawl.network import GuardedResolver, installed_resolver, looked_up
-from smartcrawl.run import run_of
+from smartcrawl.run.run import run_of
 
 
 class _RefusedError(AddressRefusedError, IgnoreRequest):

@@ -20,7 +20,7 @@ from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 from smartcrawl.certificates import ContextFactory, Trust
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
-from smartcrawl.run import run_of
+from smartcrawl.run.run import run_of
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included

@@ -27,12 +27,12 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.model.urls import host_key
 from smartcrawl.needed import is_own
-from smartcrawl.politeness import HostGate, Turn
 from smartcrawl.robots_rules import RobotsRules
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import conditional_headers, retry_after
 from smartcrawl.rules.model import Extraction
-from smartcrawl.run import Run, run_of
+from smartcrawl.run.hosts.gate import HostGate, Turn
+from smartcrawl.run.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 

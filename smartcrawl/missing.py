@@ -19,9 +19,9 @@ from smartcrawl.extract import html
 from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import host_key
-from smartcrawl.politeness import slot_of
 from smartcrawl.rules.soft404 import NotFound, is_not_found, is_same, profile, random_path
-from smartcrawl.run import Run
+from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.run import Run
 from smartcrawl.walls import wall_of
 
 logger = logging.getLogger(__name__)

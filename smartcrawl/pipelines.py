@@ -12,7 +12,6 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from smartcrawl.collapses import collapse_of
 from smartcrawl.documents import FORMAT_FAULTS, Documents
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
@@ -32,13 +31,14 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.model.signatures import unsigned
 from smartcrawl.network import installed_resolver
-from smartcrawl.reach import MAX_HOPS
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
-from smartcrawl.run import Run, run_of
-from smartcrawl.sitemaps import read_as_sitemap
+from smartcrawl.run.collapses import collapse_of
+from smartcrawl.run.links import MAX_HOPS
+from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.sitemaps import read_as_sitemap
 from smartcrawl.stopping import is_stopping, stop
 
 logger = logging.getLogger(__name__)

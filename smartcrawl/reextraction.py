@@ -13,7 +13,7 @@ from scrapy.exceptions import DontCloseSpider, NotConfigured
 
 from smartcrawl.model.pages import Page, Visit
 from smartcrawl.rules.model import Outcome
-from smartcrawl.run import Run, run_of
+from smartcrawl.run.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from smartcrawl.rules.http import (
     kept_validators,
 )
 from smartcrawl.rules.model import Fault
-from smartcrawl.run import run_of
+from smartcrawl.run.run import run_of
 
 logger = logging.getLogger(__name__)
 

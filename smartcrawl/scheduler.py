@@ -21,8 +21,8 @@ from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.gates import gate_of, host_of
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Attempt, Page
-from smartcrawl.politeness import HostGate, slot_of
-from smartcrawl.run import Run, run_of
+from smartcrawl.run.hosts.gate import HostGate, slot_of
+from smartcrawl.run.run import Run, run_of
 from smartcrawl.stopping import stop
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ import logging
 from scrapy.crawler import Crawler
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.run import Run
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

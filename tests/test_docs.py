@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl import commands, handlers, reach
+from smartcrawl import commands, handlers
 from smartcrawl.commands import config, crawl, search
 from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.embedded.sqlite import Hit
@@ -22,6 +22,7 @@ from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
+from smartcrawl.run import links as run_links
 from smartcrawl.spiders.site import ARGUMENTS
 
 ROOT = Path(__file__).parent.parent
@@ -357,7 +358,7 @@ FIXED = {
     "links of a page": links.MAX_LINKS,
     "sitemap or feed, unpacked": sitemaps.MAX_SITEMAP,
     "addresses in a sitemap": sitemaps.MAX_ENTRIES,
-    "sitemaps within sitemaps": reach.MAX_NESTING,
+    "sitemaps within sitemaps": run_links.MAX_NESTING,
     "robots.txt that is read": robots_txt.LIMIT,
     "Crawl-delay that is heeded": robots_txt.MAX_CRAWL_DELAY,
     "the same segment in a path": traps.MAX_REPEATS,

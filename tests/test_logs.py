@@ -77,7 +77,7 @@ def settings(**changed: object) -> Settings:
 
 
 def record(message: object, *args: object, level: int = logging.INFO, **more: object):
-    made = logging.LogRecord("smartcrawl.run", level, __file__, 1, message, args, None)
+    made = logging.LogRecord("smartcrawl.run.run", level, __file__, 1, message, args, None)
     made.created, made.msecs = 1795270442.1239, 123
     vars(made).update(more)
     return made
@@ -121,7 +121,7 @@ def test_a_line_of_json_is_an_object_with_four_keys():
     assert told == {
         "timestamp": "2026-11-21T14:14:02.123Z",
         "level": "warning",
-        "logger": "smartcrawl.run",
+        "logger": "smartcrawl.run.run",
         "event": "run 3 of Bücher",
     }
     assert list(told) == ["timestamp", "level", "logger", "event"]
@@ -453,8 +453,8 @@ def test_a_log_that_is_switched_off_says_nothing(root: logging.Logger, capfd):
 
 def test_short_names_are_scrapys_only(root: logging.Logger, capfd):
     Logs.install(settings(LOG_SHORT_NAMES=True))
-    for name in ("scrapy.core.engine", "scrapy", "smartcrawl.run"):
+    for name in ("scrapy.core.engine", "scrapy", "smartcrawl.run.run"):
         logging.getLogger(name).info("x")
 
     told = capfd.readouterr().err
-    assert re.findall(r"\[(.*?)\]", told) == ["scrapy", "scrapy", "smartcrawl.run"]
+    assert re.findall(r"\[(.*?)\]", told) == ["scrapy", "scrapy", "smartcrawl.run.run"]

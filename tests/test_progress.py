@@ -11,10 +11,10 @@ from smartcrawl import settings as shipped
 from smartcrawl.extensions import Progress
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit
-from smartcrawl.orders import Orders
 from smartcrawl.rules.model import Action, Outcome, Word
 from smartcrawl.rules.reindex import Verdict
-from smartcrawl.run import Run
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}

@@ -20,11 +20,11 @@ from smartcrawl.gates import gate_of
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Attempt, Visit
-from smartcrawl.orders import Orders
-from smartcrawl.politeness import HostGate, slot_of
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run import Run
+from smartcrawl.run.hosts.gate import HostGate, slot_of
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
 from smartcrawl.scheduler import NumberScheduler
 from smartcrawl.sources.declared import Source
 

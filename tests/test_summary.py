@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
-from smartcrawl.ledger import Progress
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.run.batches import Progress
 
 RESULT = {
     "no": 7,

@@ -279,7 +279,7 @@ def test_what_only_calls_itself_or_has_the_name_of_something_used_is_found():
         ("smartcrawl.commands.why:Command", True),
         ("smartcrawl.commands.why:Command.long_desc", True),  # of ScrapyCommand
         ("smartcrawl.pipelines:CommitPipeline.close_spider", True),
-        ("smartcrawl.frontiers.shared:RedisFrontier.exchange", False),
+        ("smartcrawl.run.frontier.redis.frontier:RedisFrontier.exchange", False),
     ],
 )
 def test_what_libraries_call_is_known(place: str, called: bool):

@@ -26,7 +26,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import shown_lines
 from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.runs import declared_sources
-from smartcrawl.run import Run
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load
 from smartcrawl.spiders.site import SiteSpider
 

@@ -19,7 +19,7 @@ from smartcrawl.registry.databases import database_of
 from smartcrawl.registry.items import bring_forward, refreshable
 from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.seal import NOT_DUE
-from smartcrawl.run import Run
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load
 
 

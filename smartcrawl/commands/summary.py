@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from smartcrawl.ledger import Progress
 from smartcrawl.registry.runs import RunResult
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
-from smartcrawl.run import Run
+from smartcrawl.run.batches import Progress
+from smartcrawl.run.run import Run
 
 #: What people can do about the reason that a run is incomplete, by its first word.
 REMEDIES = {

@@ -31,9 +31,9 @@ from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.model.urls import endpoint
 from smartcrawl.network import installed_resolver
-from smartcrawl.politeness import slot_of
 from smartcrawl.robots_rules import RobotsRules
-from smartcrawl.run import Run, run_of
+from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.run import Run, run_of
 from smartcrawl.scheduler import NumberScheduler
 from smartcrawl.spiders.site import confirmed
 from smartcrawl.stopping import is_stopping

@@ -96,7 +96,7 @@ class Collapse(NamedTuple):
     """The answer of a collapsed page, which waits until the queue of its run is empty."""
 
     text_hash: bytes  #: of its text, whatever CONTENT_HASH_BASIS says
-    answer: str  #: JSON: address and headers (smartcrawl.collapses)
+    answer: str  #: JSON: address and headers (smartcrawl.run.collapses)
     body: bytes  #: gzip
 
 

@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import HostBlockedError, RobotsDisallowedError,
 from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.signatures import unsigned
 from smartcrawl.rules.model import Outcome
-from smartcrawl.run import Run
+from smartcrawl.run.run import Run
 
 
 class VisitSpider(Spider):

@@ -18,10 +18,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.signatures import unsigned
 from smartcrawl.model.urls import join, normalize
-from smartcrawl.orders import Orders
 from smartcrawl.rules.http import MAX_REDIRECTS, is_other_version, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run import Run
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source, ad_hoc, load, select, with_sitemaps
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.waiting import WaitingDocuments
@@ -178,7 +178,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     if options.due_only and not orders.force:
         logger.info("%s: what is due is asked by this process alone", source.name)
         return Run.open(source, options, orders, now)
-    shared: Any = import_module("smartcrawl.shared_run")  # 6 MiB that one worker does not need
+    shared: Any = import_module("smartcrawl.run.shared.run")  # 6 MiB that one worker does not need
     run: Run = shared.SharedRun.join(source, options, orders, now)
     return run
 

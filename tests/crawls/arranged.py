@@ -15,22 +15,22 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from smartcrawl.collapses import Collapses
-from smartcrawl.frontiers import shared
-from smartcrawl.frontiers.heartbeat import Heartbeat
-from smartcrawl.frontiers.shared import RedisFrontier
 from smartcrawl.registry import heartbeat, postgres, runs
 from smartcrawl.registry.commit import Commit
-from smartcrawl.shared_run import SharedRun
-from smartcrawl.sharing.frontier import SharedFrontier
+from smartcrawl.run.collapses import Collapses
+from smartcrawl.run.frontier.redis import frontier
+from smartcrawl.run.frontier.redis.frontier import RedisFrontier
+from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
+from smartcrawl.run.shared.frontier import SharedFrontier
+from smartcrawl.run.shared.run import SharedRun
 
 _OWNERS = (Collapses, Commit, SharedFrontier, SharedRun)
 
 
 def hurry(seconds: float) -> None:
     """Let workers be heard of more often, and wait for each other for a shorter time."""
-    assert Heartbeat.__init__.__defaults__ == (shared.HEARTBEAT,)
-    assert RedisFrontier.recover.__defaults__ == (shared.HEARTBEAT, 0)
+    assert Heartbeat.__init__.__defaults__ == (frontier.HEARTBEAT,)
+    assert RedisFrontier.recover.__defaults__ == (frontier.HEARTBEAT, 0)
     Heartbeat.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
     RedisFrontier.recover.__defaults__ = (seconds, 0)  # type: ignore[attr-defined]
     heartbeat.BEAT = seconds  # type: ignore[misc]

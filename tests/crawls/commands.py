@@ -35,7 +35,7 @@ WORDS = (
 )  # fmt: skip
 
 _STORED = ("content", "chunk", "links")
-#: Keys of Redis: what is claimed, by until when (smartcrawl/frontiers/lua/common.lua).
+#: Keys of Redis: what is claimed, by until when (smartcrawl/run/frontier/redis/lua/common.lua).
 _CLAIMS = ("*:leases", "domain:flying:*")
 
 Record = dict[str, Any]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.orders import Orders
-from smartcrawl.run import Run
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import ad_hoc
 from tests.choices import options
 from tests.crawls.commands import Crawl

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from smartcrawl.cuts import merged
 from smartcrawl.index.choice import chunked
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
@@ -30,6 +29,7 @@ from smartcrawl.registry.transactions import WRITING
 from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
+from smartcrawl.run.shortcomings import merged
 from tests.registry.build import NOW, Desk
 from tests.registry.workers import (
     BrokenError,

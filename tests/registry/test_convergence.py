@@ -23,14 +23,12 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from smartcrawl import pipelines
-from smartcrawl import run as run_module
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
-from smartcrawl.orders import Orders
 from smartcrawl.registry import candidates, pages, removal, runs
 from smartcrawl.registry import settle as settle_module
 from smartcrawl.registry.commit import Commit
@@ -43,7 +41,9 @@ from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
-from smartcrawl.run import Run
+from smartcrawl.run import run as run_module
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
 from tests.choices import options
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from smartcrawl.cuts import Cuts, merged
 from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.exceptions import RunOverError
@@ -20,6 +19,7 @@ from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust
+from smartcrawl.run.shortcomings import Cuts, merged
 from tests.registry.build import NOW, Desk
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")

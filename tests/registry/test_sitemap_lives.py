@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from smartcrawl import pipelines
 from smartcrawl.extract import sitemap_entries
 from smartcrawl.model.pages import Visit
-from smartcrawl.orders import Orders
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run import Run
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
 from tests.choices import options
 from tests.registry.build import NOW, at_once

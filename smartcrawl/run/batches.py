@@ -1,0 +1,215 @@
+"""What a run found, gathered into batches and handed to the writer in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from smartcrawl.model.batches import Batch, HostNow
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.redaction import redacted
+from smartcrawl.registry.registry import Writer, Written
+from smartcrawl.registry.snapshots import is_stored
+from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
+from smartcrawl.rules.seal import no_answer
+from smartcrawl.run.shortcomings import Cuts
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counts of this process, for the live line; the registry keeps the run's own."""
+
+    words: dict[str, int] = field(default_factory=dict)
+    visits: int = 0
+    not_modified: int = 0
+    stale: int = 0  #: visits that came too late and were dropped
+    unread: int = 0  #: pages whose snapshots the store did not give
+    lost: int = 0  #: pages whose snapshots are missing or damaged
+    not_stored: int = 0  #: pages whose bodies have no snapshot, for the store took none
+
+    def count(self, visit: Visit) -> None:
+        """Count one decided visit; one that was accepted is another word for the same."""
+        self.visits += not visit.accepted
+        self.not_modified += visit.not_modified
+        if visit.accepted and self.words.get("failed"):
+            self.words["failed"] -= 1
+        if visit.verdict is not None:
+            word = visit.verdict.word.word
+            self.words[word] = self.words.get(word, 0) + 1
+
+    def fail(self, word: Word) -> None:
+        """Count a visit as failed that was counted under another word."""
+        self.words[word.word] -= 1
+        self.words["failed"] = self.words.get("failed", 0) + 1
+
+
+class Ledger:
+    """The open batch of a run, and those on their way to the registry.
+
+    ``written`` is told of each batch that is in the registry. Of a ``shared`` run other workers
+    write, too.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        written: Callable[[Written], None],
+        cuts: Cuts,
+        keeps_bodies: bool = False,
+        forced: bool = False,
+        shared: bool = False,
+    ) -> None:
+        self.batch = Batch()
+        self._cuts = cuts
+        self.keeps_bodies = keeps_bodies
+        self._forced = forced
+        self._shared = shared
+        self.on_written: Callable[[], None] | None = None  #: called in the writer's thread
+        self.progress = Progress()
+        self._writer = writer
+        self._written = written
+        self.observe: Callable[[str], HostNow] | None = None  #: how a host is being asked
+        self._seen: dict[str, HostNow] = {}  #: hosts of this run, as written last
+        self._submitted: deque[Future[Written]] = deque()
+
+    def probe(self, visit: Visit) -> None:
+        """Take a look at an unreached page into the open batch; it is no visit."""
+        counts = self.batch.counts
+        counts["requests"] += visit.requests
+        counts["conditional_requests"] += visit.conditional_requests
+        counts["not_modified"] += visit.not_modified
+        counts["bytes_downloaded"] += visit.wire_bytes
+        visit.body = None
+        self.batch.probes.append(visit)
+
+    def record(self, visit: Visit) -> None:
+        """Take a decided visit into the open batch."""
+        batch, page = self.batch, visit.page
+        if self.keeps_bodies and is_stored(visit, forced=self._forced or page.ordered):
+            batch.bodies += len(visit.body or b"")
+        else:
+            visit.body = None
+        if visit.again and not visit.extracted_again:
+            return  # its snapshot could not be read: nothing happened
+        batch.counts["reextracted"] += visit.extracted_again and not visit.lost_snapshot
+        self.progress.lost += visit.lost_snapshot
+        if visit.again:
+            batch.visits.append(visit)
+            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+            return
+        unreachable = no_answer(visit.outcome, visit.http_status)
+        if visit.accepted:
+            self._record_accepted(visit, unreachable=unreachable)
+            return
+        if visit.collapse is not None:
+            batch.bodies += len(visit.collapse.body)
+        saved = page.content_length if visit.not_modified else 0
+        counts = batch.counts
+        counts["visits"] += 1
+        counts["unreachable"] += unreachable
+        counts["requests"] += visit.requests
+        counts["conditional_requests"] += visit.conditional_requests
+        counts["not_modified"] += visit.not_modified
+        counts["bytes_downloaded"] += visit.wire_bytes
+        counts["bytes_saved"] += saved
+        tally = batch.tally(page.host)
+        tally.crawled += not unreachable
+        tally.failed += unreachable
+        tally.downloaded += visit.wire_bytes
+        tally.response_ms += visit.response_ms
+        self.progress.count(visit)
+        if visit.error:
+            visit.error = redacted(visit.error)
+        if (
+            visit.outcome is Outcome.NOT_MODIFIED
+            and visit.http_status == 304
+            and visit.action is Action.TOUCH
+            and page.standing is Standing.HELD
+            and page.status is Status.INDEXED
+            and not page.noted
+            and not page.lost_count
+            and visit.etag == page.etag
+            and visit.last_modified == page.last_modified
+            and visit.url == page.url
+            and visit.snapshot_error is None
+        ):
+            batch.touched.append(page.no)
+            return
+        batch.visits.append(visit)
+        if visit.document is not None:
+            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+
+    def _record_accepted(self, visit: Visit, *, unreachable: bool) -> None:
+        """Take an answer that waited: its visit was counted, as one without an answer."""
+        batch = self.batch
+        if not unreachable:
+            batch.counts["unreachable"] -= 1
+            tally = batch.tally(visit.page.host)
+            tally.crawled += 1
+            tally.failed -= 1
+        self.progress.count(visit)
+        if visit.error:
+            visit.error = redacted(visit.error)
+        batch.visits.append(visit)
+        batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+
+    def submit(self, now: int) -> Future[Written] | None:
+        """Give the open batch to the writer; return the batch before last, if still written."""
+        if self._cuts.changed:
+            self._cuts.changed = False
+            self.batch.cut = self._cuts.news() if self._shared else self._cuts.dumps()
+        if self.batch:
+            self._look_at_hosts()
+            submitted = self._writer.submit(self.batch, now)
+            self._submitted.append(submitted)
+            if (told := self.on_written) is not None:
+                submitted.add_done_callback(lambda _: told())
+            self.batch = Batch()
+        return self._submitted[0] if len(self._submitted) > 1 else None
+
+    def _look_at_hosts(self) -> None:
+        """Note how the hosts of this batch are being asked, and those that are held back."""
+        if self.observe is None:
+            return
+        seen = self._seen
+        passing = [host for host, now in seen.items() if now.will_change]
+        for host in {*self.batch.hosts, *passing}:
+            now = self.observe(host)
+            if now != seen.get(host):
+                seen[host] = self.batch.tally(host).now = now
+
+    def collect(self) -> None:
+        """Take note of batches that are written.
+
+        Raises:
+            RegistryError: one could not be written; nothing of it is in the registry.
+        """
+        while self._submitted and self._submitted[0].done():
+            written = self._submitted.popleft().result()
+            self._written(written)
+            self.progress.stale += written.stale
+            for visit, word in written.failed:
+                if not visit.again:
+                    self.progress.fail(word)
+            self.progress.not_stored += sum(
+                visit.snapshot_error is not None and not visit.lost_snapshot
+                for visit in written.batch.visits
+            )
+
+    def drain(self) -> None:
+        """Wait until everything submitted is written (see ``collect``)."""
+        while self._submitted:
+            self._submitted[0].exception()
+            self.collect()
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a batch is on its way to the registry."""
+        return bool(self._submitted)
+
+    def close(self) -> None:
+        """Wait for what was submitted and let go of the writer."""
+        self._writer.close()

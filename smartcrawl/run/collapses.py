@@ -1,0 +1,140 @@
+"""The collapsed pages of one run, which wait until its queue is empty (docs/adr/0037)."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Any
+
+from smartcrawl.extract.hashes import text_hash
+from smartcrawl.model.documents import Document
+from smartcrawl.model.pages import Collapse, Page, Visit
+from smartcrawl.registry import collapsed
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs import OpenRun
+from smartcrawl.rules.model import Outcome, Standing
+from smartcrawl.run.batches import Ledger
+from smartcrawl.run.extractions import Extractions
+from smartcrawl.run.frontier.memory import UNREACHED, Depths
+from smartcrawl.run.links import Reach
+from smartcrawl.snapshots import packed, unpacked
+
+#: What of an answer waits beside its body.
+_HEADERS = (
+    "url", "http_status", "conditional", "content_length", "etag", "last_modified",
+    "content_type", "content_encoding",
+)  # fmt: skip
+
+
+def collapse_of(visit: Visit, document: Document) -> Collapse:
+    """Return what has to wait of the answer of a collapsed page.
+
+    >>> from smartcrawl.rules.model import Outcome
+    >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED, body=b"a")
+    >>> json.loads(collapse_of(visit, Document()).answer)["url"]
+    ''
+    """
+    answer: dict[str, Any] = {name: getattr(visit, name) for name in _HEADERS}
+    answer["robots_tags"] = list(visit.robots_tags)
+    return Collapse(text_hash(document), json.dumps(answer), packed(visit.body or b""))
+
+
+class Collapses:
+    """Decides once about the collapsed pages of a run, and makes visits of those accepted."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        opened: OpenRun,
+        reach: Reach,
+        frontier: Depths,
+        extractions: Extractions,
+        ledger: Ledger,
+    ) -> None:
+        self._registry = registry
+        self._run = opened.no
+        self._reach = reach
+        self._frontier = frontier
+        self._extractions = extractions
+        self._ledger = ledger
+        self._tried: set[int] = set()  #: numbers of pages that this process has committed
+        self.accepted: deque[int] = deque()  #: numbers of pages that are to be committed
+
+    @property
+    def waiting(self) -> int:
+        """How many pages of the run wait."""
+        return len(collapsed.waiting(self._registry.connection, self._run))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a page that collapses now has to wait: the run has not decided yet."""
+        return collapsed.is_undecided(self._registry.connection, self._run)
+
+    def settle(self, now: int) -> None:
+        """Decide, if that was not done, and offer the old links of the pages that are withheld.
+
+        Everything that was visited is in the registry afterwards. What is accepted and was not
+        committed yet is in ``accepted``. ``now`` is Unix seconds.
+
+        Raises:
+            RegistryError: the registry cannot be written, or another worker closed the run.
+        """
+        self._write(now)
+        self._registry.decide_collapsed(self._run)
+        waiting = collapsed.waiting(self._registry.connection, self._run)
+        accepted = [no for no, taken in waiting.items() if taken and no not in self._tried]
+        self.accepted = deque(accepted)
+        withheld = [no for no in waiting if no not in accepted]
+        if withheld:
+            self.release(withheld, now)
+
+    def release(self, numbers: list[int], now: int) -> None:
+        """Offer the old links of pages that are withheld, which wait no more.
+
+        Raises:
+            RegistryError: the registry cannot be written, or another worker closed the run.
+        """
+        for page in self._pages(numbers):
+            self._reach.replay(page)
+        self._write(now)
+        self._registry.drop_collapsed(self._run, numbers)
+
+    def take(self) -> Visit | None:
+        """Return the next visit that is to be committed, None when there is none left."""
+        while self.accepted:
+            number = self.accepted.popleft()
+            self._tried.add(number)
+            found = collapsed.answer_of(self._registry.connection, number)
+            pages = self._pages([number])
+            if found is not None and pages and pages[0].standing is Standing.HELD:
+                return _visit(pages[0], found)
+        return None
+
+    def _write(self, now: int) -> None:
+        self._ledger.submit(now)
+        self._ledger.drain()
+
+    def _pages(self, numbers: list[int]) -> list[Page]:
+        """Return pages as the registry has them, at the depth that the run found for them."""
+        pages = self._reach.pages(numbers)
+        frontier = self._frontier
+        for page in pages:
+            self._extractions.configure(page)
+            frontier.grow(page.no)
+            if frontier.reached[page.no] == UNREACHED or page.depth < frontier.depth(page.no):
+                frontier.mark(page.no, page.depth)  # another process visited it
+            page.depth = frontier.depth(page.no)
+        return pages
+
+
+def _visit(page: Page, collapse: Collapse) -> Visit:
+    answer: dict[str, Any] = json.loads(collapse.answer)
+    answer["robots_tags"] = tuple(answer["robots_tags"])
+    return Visit(
+        page=page,
+        outcome=Outcome.CHANGED,
+        body=unpacked(collapse.body),
+        accepted=True,
+        **answer,
+    )

@@ -1,0 +1,115 @@
+"""Which pages a due crawl asks, and what becomes of those whose time has not come (M-11, U-16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, assert_never
+
+from smartcrawl.model.documents import Link
+from smartcrawl.model.pages import NAMES_SIGNED, Page
+from smartcrawl.rules.model import Extraction, Standing, Status
+from smartcrawl.rules.schedule import is_due, modified_by
+from smartcrawl.run.batches import Ledger
+from smartcrawl.run.extractions import Extractions
+from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.links import Reach
+
+SKIPPED: Final = 1
+ASKED_AFTER_ALL: Final = 2  #: it was skipped before
+
+
+class Turns:
+    """Lets the pages that are due have their turn; the others count as reached.
+
+    The stored links of what is skipped stay in force, so that whatever lies behind it is found.
+    """
+
+    def __init__(
+        self,
+        reach: Reach,
+        frontier: Frontier,
+        extractions: Extractions,
+        ledger: Ledger,
+        now: int,
+    ) -> None:
+        self.skipped = 0  #: pages
+        self._skipped = bytearray()  #: by number
+        self._reach = reach
+        self._frontier = frontier
+        self._extractions = extractions
+        self._ledger = ledger
+        self._now = now
+        self._modified: dict[int, int] = {}  #: when sitemaps say that a page was modified last
+
+    def due(self, pages: Iterable[Page]) -> list[Page]:
+        """Return those pages that are due; skip the others."""
+        asked = []
+        for page in pages:
+            if self._is_due(page):
+                asked.append(page)
+            else:
+                self._skip(page)
+        if self._ledger.batch.full:
+            self._ledger.submit(self._now)
+            self._ledger.collect()
+        return asked
+
+    def _is_due(self, page: Page) -> bool:
+        modified = self._modified.get(page.no)
+        return (
+            page.ordered
+            or page.signs & NAMES_SIGNED > 0  # what it signs cannot be asked without it
+            or (_needs_a_visit(page) and not page.error_count)
+            or page.last_checked is None
+            or is_due(page.next_visit, self._now)
+            or (modified is not None and modified > page.last_checked)
+        )
+
+    def _skip(self, page: Page) -> None:
+        if page.no >= len(self._skipped):
+            self._skipped.extend(bytes(len(self._frontier.reached) - len(self._skipped)))
+        if not self._skipped[page.no]:
+            self._ledger.batch.skipped.append(page.no)
+            if page.moved:
+                self._reach.skipped_redirect(page)
+        self._skipped[page.no] = SKIPPED
+        self.skipped += 1
+        if page.extraction is Extraction.AGAIN:
+            self._extractions.again.put(page.no)
+        if page.kind or page.status is not Status.OUT_OF_SCOPE:
+            self._reach.replay(page)
+
+    def notice(self, entries: Iterable[Link], stored: Sequence[Link]) -> None:
+        """Bring forward what a sitemap says was modified since it was read last.
+
+        An entry whose lastmod stayed the same is no news, whatever it says.
+        """
+        before = {link.url: link.anchor for link in stored}
+        news: dict[str, int] = {}
+        for link in entries:
+            if link.anchor and link.anchor != before.get(link.url):
+                modified = modified_by(link.anchor, self._now)
+                if modified is not None:
+                    news[link.url] = modified
+        for number, modified in self._reach.numbers_of(news).items():
+            self._modified[number] = modified
+            self._ledger.batch.noticed.append((number, modified))
+            if number < len(self._skipped) and self._skipped[number] == SKIPPED:
+                self._skipped[number] = ASKED_AFTER_ALL
+                self.skipped -= 1
+                self._frontier.again(number)
+
+
+def _needs_a_visit(page: Page) -> bool:
+    """Whether today's configuration asks for more than its snapshot can give without a visit."""
+    match page.extraction:
+        case Extraction.STANDS:
+            return False
+        case Extraction.REFUSED:
+            return not page.noted  # asked once: its removal may wait for approval
+        case Extraction.AGAIN:
+            return page.standing is not Standing.HELD
+        case Extraction.WHOLE:
+            return not page.waits
+        case _:
+            assert_never(page.extraction)

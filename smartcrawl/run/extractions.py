@@ -1,0 +1,100 @@
+"""How each page of a run enters the index today, and which are extracted again for that (M-15)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import NAMES_SIGNED, Page
+from smartcrawl.registry.registry import Registry
+from smartcrawl.rules.model import Extraction, Mode
+from smartcrawl.rules.reindex import extraction
+from smartcrawl.run.batches import Ledger
+from smartcrawl.run.frontier.memory import Depths, Queue
+from smartcrawl.run.hosts.trust import HostTrust
+from smartcrawl.run.links import Reach
+from smartcrawl.run.stored_pages import Held
+from smartcrawl.sources.extraction import Configuration
+
+logger = logging.getLogger(__name__)
+
+
+class Extractions:
+    """Holds today's configuration against what each page was extracted with."""
+
+    def __init__(
+        self,
+        *,
+        configuration: Configuration,
+        fingerprints: Mapping[Mode, int],
+        options: Options,
+        registry: Registry,
+        reach: Reach,
+        frontier: Depths,
+        trust: HostTrust,
+        held: Held,
+        ledger: Ledger,
+    ) -> None:
+        """``fingerprints``: the numbers that stand for the configuration of each mode."""
+        self.again = Queue()  #: numbers of skipped pages that are to be extracted again
+        self.under_way = False  #: whether pages are being extracted out of their snapshots
+        self._configuration = configuration
+        self._fingerprints = fingerprints
+        self._registry = registry
+        self._reach = reach
+        self._frontier = frontier
+        self._trust = trust
+        self._held = held
+        self._ledger = ledger
+        self._whole_left = options.re_extract_per_run or -1
+        self._whole: set[int] = set()  #: numbers of pages that are among those
+        self._unread_told = False
+
+    def configure(self, page: Page, *, kind: int | None = None) -> None:
+        """Find how a page is to enter the index today, and how it comes to that.
+
+        ``kind``: what it turned out to be, where that is known.
+        """
+        listed = page.kind if kind is None else kind
+        mode = Mode.LINKS_ONLY if listed else self._configuration.mode_of(page.url)
+        page.mode, page.wanted = mode, self._fingerprints[mode]
+        page.extraction = extraction(
+            page.standing,
+            mode,
+            same_configuration=page.configuration == page.wanted,
+            snapshot=page.snapshot is not None and self._registry.snapshots is not None,
+        )
+        page.doubted = self._trust.doubts(page) or page.signs & NAMES_SIGNED > 0
+        if page.extraction is Extraction.WHOLE:
+            page.waits = self._whole_left == 0 and page.no not in self._whole
+            if self._whole_left > 0 and page.no not in self._whole:
+                self._whole.add(page.no)
+                self._whole_left -= 1
+
+    @property
+    def pending(self) -> bool:
+        """Whether pages are being extracted out of their snapshots, or wait for that."""
+        return self.under_way or len(self.again) > 0
+
+    def take(self, most: int) -> list[Page]:
+        """Return the next pages whose snapshots are to be extracted, without a visit."""
+        pages = self._reach.pages(self.again.take(most))
+        for page in pages:
+            self.configure(page)
+            page.depth = self._frontier.depth(page.no)
+        return pages
+
+    def unread(self, why: str) -> None:
+        """Note that the store did not give a snapshot; the page stays as it is until it does."""
+        self._ledger.progress.unread += 1
+        if not self._unread_told:
+            self._unread_told = True
+            logger.warning(
+                "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
+                " again; where the snapshots are gone for good, crawl once with -a force=1",
+                why,
+            )
+        if self._held.store_failed:
+            self._ledger.progress.unread += len(self.again)
+            self.again = Queue()

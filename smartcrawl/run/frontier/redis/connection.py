@@ -1,0 +1,117 @@
+"""The connection to Redis, made as scrapy-redis makes it; the one file that knows scrapy-redis."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+from redis.retry import Retry
+from scrapy_redis.connection import get_redis
+
+from smartcrawl.model.exceptions import FrontierError, SettingError
+from smartcrawl.run.frontier.redis.scripts import failure
+
+LEAST_VERSION: Final = (6, 2)
+_PATIENCE: Final = 5.0  #: seconds for an answer; scripts take thousandths of one
+
+#: What every script of ours needs: to run at all, to ask for the time, and to write.
+_PROBE: Final = """
+redis.call('TIME')
+redis.call('SET', KEYS[1], '1', 'EX', 10)
+return redis.call('DEL', KEYS[1])
+"""
+
+
+def connect(url: str) -> Redis:
+    """Connect to the Redis of ``url``, which is checked: no run begins on one that loses keys.
+
+    No command is repeated behind our back: a claim whose reply was lost would be made twice
+    (reliability.md 1.2 d).
+
+    Raises:
+        SettingError: it is no URL of a Redis.
+        FrontierError: Redis does not answer, does not let us in, or cannot carry a frontier.
+    """
+    place = place_of(url)
+    try:
+        client: Redis = get_redis(
+            url=url,
+            retry=Retry(NoBackoff(), 0),
+            retry_on_timeout=False,
+            decode_responses=True,
+            protocol=2,
+            socket_timeout=_PATIENCE,
+            socket_connect_timeout=_PATIENCE,
+        )
+        client.connection_pool.make_connection()  # it reads the options, and connects later
+    except (ValueError, TypeError, RedisError) as error:
+        raise SettingError(
+            f"REDIS_URL is {place!r} with an option that is not taken ({error}): correct it"
+        ) from error
+    try:
+        why = refusal(_told(client))
+        if why is None:
+            client.eval(_PROBE, 1, f"smartcrawl:probe:{secrets.token_hex(8)}")
+    except RedisError as error:
+        client.close()
+        if isinstance(error, ResponseError) and "DB index" in str(error):
+            raise FrontierError(
+                f"{place} has no such database ({error}): name one from 0 to 15 in REDIS_URL"
+            ) from error
+        raise failure(error, f"use {place}") from error
+    if why is not None:
+        client.close()
+        raise FrontierError(f"{place} {why}")
+    return client
+
+
+def place_of(url: str) -> str:
+    """Return what messages call a Redis: its URL without user, password and options.
+
+    >>> place_of("rediss://me:8c1f@redis.example:6380/2?ssl_cert_reqs=none")
+    'rediss://redis.example:6380/2'
+    >>> place_of("unix://:8c1f@/run/redis.sock")
+    'unix:///run/redis.sock'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def refusal(told: Mapping[str, Any]) -> str | None:
+    """Return why a Redis cannot carry a frontier, and the remedy; ``told``: what INFO says.
+
+    >>> refusal({"redis_version": "7.0.15", "role": "master", "maxmemory_policy": "noeviction"})
+    """
+    version = str(told["redis_version"])
+    if tuple(map(int, version.split(".")[:2])) < LEAST_VERSION:
+        least = ".".join(map(str, LEAST_VERSION))
+        return f"is Redis {version}: it takes {least} or newer"
+    if told.get("cluster_enabled"):
+        return (
+            "is a Redis Cluster, which keeps a run and the hosts that all runs share on several"
+            " servers: name a Redis that is none in REDIS_URL"
+        )
+    if told["role"] != "master":
+        primary = f"{told.get('master_host', '?')}:{told.get('master_port', '?')}"
+        return f"is a replica, which cannot be written to: name its primary, {primary}"
+    policy = told["maxmemory_policy"]
+    if policy != "noeviction":
+        return (
+            f"evicts keys when its memory is full (maxmemory-policy {policy}), which would lose"
+            " what waits: set maxmemory-policy to noeviction in redis.conf, and at once with"
+            " redis-cli CONFIG SET maxmemory-policy noeviction"
+        )
+    return None
+
+
+def _told(client: Redis) -> dict[str, Any]:
+    """Return the parts of INFO that ``refusal`` reads."""
+    told: dict[str, Any] = {}
+    for section in ("server", "replication", "memory", "cluster"):
+        told |= client.info(section)
+    return told

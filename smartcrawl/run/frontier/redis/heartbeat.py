@@ -1,0 +1,60 @@
+"""Being heard of while the event loop is busy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Thread
+
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError
+from smartcrawl.run.frontier.redis.frontier import HEARTBEAT, Claim, RedisFrontier
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Renews what a worker holds, from a thread of its own, until it is stopped.
+
+    ``gone`` is given the claims that others may hold now; it is called in that thread. That Redis
+    does not answer is told once; that it lost the frontier is left to the next ``exchange``.
+
+    Source: design.md 9; reliability.md 6.3.
+    """
+
+    def __init__(
+        self,
+        frontier: RedisFrontier,
+        gone: Callable[[list[Claim]], None],
+        seconds: float = HEARTBEAT,
+    ) -> None:
+        self._frontier = frontier
+        self._gone = gone
+        self._seconds = seconds
+        self._ended = Event()
+        self._thread = Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first beat comes after ``seconds``."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the beat that is under way."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        silent = False
+        while not self._ended.wait(self._seconds):
+            try:
+                gone = self._frontier.renew()
+            except FrontierLostError:
+                continue
+            except FrontierError as error:
+                if not silent:
+                    logger.warning("%s; until then others may take over what is held here", error)
+                silent = True
+                continue
+            silent = False
+            if gone:
+                self._gone(gone)

@@ -1,0 +1,94 @@
+"""The robots.txt of hosts, kept in Redis for the workers of all sources until it is too old."""
+
+from __future__ import annotations
+
+import json
+import logging
+from base64 import b64decode, b64encode
+from dataclasses import asdict
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.run.frontier.redis.keys import prefix_of
+from smartcrawl.run.frontier.redis.scripts import failure
+
+logger = logging.getLogger(__name__)
+
+
+class SharedRobots:
+    """What the origins (scheme, host and port) said to the workers of a run; ``ttl`` in seconds.
+
+    One worker asks for a robots.txt, the others read here what it said. What a worker of another
+    run read counts if that was after the second in which this run ``began``; of the own run
+    everything counts, for workers that start together read it in that very second. The registry
+    keeps it for longer, for when it cannot be had.
+
+    Source: R2-41, R2-74, S-10; design.md 9.
+    """
+
+    def __init__(
+        self, client: Redis, ttl: int, *, source: str = "", run: int = 0, began: int = 0
+    ) -> None:
+        self._client = client
+        self._ttl = ttl
+        self._run = prefix_of(source, run)
+        self._began = began
+
+    def get(self, origin: str) -> StoredRobots | None:
+        """Return what an origin said in this run; None: ask it.
+
+        Raises:
+            FrontierError: Redis did not answer.
+        """
+        try:
+            kept = self._client.get(_key(origin))
+            run, robots = _read(str(kept)) if kept else (None, None)
+        except RedisError as error:
+            raise failure(error, "read robots.txt out of Redis") from error
+        except (ValueError, TypeError, KeyError, AttributeError):
+            logger.warning(
+                "the robots.txt of %s in Redis was written by another program, and is not read",
+                origin,
+            )
+            return None
+        if robots is None or (run != self._run and robots.fetched_at <= self._began):
+            return None
+        return robots
+
+    def put(self, origin: str, robots: StoredRobots) -> None:
+        """Keep what an origin said just now.
+
+        Raises:
+            FrontierError: Redis did not answer.
+        """
+        if not self._ttl:
+            return  # the operator wants it fetched each time
+        told = asdict(robots) | {"body": b64encode(robots.body).decode(), "run": self._run}
+        try:
+            self._client.set(_key(origin), json.dumps(told), ex=self._ttl)
+        except RedisError as error:
+            raise failure(error, "keep robots.txt in Redis") from error
+
+
+def _read(kept: str) -> tuple[object, StoredRobots]:
+    """Return the run that kept a robots.txt, and the robots.txt.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: no worker wrote it.
+    """
+    values = json.loads(kept)
+    run = values.pop("run", None)
+    robots = StoredRobots(**values | {"body": b64decode(values["body"], validate=True)})
+    texts = (robots.etag, robots.last_modified)
+    if not (
+        type(robots.fetched_at) is type(robots.status) is int
+        and all(text is None or isinstance(text, str) for text in texts)
+    ):
+        raise TypeError(kept)
+    return run, robots
+
+
+def _key(origin: str) -> str:
+    return f"robots:{origin}"

@@ -1,0 +1,115 @@
+"""What the hosts of a run can be trusted with, as their answers show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page, Visit
+from smartcrawl.rules.http import is_same_by_head
+from smartcrawl.rules.model import Fault, Outcome, Standing
+from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
+from smartcrawl.run.batches import Ledger
+
+
+class HostTrust:
+    """Counts what answers show, and says which pages are asked how because of that."""
+
+    def __init__(
+        self, known: Mapping[str, Trust], options: Options, ledger: Ledger, now: int, run: int
+    ) -> None:
+        """``known``: trust by host, as former runs left it; ``run``: run.no of this one."""
+        self._known = {host: trust.at(run) for host, trust in known.items()}
+        self._believed = Trust(run=run)
+        self._options = options
+        self._ledger = ledger
+        self._now = now
+
+    def of(self, host: str) -> Trust:
+        """Return what is known of a host."""
+        return self._known.get(host, self._believed)
+
+    def validators(self, page: Page) -> tuple[str | None, str | None]:
+        """Return (ETag, Last-Modified) of a page as far as they are worth sending.
+
+        The visit after a sample sends the ETag that the sample brought, also where ETags rotate:
+        this is how a host that stopped rotating them is found.
+        """
+        trust, date = self.of(page.host), page.last_modified
+        etag = page.etag if trust.believes_etag(dated=date is not None) else None
+        if etag is None and trust.rotates and trust.believes_etag(dated=False):
+            ratio = self._options.trust_sample_ratio
+            etag = page.etag if is_sampled(page.no, page.attempts - 1, ratio) else None
+        return etag, date if trust.believes_dates else None
+
+    def doubts(self, page: Page) -> bool:
+        """Whether a page is downloaded whole this time, whatever its validators say."""
+        if page.standing is Standing.BARE:
+            return False
+        if page.etag_marks & UNCONFIRMED:
+            return True
+        options = self._options
+        return is_sampled(page.no, page.attempts, options.trust_sample_ratio) or is_unverified(
+            page.verified_at, self._now, options.max_unverified_days, page.no
+        )
+
+    def asks_head(self, page: Page) -> bool:
+        """Whether a HEAD comes first, because it may save a download (M-10)."""
+        options = self._options
+        if (
+            options.head_policy == "never"
+            or page.standing is not Standing.HELD
+            or page.doubted
+            or page.ordered
+            or not (page.etag or page.last_modified)
+        ):
+            return False
+        if options.head_policy == "always":
+            return True
+        long = page.content_length >= options.head_min_bytes
+        return long and self.of(page.host).ignores_conditions
+
+    def confirms(self, page: Page, etag: str | None, date: str | None, length: int | None) -> bool:
+        """Whether the answer to a HEAD says that a page is what is held of it."""
+        own_etag, own_date = self.validators(page)
+        return is_same_by_head((own_etag, etag), (own_date, date), (page.content_length, length))
+
+    def learn(self, visit: Visit) -> None:
+        """Note what one answer shows."""
+        page = visit.page
+        if page.standing is not Standing.HELD or visit.extracted_again or visit.url != page.url:
+            return
+        before = self.of(page.host)
+        if visit.not_modified:
+            after = before.seen_304(by_etag=visit.asked_etag is not None)
+        elif visit.http_status == Fault.OTHER_VERSION:
+            after = before.contradicted()
+        elif (
+            visit.http_status == 200
+            and visit.outcome in (Outcome.SAME, Outcome.CHANGED)
+            and page.configuration == page.wanted
+            and visit.body_hash is not None
+        ):
+            after = before.after(_seen(visit))
+        else:
+            return
+        if after != before:
+            self._known[page.host] = after
+            tally = self._ledger.batch.tally(page.host)
+            tally.trusted = before if tally.trust is None else tally.trusted
+            tally.trust = after
+
+
+def _seen(visit: Visit) -> Seen:
+    page = visit.page
+    etags, dates = (visit.etag, page.etag), (visit.last_modified, page.last_modified)
+    return Seen(
+        conditional=visit.conditional,
+        same_etag=None not in etags and etags[0] == etags[1],
+        other_etag=None not in etags and etags[0] != etags[1],
+        same_date=None not in dates and dates[0] == dates[1],
+        same_bytes=visit.body_hash == page.body_hash,
+        same_content=visit.outcome is Outcome.SAME,
+        dated=visit.last_modified is not None,
+        turned=page.etag_marks & TURNED > 0,
+    )

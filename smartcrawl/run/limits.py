@@ -1,0 +1,46 @@
+"""How much a run may meet: what looks endless is left alone, and told as what cut the run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from smartcrawl.model.options import Options
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.rules.traps import Budget, Trap
+from smartcrawl.run.shortcomings import Cuts
+
+
+class Limits:
+    """Asks the budget of one run about the addresses that nobody knew before."""
+
+    def __init__(self, reader: PageReader, options: Options, cuts: Cuts, started_at: int) -> None:
+        """``started_at``: when the run did, in seconds since 1970."""
+        self.hit = False  #: whether a limit on numbers refused something; for the caller to reset
+        self._reader = reader
+        self._options = options
+        self._cuts = cuts
+        self._started_at = started_at
+        self._budget: Budget | None = None  #: None: nothing new was met so far
+
+    def refuse(self, url: str, host: str) -> bool:
+        """Whether an address that nobody knew before is left alone, because it looks endless."""
+        budget = self._budget
+        if budget is None:
+            budget = self._budget = self._new_budget()
+        trap = budget.refuse(url, host)
+        if trap is not None:
+            self._cuts.refuse(trap, url)
+            self.hit = self.hit or trap in (Trap.HOST_BUDGET, Trap.TOO_MANY_HOSTS)
+        return trap is not None
+
+    def _new_budget(self) -> Budget:
+        """Return a budget that knows what the registry holds already."""
+        budget = Budget(
+            year=datetime.fromtimestamp(self._started_at, UTC).year,
+            per_host=self._options.host_url_budget,
+            hosts=self._options.max_hosts,
+        )
+        for known, count in self._reader.host_counts():
+            budget.known(known, count)
+        budget.seen(self._reader.session_urls())
+        return budget

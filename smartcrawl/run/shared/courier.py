@@ -1,0 +1,205 @@
+"""Talking to Redis beside the event loop, which waits for nobody."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Final, Protocol
+
+from smartcrawl.model.exceptions import FrontierError, FrontierLostError, SmartcrawlError
+from smartcrawl.run.frontier.redis.frontier import Claim, Exchange, RedisFrontier, Waiting
+from smartcrawl.run.frontier.redis.hosts import SharedHosts
+
+logger = logging.getLogger(__name__)
+
+_POLL: Final = 0.05  #: seconds until an empty frontier is asked again, at first
+_LONGEST_POLL: Final = 0.5
+_LOOK: Final = 0.25  #: seconds between two looks at whether all is done
+_PAUSE: Final = 0.5  #: seconds until a Redis that is away is tried again
+PATIENCE: Final = 600.0  #: seconds that Redis may be away
+
+HostAct = Callable[[SharedHosts], object]
+
+
+class Desk(Protocol):
+    """What the courier works for; it calls all of this in its own thread."""
+
+    def arrived(self, exchange: Exchange) -> None:
+        """Take what an exchange brought."""
+
+    def refill(self, lost: FrontierLostError | None) -> bool:
+        """Tell Redis what the registry knows of the run, all of which Redis may have ``lost``.
+
+        Returns False where nobody needs Redis any more.
+        """
+
+    def looked(self) -> bool:
+        """See whether nothing is left to do, when Redis knows of nothing; whether it is so."""
+
+    def failed(self, error: SmartcrawlError) -> None:
+        """End the work: it cannot go on."""
+
+
+@dataclass(slots=True)
+class _Post:
+    """What is to be told."""
+
+    found: list[Waiting] = field(default_factory=list)
+    landed: list[Claim] = field(default_factory=list)
+    done: list[Claim] = field(default_factory=list)
+    released: list[Claim] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.found or self.landed or self.done or self.released)
+
+
+class Courier:
+    """Exchanges what one worker found and did for what it may ask next, in a thread of its own.
+
+    ``room`` says how many more numbers the worker takes. What is told of hosts counts before
+    anything that is told after it, and is told again where Redis did not answer.
+    """
+
+    def __init__(self, frontier: RedisFrontier, desk: Desk, room: Callable[[], int]) -> None:
+        self._frontier = frontier
+        self._desk = desk
+        self._room = room
+        self._post = _Post()
+        self._acts: deque[HostAct] = deque()  #: each may be done twice
+        self._woken = Condition()
+        self._called = False  #: whether there is a reason to look before the time is over
+        self._ended = False
+        self._away_since: float | None = None
+        self._thread = Thread(target=self._work, name="courier", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def tell(
+        self,
+        *,
+        found: Iterable[Waiting] = (),
+        landed: Iterable[Claim] = (),
+        done: Iterable[Claim] = (),
+        released: Iterable[Claim] = (),
+        acts: Iterable[HostAct] = (),
+    ) -> None:
+        """Have something told, soon and together; from any thread."""
+        with self._woken:
+            post = self._post
+            post.found.extend(found)
+            post.landed.extend(landed)
+            post.done.extend(done)
+            post.released.extend(released)
+            self._acts.extend(acts)
+            self._called = True
+            self._woken.notify()
+
+    @property
+    def carries(self) -> bool:
+        """Whether something was not told yet."""
+        return bool(self._post or self._acts)
+
+    def stop(self) -> None:
+        """End, after what was to be told is told, if Redis listens."""
+        with self._woken:
+            self._ended = True
+            self._woken.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    # In the thread
+
+    def _work(self) -> None:
+        pause = 0.0
+        looked = 0.0
+        while True:
+            ended = self._next(pause)
+            post = _Post()
+            try:
+                post = self._taken()
+                result = self._exchange(post, 0 if ended else max(0, self._room()))
+                if ended:
+                    return
+                pause = self._wait_of(result, pause)
+                idle = result.wait is None and not result.claims and not self.carries
+                if idle and (post or time.monotonic() >= looked):
+                    self._desk.looked()
+                    looked = time.monotonic() + _LOOK
+            except FrontierLostError as error:
+                if ended:
+                    return
+                self.tell(found=post.found)  # whoever filled Redis may have been faster than we
+                pause = _PAUSE if not self._refilled(error) else 0.0
+            except FrontierError as error:
+                if ended or self._gives_up(error):
+                    return
+                pause = _PAUSE
+            except SmartcrawlError as error:
+                self._desk.failed(error)
+                return
+            except Exception as error:  # the run would wait for ever
+                logger.exception("cannot share the frontier")
+                told = f"cannot share the frontier ({type(error).__name__}: {error})"
+                self._desk.failed(FrontierError(told))
+                return
+
+    def _next(self, pause: float) -> bool:
+        """Wait until there is something to tell or to ask; return whether that is the end."""
+        with self._woken:
+            if not (self._called or self._ended):
+                self._woken.wait(pause)
+            self._called = False
+            return self._ended
+
+    def _taken(self) -> _Post:
+        """Tell what is to be told of hosts, and take the rest."""
+        while True:
+            with self._woken:
+                if not self._acts:
+                    post, self._post = self._post, _Post()
+                    return post
+            self._acts[0](self._frontier.hosts)
+            self._acts.popleft()
+
+    def _exchange(self, post: _Post, want: int) -> Exchange:
+        result = self._frontier.exchange(
+            want, found=post.found, landed=post.landed, done=post.done, released=post.released
+        )
+        if self._away_since is not None:
+            logger.warning("Redis is there again")
+            self._away_since = None
+        self._desk.arrived(result)
+        return result
+
+    def _wait_of(self, result: Exchange, before: float) -> float:
+        """Return how long to wait where nobody has anything to tell."""
+        if self._room() <= 0:
+            return _LONGEST_POLL
+        if result.claims:
+            return 0.0
+        longest = min(_LONGEST_POLL, max(_POLL, 2 * before))
+        return longest if result.wait is None else min(longest, max(result.wait, 0.001))
+
+    def _refilled(self, why: FrontierLostError) -> bool:
+        try:
+            return self._desk.refill(why)
+        except FrontierError as error:
+            logger.warning("%s", error)
+            return False
+
+    def _gives_up(self, error: FrontierError) -> bool:
+        """Wait for a Redis that is away, but not for ever."""
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+            logger.warning("%s; until then nothing new is asked for", error)
+        if now - self._away_since < PATIENCE:
+            return False
+        self._desk.failed(error)
+        return True

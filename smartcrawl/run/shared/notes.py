@@ -1,0 +1,42 @@
+"""What hosts say to one worker, told to all that share a run (design.md 9)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import FrontierError
+from smartcrawl.model.urls import host_key
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.run.batches import Ledger
+from smartcrawl.run.frontier.redis.robots import SharedRobots
+from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.hosts.notes import HostNotes
+from smartcrawl.run.shared.frontier import SharedFrontier
+
+
+class SharedNotes(HostNotes):
+    """What hosts say, for all workers."""
+
+    def __init__(
+        self, reader: PageReader, ledger: Ledger, robots: SharedRobots, shared: SharedFrontier
+    ) -> None:
+        super().__init__(reader, ledger)
+        self._robots = robots
+        self._shared = shared
+
+    def robots_of_others(self, origin: str) -> StoredRobots | None:
+        """Return what another worker read in this run; None: ask."""
+        with suppress(FrontierError):  # then it is asked
+            return self._robots.get(origin)
+        return None
+
+    def robots_read(
+        self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
+    ) -> None:
+        """Keep what the robots.txt of an origin says, for all workers."""
+        super().robots_read(origin, robots, crawl_delay)
+        with suppress(FrontierError):  # then others ask, too
+            self._robots.put(origin, robots)
+        host = slot_of(host_key(origin))
+        self._shared.tell_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))

@@ -1,0 +1,72 @@
+"""Visits that brought a sitemap or feed: what it lists is followed, and it is never indexed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartcrawl.extract import html
+from smartcrawl.extract.sitemaps import (
+    MAX_ENTRIES,
+    SitemapError,
+    SitemapFault,
+    SitemapKind,
+    read_sitemap,
+)
+from smartcrawl.model.documents import Document, Link
+from smartcrawl.model.pages import Visit
+from smartcrawl.rules.model import Fault, Outcome, Standing
+from smartcrawl.run.links import SITEMAP
+from smartcrawl.run.run import Run
+
+_FAULTS: Final = {
+    SitemapFault.XML_FORBIDDEN: Fault.XML_FORBIDDEN,
+    SitemapFault.TOO_LARGE: Fault.TOO_LARGE,
+    SitemapFault.BROKEN: Fault.BROKEN_SITEMAP,
+    SitemapFault.NOT_A_SITEMAP: Fault.NOT_A_SITEMAP,
+}
+
+
+def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
+    """Read a sitemap or feed; False when it is a page after all.
+
+    It is never indexed. One that does not parse to its end changes nothing: what was
+    read of it before counts.
+    """
+    page = visit.page
+    try:
+        found = read_sitemap(body, content_type=visit.content_type, url=visit.url)
+    except SitemapError as error:
+        if not page.kind:
+            return False
+        is_page = (
+            error.kind is SitemapFault.NOT_A_SITEMAP
+            and html.media_type(visit.content_type, body) in html.HTML_TYPES
+            and page.standing is not Standing.LINKS
+            and page.no not in run.reach.given
+            and run.scope.allows(visit.url)
+        )
+        if is_page:
+            visit.kind = 0
+            run.extractions.configure(page, kind=0)
+            return False
+        visit.fail(_FAULTS[error.kind], str(error))
+        return True
+    if page.standing is not Standing.HELD:
+        visit.kind = page.kind or page.named or 1
+    kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
+    links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
+    before = run.held.links(page)
+    if found.kind.is_feed:  # a feed is a window: what left it is not gone
+        for link in before:
+            if link.type == kind and len(links) < MAX_ENTRIES:
+                links.setdefault(link.url, link)
+    visit.document = Document(content_type=html.media_type(visit.content_type, body))
+    visit.text_hash = visit.content_hash = visit.body_hash
+    visit.outcome = Outcome.NOT_ACCEPTABLE
+    noun = "feed" if found.kind.is_feed else "sitemap"
+    count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
+    visit.error = f"not indexed: a {noun} of {count}"
+    run.reach.follow(visit, links.values(), same_depth=True, cut=found.cut)
+    if run.turns is not None:
+        run.turns.notice(links.values(), before)
+    return True

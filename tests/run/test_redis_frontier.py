@@ -1,0 +1,569 @@
+"""The shared frontier: what is handed out to whom, in which order, and when."""
+
+import time
+from itertools import pairwise
+
+import pytest
+
+from smartcrawl.model.exceptions import FrontierLostError
+from smartcrawl.run.frontier.redis.connection import connect
+from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
+from smartcrawl.run.frontier.redis.keys import prefix_of
+from tests.run.stepped import Stepped
+from tests.servers import redis_server
+
+A, B = "a.example", "b.example"
+
+
+@pytest.fixture
+def client(redis_url):
+    with connect(redis_url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def worker(client):
+    """Makes workers of a run."""
+
+    def make(source="docs", run=7, *, per_host=100, begin=True, **options):
+        made = Stepped(client, source, run, per_host=per_host, **options)
+        if begin:
+            made.begin()
+        return made
+
+    return make
+
+
+def some(numbers, host=A, depth=0, **more):
+    return [Waiting(number, host, depth, **more) for number in numbers]
+
+
+def numbers(claims):
+    return [claim.no for claim in claims]
+
+
+def expire(client, *claims, run="docs:7:"):
+    """Let the leases of claims be over."""
+    for claim in claims:
+        client.zadd(f"{run}leases", {f"{claim.no:010d}": 1}, xx=True)
+        client.zadd(f"domain:flying:{claim.host}", {f"{run}{claim.no:010d}": 1}, xx=True)
+
+
+# Offering and claiming
+
+
+def test_redis_hands_each_number_out_once_to_all_workers(worker):
+    one, two = worker(), worker()
+    one.offer(some(range(1, 21)))
+
+    claims = [*one.claim(8), *two.claim(8), *one.claim(8)]
+
+    assert sorted(numbers(claims)) == list(range(1, 21))
+    assert one.claim(5) == two.claim(5) == []
+    assert len({claim.token for claim in claims}) == 20
+
+
+def test_redis_offers_a_number_once_a_run(worker):
+    one, two = worker(), worker()
+
+    assert one.offer(some([1, 2])) == ([1, 2], [])
+    assert two.offer(some([2, 3], depth=1)) == ([3], [])
+    one.ack(one.claim(9))
+    assert two.offer(some([1, 2, 3, 4], depth=2)) == ([4], [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(3, 1), (253, 252), (254, 253), (300, 254), (300, 280), (900, 0)]
+)
+def test_redis_keeps_the_smallest_depth_and_says_what_is_shallower(worker, before, after):
+    frontier = worker()
+    frontier.offer(some([5], depth=before))
+
+    assert frontier.offer(some([5], depth=before)) == ([], [])
+    assert frontier.offer(some([5], depth=before + 1)) == ([], [])
+    assert frontier.offer(some([5], depth=after)) == ([], [5])
+    assert frontier.claim(1)[0].depth == after
+    assert frontier.offer(some([5], depth=after)) == ([], [])
+
+
+def test_redis_is_breadth_first_within_a_host(worker):
+    frontier = worker()
+    frontier.offer(some([30, 10, 20]))
+    frontier.offer(some([5, 1], depth=1))
+    frontier.offer(some([99], depth=2))
+
+    assert [numbers(frontier.claim(1)) for _ in range(6)] == [[30], [10], [20], [5], [1], [99]]
+
+
+@pytest.mark.covers("R2-42", "M-36")
+def test_redis_scores_are_priority_times_a_million_plus_the_time_of_discovery(client, worker):
+    frontier = worker()
+    before = time.time()
+    frontier.offer([Waiting(1, A, 0), Waiting(2, A, 0, priority=1), Waiting(3, A, 0, since=86_400)])
+    after = time.time()
+
+    scores = dict(client.zrange("docs:7:frontier:a.example", 0, -1, withscores=True))
+
+    assert 5_000_000 + before - 1 <= scores["0000000001"] <= 5_000_000 + after + 1
+    assert 1_000_000 + before - 1 <= scores["0000000002"] <= 1_000_000 + after + 1
+    assert scores["0000000003"] == 5_086_400
+    assert numbers(frontier.claim(3)) == [3, 2, 1]
+
+
+def test_redis_takes_the_oldest_visit_first_and_of_equal_ones_the_smaller_number(worker):
+    frontier = worker()
+    frontier.offer([Waiting(no, A, 0, since=at) for no, at in [(7, 50), (100, 0), (20, 0), (3, 9)]])
+
+    assert [numbers(frontier.claim(1)) for _ in range(4)] == [[20], [100], [3], [7]]
+
+
+def test_redis_offers_more_than_one_call_may_hold(worker):
+    frontier = worker(per_host=5_000)
+
+    result = frontier.exchange(3, found=some(range(1, 2_501)))
+
+    assert result.news == list(range(1, 2_501))
+    assert numbers(result.claims) == [1, 2, 3]
+    assert frontier.census()[:2] == (2_497, 3)
+
+
+def test_redis_tells_runs_and_sources_apart(worker):
+    """The dupefilter of scrapy-redis does not: overlapping runs filter each other's addresses."""
+    runs = [worker(), worker(run=8), worker("docs@2.1"), worker("docs:7:x"), worker("doc*")]
+    for frontier in runs:
+        assert frontier.offer(some([1, 2])) == ([1, 2], [])
+
+    assert [numbers(frontier.claim(9)) for frontier in runs] == [[1, 2]] * 5
+
+
+@pytest.mark.covers("R2-44")
+def test_redis_keys_carry_source_and_run_and_those_of_hosts_do_not(client, worker):
+    frontier = worker("docs", 7, per_host=1, delay=9)
+    frontier.offer([*some([1, 2]), *some([3], B), *some([4], "c.example")])
+    frontier.claim(2)
+
+    keys = set(client.scan_iter())
+    asked = client.hkeys("domain:last_crawl")
+
+    assert len(asked) == 2
+    assert client.smembers("docs:7:ready_domains") == {A, B, "c.example"} - set(asked)
+    shared = {key for key in keys if not key.startswith("docs:7:")}
+    assert shared == {"domain:last_crawl", *(f"domain:flying:{host}" for host in asked)}
+
+
+def test_redis_keys_hold_no_hash_tag():
+    assert "{" not in prefix_of("{a}[b]*", 1)
+
+
+# Politeness
+
+
+@pytest.mark.covers("R2-43", "R2-46")
+def test_redis_keeps_the_delay_of_a_host_over_all_workers_and_sources(client, worker):
+    one, two, other = worker(delay=0.3), worker(delay=0.3), worker("blog", delay=0.3)
+    for frontier in (one, other):
+        frontier.offer(some(range(1, 9)))
+    asked = []
+    deadline = time.monotonic() + 10
+    while len(asked) < 4 and time.monotonic() < deadline:
+        for frontier in (one, two, other):
+            for _ in frontier.claim(5):
+                asked.append(float(client.hget("domain:last_crawl", A)))
+        time.sleep(0.01)
+
+    gaps = [after - before for before, after in pairwise(asked)]
+    assert len(gaps) == 3
+    assert all(gap >= 0.3 for gap in gaps)
+
+
+def test_redis_says_when_it_is_worth_asking_again(worker):
+    frontier = worker(delay=2)
+
+    assert frontier.exchange(1).wait is None
+    frontier.offer(some([1, 2]))
+    assert frontier.exchange().wait == 0
+    assert frontier.claim(1)
+    assert 1 < frontier.exchange(1).wait <= 2
+
+
+@pytest.mark.parametrize(("pace", "crawl_delay"), [(0, 2.5), (2.5, 0.1), (2.5, 2.5), (0.1, 2.5)])
+def test_redis_uses_the_longest_of_all_delays(worker, pace, crawl_delay):
+    frontier = worker(delay=0.05)
+    frontier.offer(some([1, 2]))
+    frontier.claim(1)
+    frontier.hosts.set_delay(A, pace)
+    frontier.hosts.robots_read(A, crawl_delay)
+
+    assert 2 < frontier.exchange(1).wait <= 2.5
+
+
+@pytest.mark.covers("R2-45")
+def test_redis_keeps_what_robots_txt_wants_of_a_host(client, worker):
+    worker().hosts.robots_read(A, 1)
+
+    kept = client.hgetall("domain:meta:a.example")
+    assert kept.keys() == {"crawl_delay", "last_robots_fetch"}
+    assert kept["crawl_delay"] == "1000"
+    assert abs(int(kept["last_robots_fetch"]) - time.time()) < 5
+
+
+def test_redis_lets_so_many_requests_fly_at_a_host_over_all_workers_and_sources(worker):
+    one, two, other = worker(per_host=3), worker(per_host=3), worker("blog", per_host=3)
+    one.offer([*some(range(1, 9)), *some([11], B)])
+    other.offer(some(range(1, 9)))
+
+    first, second = one.claim(3), two.claim(9)
+
+    assert sorted(claim.host for claim in [*first, *second]) == [A] * 3 + [B]
+    assert other.claim(9) == []
+    landed = next(claim for claim in [*first, *second] if claim.host == A)
+    (one if landed in first else two).land([landed])
+    time.sleep(0.3)
+    assert len(other.claim(9)) == 1
+    assert one.claim(9) == two.claim(9) == []
+    assert one.census()[:2] == (5, 4)
+
+
+def test_redis_lets_a_full_host_go_on_as_soon_as_a_request_is_over(worker):
+    frontier = worker(per_host=2)
+    frontier.offer(some(range(1, 9)))
+    first = frontier.claim(5)
+
+    assert 0 < frontier.exchange(5).wait <= 0.25
+    result = frontier.exchange(5, landed=first[:1])
+
+    assert (numbers(first), numbers(result.claims)) == ([1, 2], [3])
+
+
+def test_redis_serves_other_hosts_while_one_is_full_or_paused(worker):
+    frontier = worker(per_host=1)
+    frontier.offer([*some(range(1, 50)), *some([60], B), *some([70], "c.example")])
+    frontier.hosts.pause("c.example", 60)
+
+    assert sorted(claim.host for claim in frontier.claim(10)) == [A, B]
+
+
+def test_redis_pauses_a_host_for_every_worker_and_the_longer_pause_stays(worker):
+    one, two = worker(), worker("blog")
+    for frontier in (one, two):
+        frontier.offer(some([1, 2]))
+    one.hosts.pause(A, 0.8)
+    two.hosts.pause(A, 0.1)
+
+    assert one.claim(1) == two.claim(1) == []
+    assert 0.2 < one.exchange(1).wait <= 0.8
+    time.sleep(0.85)
+    assert numbers(one.claim(1)) == numbers(two.claim(1)) == [1]
+
+
+def test_redis_probes_a_parked_host_with_one_request_at_a_time(worker):
+    one, two = worker(), worker()
+    one.offer(some(range(1, 9)))
+    assert one.hosts.park(A, 0.5) == 1
+    assert two.hosts.park(A, 60) == 1  # what fails while it is parked was asked before
+    assert one.claim(3) == []
+    time.sleep(0.55)
+
+    probe = one.claim(3)
+    assert [(claim.no, claim.parked) for claim in probe] == [(1, True)]
+    assert two.claim(3) == []
+    assert two.hosts.park(A, 0.05) == 2
+    one.ack(probe)
+    time.sleep(0.1)
+    assert numbers(two.claim(3)) == [2]
+    two.hosts.unpark(A)
+    assert [(claim.no, claim.parked) for claim in one.claim(2)] == [(3, False), (4, False)]
+    assert one.hosts.park(A, 60) == 1
+
+
+def test_redis_hands_out_what_waits_for_a_host_that_is_down_without_limits(client, worker):
+    frontier, other = worker(per_host=1, delay=60), worker("blog", per_host=1, delay=60)
+    for each in (frontier, other):
+        each.offer(some(range(1, 6)))
+    frontier.claim(1)
+    frontier.hosts.give_up(A)
+    asked = client.hget("domain:last_crawl", A)
+
+    claims = frontier.claim(9)
+
+    assert [(claim.no, claim.down) for claim in claims] == [(no, True) for no in (2, 3, 4, 5)]
+    assert other.claim(9) == []
+    assert client.hget("domain:last_crawl", A) == asked
+
+
+# robots.txt: under whose claim it is read, and what may be asked before
+
+
+@pytest.fixture
+def readers(worker):
+    """Two workers of a run that reads robots.txt, with eight numbers of two hosts."""
+    one, two = worker(robots=True), worker(robots=True)
+    one.offer([*some(range(1, 6)), *some(range(11, 14), B)])
+    return one, two
+
+
+def told(claims):
+    return [(claim.no, claim.first) for claim in claims]
+
+
+@pytest.mark.covers("R2-43", "R2-45")
+def test_redis_hands_out_one_number_of_a_host_until_its_robots_txt_is_read(readers):
+    one, two = readers
+    assert sorted(told(one.claim(9))) == [(1, True), (11, True)]
+    assert two.claim(9) == []
+
+    one.hosts.robots_read(A, 0)
+    assert told(two.claim(9)) == [(2, False), (3, False), (4, False), (5, False)]
+
+
+def test_redis_asks_a_host_for_pages_when_the_delay_after_robots_txt_is_over(readers):
+    one, two = readers
+    first = next(claim for claim in one.claim(9) if claim.host == A)
+    one.hosts.robots_read(B, 60)
+    time.sleep(0.2)
+    one.hosts.robots_read(A, 0.4)
+    one.release([first])
+
+    assert two.claim(9) == []
+    assert 0.2 < two.exchange(9).wait <= 0.4, "robots.txt was a request"
+    time.sleep(0.4)
+    assert told(two.claim(9)) == [(1, False)]
+
+
+def test_redis_is_told_a_delay_by_who_knew_it_without_a_request(client, readers):
+    one, two = readers
+    one.claim(9)
+    asked = client.hget("domain:last_crawl", A)
+    one.hosts.robots_read(A, 0, asked=False)
+
+    assert client.hget("domain:last_crawl", A) == asked
+    assert len(two.claim(2)) == 2
+
+
+@pytest.mark.parametrize("how", ["landed", "done", "released", "expired"])
+def test_redis_waits_for_nobody_who_will_not_read_robots_txt(client, readers, how):
+    """Only where a page was asked without it, further ones need not wait for another first one."""
+    one, two = readers
+    first = [claim for claim in one.claim(9) if claim.host == A]
+    if how == "expired":
+        expire(client, *first)
+        two.reap()
+    else:
+        one.exchange(**{how: first})
+
+    firsts = {"landed": [(2, False), (3, False)], "done": [(2, True)]}
+    assert told(two.claim(2)) == firsts.get(how, [(1, True)])
+
+
+def test_redis_lets_each_run_read_robots_txt_for_itself(worker, readers):
+    one, _ = readers
+    one.claim(9)
+    other = worker("blog", robots=True)
+    other.offer(some([1, 2]))
+
+    assert told(other.claim(9)) == [(1, True)]
+
+
+def test_redis_keeps_the_longest_delay_of_several_ports_in_one_run(client, worker):
+    one, later = worker(robots=True), worker(run=8, robots=True)
+    for delay in (2, 0.5):
+        one.hosts.robots_read(A, delay)
+    assert client.hget("domain:meta:a.example", "crawl_delay") == "2000"
+
+    later.hosts.robots_read(A, 0.5)
+    assert client.hget("domain:meta:a.example", "crawl_delay") == "500"
+
+
+def test_redis_that_lost_who_read_robots_txt_is_told_again(client, readers):
+    one, two = readers
+    one.claim(9)
+    one.hosts.robots_read(A, 0)
+    client.flushdb()
+    assert one.recover(settle=0.0)
+    one.refill(some([2, 3]))
+
+    assert told(two.claim(9) if two.recover() is False else []) == [(2, True)]
+
+
+def test_redis_whose_clock_was_set_back_does_not_stop_a_host(client, worker):
+    """A request that seems to lie in the future counts as one of just now."""
+    frontier = worker(delay=0.2)
+    frontier.offer(some([1]))
+    client.hset("domain:last_crawl", A, time.time() + 3_600)
+
+    assert frontier.claim(1) == []
+    assert frontier.exchange(1).wait <= 0.2
+    time.sleep(0.25)
+    assert numbers(frontier.claim(1)) == [1]
+
+
+# Ending a claim
+
+
+def test_redis_is_idle_when_nothing_waits_and_nothing_is_held(worker):
+    frontier = worker()
+    assert frontier.idle()
+    frontier.offer(some([1, 2]))
+    assert (frontier.idle(), frontier.pending()) == (False, 2)
+    claims = frontier.claim(2)
+    assert (frontier.idle(), frontier.pending()) == (False, 2)
+    frontier.land(claims)
+    assert (frontier.idle(), frontier.pending()) == (False, 2)
+
+    assert frontier.ack(claims) == []
+
+    assert (frontier.idle(), frontier.pending()) == (True, 0)
+
+
+def test_redis_gives_a_released_number_its_old_place_back(worker):
+    one, two = worker(), worker()
+    one.offer(some([1, 2, 3]))
+    claims = one.claim(2)
+
+    assert one.release(claims) == []
+    assert one.ack(claims) == claims
+    assert numbers(two.claim(3)) == [1, 2, 3]
+
+
+def test_redis_gives_back_what_the_dead_held_once(client, worker):
+    dead, one, two = worker(), worker(), worker()
+    dead.offer(some(range(1, 6)))
+    expire(client, *dead.claim(3))
+
+    assert numbers([*one.claim(2), *two.claim(9)]) == [1, 2, 3, 4, 5]
+    assert one.reap() == two.reap() == 0
+
+
+def test_redis_reaps_by_itself_and_on_demand(client, worker):
+    dead, alive = worker(), worker()
+    dead.offer(some([1, 2, 3]))
+    one, two, three = dead.claim(3)
+    expire(client, one)
+    assert alive.reap() == 1
+    expire(client, two)
+    assert alive.exchange().reaped == 1
+    expire(client, three)
+    assert alive.census()[:3] == (3, 0, 2)
+
+
+def test_redis_reports_a_late_ack_as_stale_and_changes_nothing(client, worker):
+    late, other = worker(), worker()
+    late.offer(some([1]))
+    claims = late.claim(1)
+    expire(client, *claims)
+    [again] = other.claim(1)
+
+    assert late.ack(claims) == claims
+    assert late.land(claims) == claims
+    assert late.release(claims) == claims
+    assert other.census()[:2] == (0, 1)
+    assert other.ack([again]) == []
+
+
+def test_redis_tells_two_claims_of_one_worker_apart(client, worker):
+    frontier = worker()
+    frontier.offer(some([1]))
+    first = frontier.claim(1)
+    expire(client, *first)
+    second = frontier.claim(1)
+
+    assert frontier.ack(first) == first
+    assert frontier.ack(second) == []
+
+
+def test_redis_keeps_the_claims_of_a_worker_that_is_heard_of(client, worker):
+    frontier, other = worker(lease=0.9, per_host=2), worker(lease=0.9, per_host=2)
+    frontier.offer(some([1, 2, 3]))
+    claims = frontier.claim(2)
+    for _ in range(3):
+        time.sleep(0.4)
+        assert frontier.renew() == []
+        assert other.claim(1) == []
+    time.sleep(1)
+
+    assert numbers(other.claim(3)) == [1, 2]
+    assert sorted(numbers(frontier.renew())) == [1, 2] == numbers(claims)
+    assert frontier.renew() == []
+
+
+def test_redis_frees_the_places_of_the_dead_of_other_runs(worker):
+    dead, alive = worker(lease=0.3, per_host=1), worker("blog", per_host=1)
+    for frontier in (dead, alive):
+        frontier.offer(some([1]))
+    assert dead.claim(1)
+    assert alive.claim(1) == []
+    time.sleep(0.4)
+
+    assert numbers(alive.claim(1)) == [1]
+
+
+def test_redis_counts_the_workers_that_were_heard_of_within_the_lease(worker):
+    one, two = worker(lease=0.3), worker(lease=0.3)
+    assert one.census().workers == 2
+    time.sleep(0.35)
+    assert one.census().workers == 0
+    two.renew()
+    assert one.census().workers == 1
+    one.exchange()
+    assert one.census().workers == 2
+
+
+def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, worker):
+    frontier, other = worker(lease=0.7), worker()
+    frontier.offer(some([1]))
+    claims, gone = frontier.claim(1), []
+    heartbeat = Heartbeat(frontier, gone.extend, 0.1)
+    heartbeat.start()
+    time.sleep(1)
+    assert other.claim(1) == []
+    expire(client, *claims)
+    other.reap()
+    time.sleep(0.25)
+    heartbeat.stop()
+    assert gone == claims
+
+    last = frontier.claim(1)
+    time.sleep(0.8)
+    assert numbers(other.claim(1)) == numbers(last) == [1]
+
+
+def test_redis_that_is_away_is_told_once_by_the_heartbeat(caplog):
+    with redis_server() as server, connect(server.url) as client:
+        frontier = Stepped(client, "docs", 7, per_host=1, lease=0.5)
+        frontier.begin()
+        frontier.offer(some([1]))
+        [claim] = frontier.claim(1)
+        heartbeat = Heartbeat(frontier, lambda gone: None, 0.05)
+        heartbeat.start()
+        for _ in range(2):
+            server.kill()
+            time.sleep(0.3)
+            server.start()
+            frontier.recover(settle=0)
+            frontier.refill(some([1]))
+            time.sleep(0.2)
+        heartbeat.stop()
+
+        assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+        assert "start it, or correct REDIS_URL; until then others" in caplog.text
+        assert frontier.ack([claim]) == []
+
+
+# Tidying up
+
+
+def test_redis_removes_a_run_and_nothing_else(client, worker):
+    old, this, other = worker(run=6), worker(run=7), worker("docs@2.1", run=6)
+    for frontier in (old, this, other):
+        frontier.offer(some([1]))
+    client.set("docs:of-another-program", "kept")
+    this.remove_older()
+
+    with pytest.raises(FrontierLostError):
+        old.claim(1)
+    assert this.census()[:2] == other.census()[:2] == (1, 0)
+    this.retire()
+    assert not [*client.scan_iter("docs:7:*")]
+    assert client.get("docs:of-another-program") == "kept"
+    assert numbers(other.claim(1)) == [1]

@@ -1,0 +1,434 @@
+"""The context of a run, apart from Scrapy: where a seed moved, and who is asked next."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from smartcrawl import settings
+from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.model.documents import Document, Link, Section
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Attempt, Page, Visit
+from smartcrawl.registry import runs
+from smartcrawl.registry.registry import open_registry
+from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
+from smartcrawl.rules.reindex import decide
+from smartcrawl.run.frontier.memory import Queue, RankedQueue
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
+from smartcrawl.sources.declared import Source, ad_hoc
+
+NOW = 1_700_000_000
+SEED, MOVED = "http://example.com/", "http://www.example.com/"
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options.of(vars(settings) | {"DATA_DIR": str(tmp_path)})
+
+
+@pytest.fixture
+def run(options: Options) -> Iterator[Run]:
+    opened = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    yield opened
+    opened.close()
+
+
+def asked(run: Run) -> Page:
+    page = run.next_page(lambda _: True)
+    assert page is not None
+    return page
+
+
+def redirected(run: Run, page: Page, target: str) -> None:
+    """Let the answer to a page be a redirect."""
+    visit = Attempt(page).visit(page.url)
+    visit.outcome, visit.http_status = Outcome.REDIRECT, 301
+    run.reach.seed_moved(page.no, target)
+    run.reach.follow_redirect(visit, target)
+    visit.verdict = decide(page.standing, visit.outcome)
+    run.ledger.record(visit)
+
+
+def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
+    redirected(run, asked(run), MOVED)
+
+    assert run.scope.hosts == {"www.example.com"}
+    assert asked(run).url == MOVED
+    assert run.reach.endpoints() == [("example.com", 80)], "the server's word permits nothing"
+
+
+def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options: Options):
+    """The seed was asked before the crash and is not asked again."""
+    redirected(run, asked(run), MOVED)
+    run.ledger.submit(NOW)
+    run.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+
+    assert again.opened.resumed
+    assert again.scope.hosts == {"www.example.com"}
+    assert asked(again).url == MOVED
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "target", ["http://other.example/", "https://docs.example.com/", "http://www.example.com:8000/"]
+)
+def test_a_seed_that_moved_elsewhere_moves_no_scope(run: Run, target: str):
+    redirected(run, asked(run), target)
+
+    assert run.scope.hosts == {"example.com"}
+    assert run.next_page(lambda _: True) is None
+
+
+def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
+    seed = asked(run)
+
+    assert not run.reach.seed_moved(seed.no + 1, MOVED)
+    assert run.reach.seed_moved(seed.no, MOVED)
+
+
+def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
+    """What one run did not reach is where the next one begins (design.md 12)."""
+    visits = {1: NOW - 10, 3: NOW - 20}
+    queue = RankedQueue(lambda asked: {n: visits[n] for n in asked if n in visits})
+    for number in (1, 2, 3, 4):
+        queue.put(number)
+
+    assert list(queue.take(3)) == [2, 4, 3]
+    assert len(queue) == 1
+    assert list(queue.take(3)) == [1]
+
+
+def test_closing_twice_is_closing_once(options: Options):
+    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+
+    run.close()
+    run.close()
+
+    Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
+
+
+def test_a_closed_run_leaves_one_file_that_holds_everything(options: Options):
+    """Whoever copies registry.db while nothing runs has a whole backup."""
+    Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
+
+    assert [path.name for path in options.registry.parent.glob("registry.db*")] == ["registry.db"]
+
+
+def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
+    """http to https to www is how most sites answer."""
+    first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    redirected(first, asked(first), "https://example.com/")
+    redirected(first, asked(first), "https://www.example.com/")
+    first.ledger.submit(NOW)
+    first.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+
+    assert again.scope.hosts == {"www.example.com"}
+    assert again.reach.is_seed(asked(again).no)
+    again.close()
+
+
+def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
+    first = Run.open(ad_hoc(SEED, {}), options, Orders(max_pages=1), NOW)
+    redirected(first, asked(first), "https://example.com/")
+    first.ledger.submit(NOW)
+    first.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True, max_pages=1), NOW + 9)
+
+    assert again.next_page(lambda _: True) is None
+    again.close()
+
+
+def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: Options):
+    """The two race: entries on the new host were out of scope when the sitemap was read."""
+    maps = [f"{SEED}s.xml"]
+    run = Run.open(ad_hoc(SEED, {}, sitemaps=maps), options, Orders(), NOW)
+    seed, page = asked(run), asked(run)
+    assert (page.url, page.kind) == (maps[0], 1)
+    run.sitemaps_named("http://www.example.com", ["http://www.example.com/other.xml"])
+    visit = Attempt(page).visit(page.url)
+    visit.outcome, visit.http_status, visit.document = Outcome.NOT_ACCEPTABLE, 200, Document()
+    run.reach.follow(visit, [Link(f"{MOVED}a", "", "entry", False)], same_depth=True)
+    visit.verdict = decide(page.standing, visit.outcome)
+    run.ledger.record(visit)
+    assert run.next_page(lambda _: True) is None
+    redirected(run, seed, MOVED)
+
+    run.relax(NOW)
+
+    left = [asked(run) for _ in range(3)]
+    assert {(page.url, page.kind) for page in left} == {
+        (MOVED, 0), ("http://www.example.com/other.xml", 1), (f"{MOVED}a", 0),
+    }  # fmt: skip
+    run.close()
+
+
+def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
+    """A robots.txt must not make us ask thousands of other hosts."""
+    run = Run.open(ad_hoc(SEED, {}), replace(options, max_hosts=2), Orders(), NOW)
+
+    run.sitemaps_named("http://example.com", [f"http://h{n}.example/s.xml" for n in range(9)])
+
+    assert len(run.frontier) == 2, "the seed and one more host"
+    assert run.cuts.told() == ("too_many_hosts: 8 addresses, such as http://h1.example/s.xml",)
+    run.close()
+
+
+def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
+    first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    assert first.reach.relaxed
+    redirected(first, asked(first), "https://example.com/")
+    first.ledger.submit(NOW)
+    first.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+
+    assert not again.reach.relaxed
+    again.reach.relax()
+    assert again.reach.relaxed
+    assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
+    again.close()
+
+
+# What a visit of a known page is, and what its run removes
+
+
+ONE, TWO = "http://a.example/1", "http://a.example/2"
+SOURCE = Source(name="docs", seeds=(ONE, TWO))
+
+
+def answered(
+    run: Run, url: str, outcome: Outcome, status: int | None, text: str = "", *links: str
+) -> Visit:
+    """Let the next page, which is this one, give this answer."""
+    page = asked(run)
+    assert page.url == url
+    visit = Attempt(page).visit(page.url)
+    visit.outcome, visit.http_status, visit.etag = outcome, status, '"1"'
+    visit.conditional = status == 304
+    if outcome is Outcome.CHANGED:
+        visit.document = Document(sections=(Section(0, "", text),))
+        visit.body_hash = visit.text_hash = visit.content_hash = text.encode()
+        run.reach.follow(visit, [Link(link, "", "hyperlink", False) for link in links])
+    if status == 404:
+        visit.error = "HTTP status 404"
+    visit.verdict = decide(page.standing, outcome)
+    run.ledger.record(visit)
+    return visit
+
+
+def standing(run: Run, url: str) -> tuple[object, ...]:
+    """Status, standing, word, lostCount and goneCount of a page."""
+    statement = """
+    SELECT s.status, s.standing, s.outcome, s.lost_count, s.gone_count
+      FROM state s JOIN record r USING (no) WHERE r.url = ?
+    """
+    return run.registry.connection.execute(statement, (url,)).fetchone()
+
+
+def flushed(run: Run) -> None:
+    run.ledger.submit(NOW)
+    run.ledger.drain()
+
+
+@pytest.fixture
+def held(options: Options) -> Options:
+    """Options of a registry in which both pages are held."""
+    run = Run.open(SOURCE, options, Orders(), NOW)
+    answered(run, ONE, Outcome.CHANGED, 200, "one")
+    answered(run, TWO, Outcome.CHANGED, 200, "two")
+    assert run.finish("finished", NOW).complete
+    return options
+
+
+def test_a_304_of_a_page_that_was_lost_ends_that_and_is_no_touch_in_bulk(held: Options):
+    """U-19: lost and gone counts, status and marks are cleared, and the event is told."""
+    run = Run.open(SOURCE, held, Orders(), NOW)
+    answered(run, ONE, Outcome.NOT_FOUND, 404)
+    answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+    assert len(run.ledger.batch.touched) == 1
+    flushed(run)
+    assert standing(run, ONE) == (Status.ERROR, Standing.HELD, Word.LOST, 1, 1)
+    run.finish("finished", NOW)
+    run = Run.open(SOURCE, held, Orders(), NOW + 9)
+
+    found = answered(run, ONE, Outcome.NOT_MODIFIED, 304)
+
+    assert found.action is Action.TOUCH
+    assert not run.ledger.batch.touched
+    flushed(run)
+    assert standing(run, ONE) == (Status.INDEXED, Standing.HELD, Word.UNCHANGED, 0, 0)
+    events = run.registry.connection.execute("SELECT run, status FROM event").fetchall()
+    assert events == [(2, Status.ERROR), (3, Status.INDEXED)]
+    run.close()
+
+
+def test_an_order_may_ask_for_removal_after_one_run_and_the_settings_keep_theirs(held: Options):
+    """`-a lost_threshold=1` is seed 001's hard delete by the end of the same run (design.md 8)."""
+    for orders, gone in ((Orders(), 0), (Orders(lost_threshold=1), 1)):
+        run = Run.open(SOURCE, held, orders, NOW)
+        answered(run, ONE, Outcome.NOT_FOUND, 404)
+        answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+
+        result = run.finish("finished", NOW)
+
+        assert (result.removed, result.withheld, result.notes) == (gone, 0, ())
+        assert result.counts == {"unchanged": 1, "gone" if gone else "lost": 1}
+    assert held.policy.lost_threshold == 3
+
+
+@pytest.mark.covers("R1-08")
+def test_who_watches_is_told_what_the_sweep_removes(held: Options):
+    run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
+    number = answered(run, ONE, Outcome.NOT_FOUND, 404).page.no
+    told: list[dict[str, object]] = []
+    run.watcher = told.append
+
+    run.finish("finished", NOW)
+
+    assert told == [
+        {
+            "url": ONE,
+            "pageId": number,
+            "depth": 0,
+            "status": 404,
+            "outcome": "gone",
+            "deleted": True,
+        }
+    ]
+
+
+@pytest.mark.parametrize("reason", ["shutdown", "commit_failed"])
+def test_a_run_that_did_not_end_by_itself_removes_nothing(held: Options, reason: str):
+    """design.md 8: not even what has direct evidence against it."""
+    run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
+    answered(run, ONE, Outcome.NOT_FOUND, 404)
+    flushed(run)
+    if reason == "commit_failed":
+        run.failure = RegistryError("no space left")
+
+    result = run.finish(reason, NOW)
+
+    assert (result.complete, result.removed) == (False, 0)
+    registry = open_registry(held.registry, EMBEDDED)
+    states = registry.connection.execute("SELECT state FROM run ORDER BY no").fetchall()
+    assert states == [(RunState.SWEPT,), (RunState.INTERRUPTED,)]
+    assert registry.connection.execute("SELECT count(*) FROM evidence").get == 0
+    assert registry.connection.execute("SELECT count(*) FROM candidate").get == 0
+    registry.close()
+
+
+def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
+    run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
+    answered(run, ONE, Outcome.NOT_FOUND, 404)
+    answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+    flushed(run)
+    runs.seal(run.registry.connection, run.opened.no, (), NOW)
+    run.close()
+
+    again = Run.open(SOURCE, held, Orders(lost_threshold=1, resume=True), NOW + 9)
+
+    assert (again.opened.no, again.opened.resumed) == (3, False)
+    assert runs.result(again.registry.connection, 2).counts == {"unchanged": 1, "gone": 1}
+    assert standing(again, ONE) == (Status.GONE, Standing.BARE, Word.GONE, 0, 0)
+    again.close()
+
+
+# Where it goes on
+
+
+@pytest.mark.covers("U-15")
+def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options: Options):
+    """design.md 8: an excluded page has no links in force."""
+    child = "http://a.example/child"
+    run = Run.open(SOURCE, options, Orders(), NOW)
+    answered(run, ONE, Outcome.CHANGED, 200, "one", child)
+    answered(run, TWO, Outcome.CHANGED, 200, "two")
+    answered(run, child, Outcome.CHANGED, 200, "child")
+    assert run.finish("finished", NOW).complete
+    run = Run.open(SOURCE, options, Orders(), NOW)
+    answered(run, ONE, Outcome.EXCLUDED, None)  # by robots.txt, and then the process dies
+    flushed(run)
+    run.close()
+
+    run = Run.open(SOURCE, options, Orders(resume=True), NOW)
+    answered(run, TWO, Outcome.NOT_MODIFIED, 304)
+    run.reach.relax()
+
+    assert run.next_page(lambda _: True) is None
+    run.close()
+
+
+@pytest.fixture
+def moved(options: Options) -> Options:
+    """Options of a registry in which a seed moved its scope to www, where two pages are held."""
+    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    redirected(run, asked(run), MOVED)
+    answered(run, MOVED, Outcome.CHANGED, 200, "home", f"{MOVED}a")
+    answered(run, f"{MOVED}a", Outcome.CHANGED, 200, "a")
+    result = run.finish("finished", NOW)
+    assert (result.complete, result.counts) == (True, {"redirected": 1, "new": 2})
+    return options
+
+
+@pytest.mark.parametrize("policy", ["orphan", "remove"])
+def test_a_seed_that_moved_before_and_fails_now_excludes_nobody(moved: Options, policy: str):
+    options = replace(moved, out_of_scope_policy=policy, sweep_max_ratio=1)
+    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    answered(run, SEED, Outcome.TRANSIENT, 503)
+
+    result = run.finish("finished", NOW)
+
+    assert (result.complete, result.removed) == (False, 0)
+    assert result.counts == {"failed": 1, "orphaned": 2}
+
+
+@pytest.mark.parametrize("policy", ["orphan", "remove"])
+def test_a_run_that_moved_and_died_sealed_is_settled_where_it_moved_to(moved: Options, policy: str):
+    options = replace(moved, out_of_scope_policy=policy, sweep_max_ratio=1)
+    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    redirected(run, asked(run), MOVED)
+    answered(run, MOVED, Outcome.CHANGED, 200, "home without a link")
+    flushed(run)
+    runs.seal(run.registry.connection, run.opened.no, (), NOW)
+    run.close()
+
+    again = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+
+    result = runs.result(again.registry.connection, 2)
+    assert (result.removed, result.counts) == (0, {"redirected": 1, "modified": 1, "orphaned": 1})
+    again.close()
+
+
+def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.LogCaptureFixture):
+    queue = Queue()
+    for number in range(7):
+        queue.put(number)
+    run.extractions.again = queue
+    run.held._unread = 3
+
+    run.extractions.unread("it is not there")
+    run.extractions.unread("it is not there")
+
+    assert run.ledger.progress.unread == 2 + 7
+    assert len(run.extractions.again) == 0
+    assert caplog.text.count("crawl once with -a force=1") == 1
+
+
+def test_a_run_is_not_over_while_pages_wait_to_be_extracted_again_or_are(run: Run):
+    assert not run.extractions.pending
+
+    run.extractions.again.put(1)
+    assert run.extractions.pending
+
+    run.extractions.under_way = True
+    run.extractions.again = Queue()
+    assert run.extractions.pending
