@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any, Self
+from urllib.request import getproxies
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -15,37 +16,28 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.faults import PASSING_FAULTS, told
-from smartcrawl.gates import gate_of, host_of
+from smartcrawl.engine.download.faults import PASSING_FAULTS, told
+from smartcrawl.engine.download.network import GuardedResolver, installed_resolver, looked_up
+from smartcrawl.engine.download.robots import RobotsRules
+from smartcrawl.engine.download.validators import conditions
+from smartcrawl.engine.gate import gate_of, host_of
+from smartcrawl.engine.own_spiders import is_own
 from smartcrawl.model.exceptions import (
+    AddressRefusedError,
     HostBlockedError,
     HostDownError,
     RobotsDisallowedError,
     RobotsUnknownError,
     TurnSpentError,
 )
-from smartcrawl.model.pages import Attempt, Page
-from smartcrawl.model.urls import host_key
-from smartcrawl.needed import is_own
-from smartcrawl.robots_rules import RobotsRules
+from smartcrawl.model.pages import Attempt
+from smartcrawl.model.urls import endpoint, host_key
 from smartcrawl.rules.absence import PASSING
-from smartcrawl.rules.http import conditional_headers, retry_after
-from smartcrawl.rules.model import Extraction
+from smartcrawl.rules.http import retry_after
 from smartcrawl.run.hosts.gate import HostGate, Turn
 from smartcrawl.run.run import Run, run_of
 
 logger = logging.getLogger(__name__)
-
-
-def conditions(run: Run, page: Page, url: str) -> Mapping[str, str]:
-    """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none."""
-    return conditional_headers(
-        *run.trust.validators(page),
-        trusted=page.standing > 0
-        and not (run.forces(page) or page.named or page.doubted)
-        and (page.extraction is not Extraction.WHOLE or page.waits)
-        and url in (page.url, page.signed),
-    )
 
 
 class RevalidationMiddleware:
@@ -318,3 +310,54 @@ def _note_failure(crawler: Crawler, request: Request, error: Exception, *, ends:
     elif turn is Turn.DOWN:
         run.incomplete(f"host_down: {host}")
         logger.warning("nobody answers at %s: given up for this run (%s)", host, message)
+
+
+class _RefusedError(AddressRefusedError, IgnoreRequest):
+    """The same for Scrapy: no error of the spider, nothing to log."""
+
+
+class AddressMiddleware:
+    """Refuse what must not be connected to, as far as the address itself tells.
+
+    Names are judged when they are resolved, by the resolver that connects (network). Literals,
+    names of metadata services and schemes are judged here, before any handler has them; so is
+    what a proxy would connect to in our place.
+    """
+
+    def __init__(self, resolver: GuardedResolver | None, *, proxied: bool = False) -> None:
+        self._resolver = resolver
+        self._proxied = proxied  #: whether proxies of the environment connect in our place
+        self._judged: dict[tuple[str, int], str | None] = {}  #: what they would connect to
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the resolver of this process, for a spider that has a run."""
+        if run_of(crawler) is None:
+            raise NotConfigured("the spider has no run")
+        enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
+        return cls(installed_resolver(), proxied=enabled and bool(getproxies()))
+
+    async def process_request(self, request: Request) -> None:
+        """Let the request pass, or refuse it.
+
+        Raises:
+            AddressRefusedError: it leads where no page of the web is.
+        """
+        url, resolver = request.url, self._resolver
+        if not url.startswith(("http://", "https://")):
+            scheme = url.partition(":")[0]
+            raise _RefusedError(f"scheme not allowed: {scheme}")
+        if resolver is None:
+            return
+        host, port = endpoint(url)
+        refusal = resolver.refusal(host, port)
+        if refusal is None and (self._proxied or "proxy" in request.meta):
+            refusal = await self._judge(resolver, host, port)
+        if refusal is not None:
+            raise _RefusedError(refusal)
+
+    async def _judge(self, resolver: GuardedResolver, host: str, port: int) -> str | None:
+        """Look a name up that a proxy will connect to, once."""
+        if (host, port) not in self._judged:
+            self._judged[host, port] = await looked_up(resolver, host, port)
+        return self._judged[host, port]

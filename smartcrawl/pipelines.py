@@ -12,13 +12,15 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from smartcrawl.documents import FORMAT_FAULTS, Documents
+from smartcrawl.engine.download.network import installed_resolver
+from smartcrawl.engine.download.soft404 import MissingPages
+from smartcrawl.engine.stopping import is_stopping, stop
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.documents import FORMAT_FAULTS, Documents
 from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.extract.sitemaps import looks_like
-from smartcrawl.missing import MissingPages
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import (
     GivenUpError,
@@ -30,7 +32,6 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.model.signatures import unsigned
-from smartcrawl.network import installed_resolver
 from smartcrawl.rules.model import Action, Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
@@ -39,7 +40,6 @@ from smartcrawl.run.collapses import collapse_of
 from smartcrawl.run.links import MAX_HOPS
 from smartcrawl.run.run import Run, run_of
 from smartcrawl.run.sitemaps import read_as_sitemap
-from smartcrawl.stopping import is_stopping, stop
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,12 @@ class ExtractPipeline(VisitPipeline):
         super().__init__(crawler, run)
         self._missing = MissingPages(crawler, run) if run is not None else None
         self._documents = (
-            Documents(run.configuration, run.options, run.held, partial(is_stopping, crawler))
+            Documents(
+                run.configuration,
+                run.options,
+                unreadable=run.held.unreadable,
+                is_stopping=partial(is_stopping, crawler),
+            )
             if run is not None
             else None
         )

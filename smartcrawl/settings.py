@@ -135,7 +135,7 @@ HTTPPROXY_ENABLED = _env("HTTPPROXY_ENABLED", False)  # use http_proxy, https_pr
 DOWNLOAD_TIMEOUT = _env("DOWNLOAD_TIMEOUT", 30)  # seconds for a whole answer
 MIN_DOWNLOAD_RATE = _env("MIN_DOWNLOAD_RATE", 1_024)  # bytes a second of a body; 0: any
 DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
-TWISTED_DNS_RESOLVER = "smartcrawl.network.GuardedResolver"  # see ALLOW_NETWORKS
+TWISTED_DNS_RESOLVER = "smartcrawl.engine.download.network.GuardedResolver"  # see ALLOW_NETWORKS
 DOWNLOAD_VERIFY_CERTIFICATES = True  # of a handler of your own; ours reads VERIFY_CERTIFICATES
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
@@ -151,10 +151,10 @@ LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each li
 PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line, or json: one object for each page
 
 # The road (design.md 3): where our parts take their place in Scrapy
-SCHEDULER = "smartcrawl.scheduler.NumberScheduler"
+SCHEDULER = "smartcrawl.engine.scheduler.NumberScheduler"
 DOWNLOAD_HANDLERS = {
-    "http": "smartcrawl.handlers.BoundedHttpHandler",
-    "https": "smartcrawl.handlers.BoundedHttpHandler",
+    "http": "smartcrawl.engine.download.headers.BoundedHttpHandler",
+    "https": "smartcrawl.engine.download.headers.BoundedHttpHandler",
     # No page of the web leads there; a redirect could.
     "data": None,
     "file": None,
@@ -163,15 +163,15 @@ DOWNLOAD_HANDLERS = {
 }
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "smartcrawl.lane.lane.InHandMiddleware": 10,  # first: what is there already is not asked
-    "smartcrawl.guarding.AddressMiddleware": 80,  # before anything is asked, robots.txt too
+    "smartcrawl.engine.lane.lane.InHandMiddleware": 10,  # first: what is there already is not asked
+    "smartcrawl.middlewares.AddressMiddleware": 80,  # before anything is asked, robots.txt too
     "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it is not asked either
     "smartcrawl.middlewares.RobotsMiddleware": 100,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "smartcrawl.middlewares.PassingRetryMiddleware": 550,
     "smartcrawl.middlewares.RevalidationMiddleware": 595,  # outside HttpCompression: wire bytes
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-    "smartcrawl.decoding.DecodingMiddleware": 590,
+    "smartcrawl.engine.download.decoding.DecodingMiddleware": 590,
     # Off, because public crawls do not need them; each can be switched on again.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
@@ -180,9 +180,9 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
     # There only where something has a use for them: allowed_domains, a user to log in.
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
-    "smartcrawl.needed.Offsite": 50,
+    "smartcrawl.engine.own_spiders.Offsite": 50,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
-    "smartcrawl.needed.HttpAuth": 300,
+    "smartcrawl.engine.own_spiders.HttpAuth": 300,
 }
 SPIDER_MIDDLEWARES = {
     "smartcrawl.middlewares.ScopeMiddleware": 500,
@@ -198,13 +198,13 @@ ITEM_PIPELINES = {
     "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
 }
 EXTENSIONS = {
-    "smartcrawl.reextraction.ReExtraction": 0,  # before the life of the run ends
-    "smartcrawl.extensions.RunLifecycle": 1,
-    "smartcrawl.lane.lane.RevalidationLane": 2,
-    "smartcrawl.extensions.DelayControl": 0,
-    "smartcrawl.decoding.SlowBodies": 0,
-    "smartcrawl.extensions.Progress": 0,
-    "smartcrawl.extensions.JsonProgress": 0,
+    "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the life of the run ends
+    "smartcrawl.engine.lifecycle.RunLifecycle": 1,
+    "smartcrawl.engine.lane.lane.RevalidationLane": 2,
+    "smartcrawl.engine.delays.DelayControl": 0,
+    "smartcrawl.engine.download.decoding.SlowBodies": 0,
+    "smartcrawl.engine.progress.Progress": 0,
+    "smartcrawl.engine.progress.JsonProgress": 0,
     "scrapy.extensions.throttle.AutoThrottle": None,  # never lowers a delay on a 304
     "scrapy.extensions.logstats.LogStats": None,
     "scrapy.extensions.corestats.CoreStats": 0,
@@ -220,6 +220,6 @@ SCRAPER_SLOT_MAX_ACTIVE_SIZE = 5_000_000  # bytes
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False  # it would run any Python sent to it
 STATS_DUMP = False  # the closing table says what people need
-LOG_FORMATTER = "smartcrawl.extensions.QuietLog"
+LOG_FORMATTER = "smartcrawl.engine.progress.QuietLog"
 LOG_INSTALL_ROOT_HANDLER = False  # Scrapy's would take LOG_FORMAT for a %-format
-ADDONS = {"smartcrawl.logs.Logs": 0}  # installs ours
+ADDONS = {"smartcrawl.engine.logs.Logs": 0}  # installs ours

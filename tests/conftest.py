@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from redis import Redis as RedisClient
 
-from smartcrawl.logs import Logs
+from smartcrawl.engine.logs import Logs
 from tests import servers
 from tests.crawls.commands import Crawl, Scrapy, scrapy
 from tests.crawls.crew import Crew, crew_of
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def log_as_it_was() -> Iterator[None]:
-    """Take away what a crawler of this process did to the root logger (smartcrawl.logs)."""
+    """Take away what a crawler of this process did to the root logger (smartcrawl.engine.logs)."""
     level = logging.root.level
     yield
     Logs.uninstall()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl import commands, handlers
+from smartcrawl import commands
 from smartcrawl.commands import config, crawl, search
+from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.embedded.sqlite import Hit
 from smartcrawl.model import urls
@@ -23,7 +24,7 @@ from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.run import links as run_links
-from smartcrawl.spiders.site import ARGUMENTS
+from smartcrawl.run.opening import ARGUMENTS
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ROOT / "smartcrawl" / "settings.py"
@@ -351,7 +352,7 @@ UNITS = {"s": 1, "KiB": 1024, "MiB": 1024**2, "KiB/s": 1024}
 
 #: What README calls fixed, where the code has it.
 FIXED = {
-    "headers of an answer": handlers.MAX_HEADERS,
+    "headers of an answer": headers.MAX_HEADERS,
     "ETag, Last-Modified that is kept": http.MAX_VALIDATOR,
     "redirects in a row that lead to a page": http.MAX_REDIRECTS,
     "address": urls.MAX_URL_LENGTH,

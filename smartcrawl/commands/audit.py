@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import (
+from smartcrawl.engine.command import (
     FAILED,
     HELD,
     WITHHELD,

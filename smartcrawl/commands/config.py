@@ -22,7 +22,7 @@ from rich.text import Text
 from scrapy.commands import ScrapyCommand
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
-from smartcrawl.cli import FAILED, print_json
+from smartcrawl.engine.command import FAILED, print_json
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import HIDDEN, escaped, redacted, shown_lines

@@ -17,10 +17,10 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
-from smartcrawl.cli import damage_named
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.logs import Logs
-from smartcrawl.memory import give_back_large
+from smartcrawl.engine.command import damage_named
+from smartcrawl.engine.logs import Logs
+from smartcrawl.engine.memory import give_back_large
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import shown_lines

@@ -7,7 +7,7 @@ from typing import Any
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import ChangingCommand, print_json, print_table
+from smartcrawl.engine.command import ChangingCommand, print_json, print_table
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
 from smartcrawl.registry.purge import Target, lost

@@ -8,9 +8,9 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import no_registry
 from smartcrawl.commands.crawl import DONE, FAILED, tell
 from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.engine.command import no_registry
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import shown

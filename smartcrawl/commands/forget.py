@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import ChangingCommand, count, one_word
+from smartcrawl.engine.command import ChangingCommand, count, one_word
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, item_id, normalize, request_url

@@ -10,7 +10,7 @@ from typing import Any
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import RegistryCommand, print_json, print_table
+from smartcrawl.engine.command import RegistryCommand, print_json, print_table
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import host_key

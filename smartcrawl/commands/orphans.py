@@ -9,7 +9,7 @@ from typing import Any
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import ChangingCommand, count, print_json, print_table
+from smartcrawl.engine.command import ChangingCommand, count, print_json, print_table
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso

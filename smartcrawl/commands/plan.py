@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import RegistryCommand, count, print_json
 from smartcrawl.commands import simulation
+from smartcrawl.engine.command import RegistryCommand, count, print_json
 from smartcrawl.extract.robots_txt import reading
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection

@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar, TypeVar
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import RegistryCommand, print_table
+from smartcrawl.engine.command import RegistryCommand, print_table
 from smartcrawl.index.choice import begin_epoch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection

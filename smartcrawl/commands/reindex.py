@@ -10,7 +10,7 @@ from typing import Any
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import ChangingCommand, count, print_json
+from smartcrawl.engine.command import ChangingCommand, count, print_json
 from smartcrawl.index.choice import rebuild
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection

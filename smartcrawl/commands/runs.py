@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from smartcrawl.cli import RegistryCommand, print_json, print_table
+from smartcrawl.engine.command import RegistryCommand, print_json, print_table
 from smartcrawl.model.ports import Connection
 from smartcrawl.reports.tables import runs
 

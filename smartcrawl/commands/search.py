@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import RegistryCommand, print_json
+from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.index.choice import joined, opened
 from smartcrawl.index.embedded.choice import search
 from smartcrawl.index.embedded.sqlite import Hit

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.cli import print_json, print_table
+from smartcrawl.engine.command import print_json, print_table
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso

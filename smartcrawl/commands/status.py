@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 
-from smartcrawl.cli import RegistryCommand, print_json
 from smartcrawl.commands.summary import REMEDIES
+from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso

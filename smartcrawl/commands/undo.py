@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.cli import FAILED, ChangingCommand, one_word, print_json
+from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
 from smartcrawl.index.choice import chunked, indexing_of
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import ClassVar
 
-from smartcrawl.cli import RegistryCommand, one_word, print_json
 from smartcrawl.commands.story_text import print_story
+from smartcrawl.engine.command import RegistryCommand, one_word, print_json
 from smartcrawl.extract.robots_txt import explaining
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection

@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from smartcrawl.faults import told
+from smartcrawl.engine.download.faults import told
 from smartcrawl.model.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
 from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.signatures import unsigned

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any, Self
 
 import can_ada
@@ -13,24 +11,17 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from smartcrawl.model.exceptions import SourceError
+from smartcrawl.engine.download.bot_walls import wall_of
+from smartcrawl.engine.waiting import WaitingDocuments
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.signatures import unsigned
 from smartcrawl.model.urls import join, normalize
-from smartcrawl.rules.http import MAX_REDIRECTS, is_other_version, kept_validators, outcome_of
+from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run.orders import Orders
-from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source, ad_hoc, load, select, with_sitemaps
+from smartcrawl.run.opening import chosen_source, open_run, orders
+from smartcrawl.run.visits import confirmed
 from smartcrawl.spiders.base import VisitSpider
-from smartcrawl.spiders.waiting import WaitingDocuments
-from smartcrawl.walls import wall_of
-
-logger = logging.getLogger(__name__)
-
-ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold", "job")
-_FROM_SCRAPYD = ("_job", "_version")
 
 
 class SiteSpider(VisitSpider):
@@ -138,112 +129,6 @@ class SiteSpider(VisitSpider):
         kept = ("attempt", "handle_httpstatus_all", "download_slot", "download_maxsize")
         meta = {name: response.meta[name] for name in kept if name in response.meta}
         return response.request.replace(url=target, meta=meta, dont_filter=True)
-
-
-def confirmed(
-    visit: Visit, etag: str | None, last_modified: str | None, *, latency: float
-) -> Visit:
-    """Fill in the Visit of a page that answered 304; ``latency`` in seconds.
-
-    A 304 may renew validators; those that it does not repeat stay (RFC 9111 section 3.2). A 304
-    whose ETag names another version than the request did confirms nothing (section 4.3.4). An ETag
-    of another version is never stored, also where the request had only a date: the text is not its.
-    """
-    page = visit.page
-    visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304
-    visit.response_ms = int(1000 * latency)
-    visit.etag, visit.last_modified = page.etag, page.last_modified
-    if (etag or page.etag, last_modified or page.last_modified) == (page.etag, page.last_modified):
-        return visit
-    etag, last_modified = kept_validators(etag, last_modified, int(time.time()))
-    if is_other_version(visit.asked_etag, etag):
-        why = f"a 304 with the ETag {etag:.80} to a request with {visit.asked_etag:.80}"
-        visit.fail(Fault.OTHER_VERSION, f"{why}: the stored page stays, the next request is whole")
-        return visit
-    if etag and page.etag and not is_other_version(page.etag, etag):
-        visit.etag = etag
-    visit.last_modified = last_modified or page.last_modified
-    return visit
-
-
-def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
-    """Open a run of ``source``, join the one that other workers are at, or go on with the last.
-
-    Raises:
-        RunHeldError: another process crawls this source alone.
-        SmartcrawlError: it cannot be opened; the message names the remedy.
-    """
-    if options.redis is None:
-        return Run.open(source, options, orders, now)
-    if options.due_only and not orders.force:
-        logger.info("%s: what is due is asked by this process alone", source.name)
-        return Run.open(source, options, orders, now)
-    shared: Any = import_module("smartcrawl.run.shared.run")  # 6 MiB that one worker does not need
-    run: Run = shared.SharedRun.join(source, options, orders, now)
-    return run
-
-
-def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
-    """Return the source that ``url``, ``source`` or sources.toml names.
-
-    Raises:
-        SourceError: none or several fit, or an argument is unknown.
-    """
-    unknown = [name for name in arguments if name not in (*ARGUMENTS, *_FROM_SCRAPYD)]
-    if unknown:
-        raise SourceError(
-            f"unknown argument {unknown[0]!r}: the spider site takes {', '.join(ARGUMENTS)}"
-        )
-    url, name = arguments.get("url"), arguments.get("source")
-    sitemaps = str(arguments.get("sitemap", "")).split()
-    declared = load(options.sources_file)
-    if url is not None and name is not None:
-        raise SourceError("give either -a url=… or -a source=…, not both")
-    if url is not None:
-        return ad_hoc(url, declared, sitemaps=sitemaps)
-    if name is not None:
-        return with_sitemaps(select(name, declared), sitemaps)
-    if sitemaps:
-        return ad_hoc(None, declared, sitemaps=sitemaps)
-    if len(declared) == 1:
-        return next(iter(declared.values()))
-    if not declared:
-        raise SourceError(
-            "nothing to crawl: give -a url=https://… or -a sitemap=https://…,"
-            f" or declare sources in {options.sources_file}"
-        )
-    raise SourceError(f"several sources are declared: give -a source= one of {', '.join(declared)}")
-
-
-def orders(arguments: dict[str, Any]) -> Orders:
-    """Return the orders in the spider's arguments.
-
-    Raises:
-        SourceError: ``max_pages`` is no whole number, or a switch is neither on nor off.
-    """
-    pages = str(arguments.get("max_pages", "0"))
-    if not pages.isdecimal():
-        raise SourceError(f"max_pages is {pages!r}: it takes a whole number, 0 for no limit")
-    threshold = arguments.get("lost_threshold")
-    if threshold is not None and not (str(threshold).isdecimal() and int(threshold)):
-        raise SourceError(
-            f"lost_threshold is {threshold!r}: it takes a whole number of at least 1, the runs"
-            " that must find a page gone before it may be removed"
-        )
-    return Orders(
-        force=_switch(arguments, "force"),
-        resume=_switch(arguments, "resume"),
-        max_pages=int(pages),
-        lost_threshold=int(threshold) if threshold is not None else None,
-        job=str(arguments["job"]) if arguments.get("job") else None,
-    )
-
-
-def _switch(arguments: dict[str, Any], name: str) -> bool:
-    value = str(arguments.get(name, "0")).lower()
-    if value not in ("1", "true", "yes", "0", "false", "no", ""):
-        raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
-    return value in ("1", "true", "yes")
 
 
 def _location(response: Response) -> str:

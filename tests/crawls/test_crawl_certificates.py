@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.certificates import Trust, asyncio_context
+from smartcrawl.engine.download.certificates import Trust, asyncio_context
 from tests.certificates import Signer, certificate, made, written
 from tests.crawls.commands import Crawl, Record
 from tests.site_server import Site, html

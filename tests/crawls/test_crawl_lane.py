@@ -358,7 +358,7 @@ class Login(SiteSpider):
     ("spider", "why"),
     [
         ("cookies", "CookiesMiddleware is in use"),
-        ("login", "smartcrawl.needed.HttpAuth is in use"),
+        ("login", "smartcrawl.engine.own_spiders.HttpAuth is in use"),
         ("reads", "own_spiders.spiders.Reads reads answers in its own way"),
         ("listens", "own_spiders.spiders.Listener listens to each answer"),
         ("steps", "there are pipelines of your own"),

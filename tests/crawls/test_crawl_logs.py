@@ -103,7 +103,7 @@ def test_every_line_of_a_crawl_is_json_from_the_first_on(poor: Site, crawl: Craw
     assert any(line["event"].startswith("Overridden settings:\\n{'") for line in told)
     [warning] = [line for line in told if line["level"] == "warning"]
     assert "robots.txt unknown" in warning["event"]
-    assert warning["logger"] == "smartcrawl.robots_rules"
+    assert warning["logger"] == "smartcrawl.engine.download.robots"
 
 
 @pytest.mark.alone  # it is about the lines of one process
@@ -115,7 +115,7 @@ def test_every_line_of_a_crawl_is_text_from_the_first_on(poor: Site, crawl: Craw
     assert re.search(r" \[scrapy.utils.log\] INFO: Scrapy 2\.[\d.]+ started", told[0])
     assert any(" INFO: Overridden settings:\\n{'" in line for line in told)
     [warning] = [line for line in told if " WARNING: " in line]
-    assert " [smartcrawl.robots_rules] WARNING: robots.txt unknown" in warning
+    assert " [smartcrawl.engine.download.robots] WARNING: robots.txt unknown" in warning
 
 
 @pytest.mark.alone  # it is about the lines of one process

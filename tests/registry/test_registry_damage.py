@@ -11,7 +11,7 @@ import apsw
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.cli import RegistryCommand
+from smartcrawl.engine.command import RegistryCommand
 from smartcrawl.registry.integrity import problems
 from smartcrawl.registry.lease import FileLease
 from tests.crawls.commands import Crawl, Scrapy

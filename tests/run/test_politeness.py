@@ -20,11 +20,11 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.test import get_crawler
 
-from smartcrawl import faults
 from smartcrawl import settings as shipped
 from smartcrawl.commands.hosts import host_meant
-from smartcrawl.faults import told
-from smartcrawl.gates import gate_of, host_of
+from smartcrawl.engine.download import faults
+from smartcrawl.engine.download.faults import told
+from smartcrawl.engine.gate import gate_of, host_of
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options

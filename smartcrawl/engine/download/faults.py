@@ -1,0 +1,128 @@
+"""From the errors of a download to extended statuses, and to words that help (R4-42)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+    StopDownload,
+)
+
+from smartcrawl.engine.download.network import refused_address
+from smartcrawl.extract.encodings import EncodingError
+from smartcrawl.model.exceptions import (
+    AddressRefusedError,
+    CertificateError,
+    HostDownError,
+    RobotsUnknownError,
+)
+from smartcrawl.rules.model import Fault
+
+#: What it means that nobody answered; the first class that fits counts.
+FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
+    (CannotResolveHostError, Fault.DNS),
+    (DownloadConnectionRefusedError, Fault.REFUSED),
+    (DownloadTimeoutError, Fault.TIME_OUT),
+    (ResponseDataLossError, Fault.TRUNCATED),
+    (DownloadCancelledError, Fault.TOO_LARGE),
+    (StopDownload, Fault.TOO_SLOW),
+)
+#: Twisted wraps what went wrong on a connection; these are the classes inside, by name.
+REASONS: Final = {
+    "HeadersTooLargeError": Fault.HEADERS_TOO_LARGE,
+    "ParseError": Fault.BAD_RESPONSE,
+    "BadHeaders": Fault.BAD_RESPONSE,
+    "ConnectionDone": Fault.RESET,
+    "ConnectionLost": Fault.RESET,
+    "ConnectionAborted": Fault.RESET,
+    "Error": Fault.TLS,  # OpenSSL.SSL.Error
+    "VerificationError": Fault.TLS,
+    "CertificateError": Fault.TLS,
+}
+#: What is wrong with a packed body (extract.encodings).
+ENCODING_FAULTS: Final = {
+    "too_large": Fault.TOO_LARGE,
+    "truncated": Fault.TRUNCATED,
+    "corrupt": Fault.BAD_ENCODING,
+    "unknown": Fault.BAD_ENCODING,
+}
+#: What may have passed by the next try of the same run (M-32).
+PASSING_FAULTS: Final = frozenset(
+    {Fault.NETWORK, Fault.DNS, Fault.REFUSED, Fault.TIME_OUT, Fault.RESET, Fault.TRUNCATED}
+)
+#: What people read, with what they may do about it.
+MESSAGES: Final = {
+    Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
+    Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
+    Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
+    Fault.DNS: "its host name cannot be resolved: check the spelling and the name server",
+    Fault.ADDRESS_REFUSED: "its address is not public: permit its network with ALLOW_NETWORKS",
+    Fault.REFUSED: "connection refused: is the server running, and is the port right?",
+    Fault.TIME_OUT: "no whole answer within DOWNLOAD_TIMEOUT",
+    Fault.TRUNCATED: "the body ended before its announced length",
+    Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE",
+    Fault.TLS: "no secure connection: does the port speak TLS?",
+    Fault.RESET: "the connection broke before a whole answer came",
+}
+
+
+_PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
+
+
+def told(error: BaseException, url: str) -> tuple[Fault, str]:
+    """Return the extended status of a failed download, and what may be done about it.
+
+    The message has at most 1,024 characters.
+    """
+    if isinstance(error, RobotsUnknownError):
+        return Fault(error.fault), str(error)[:1024]
+    if isinstance(error, HostDownError):
+        return Fault.HOST_DOWN, str(error)[:1024]
+    if isinstance(error, EncodingError):
+        return ENCODING_FAULTS[error.kind], str(error)[:1024]
+    fault, detail = _fault_of(error), _detail(error)
+    if isinstance(error, AddressRefusedError):
+        fault = Fault.ADDRESS_REFUSED
+    elif fault is Fault.DNS and (refusal := refused_address(url)) is not None:
+        fault, detail = Fault.ADDRESS_REFUSED, refusal
+    if fault is Fault.ADDRESS_REFUSED and detail.startswith("port"):
+        return fault, f"{detail}: permit it with ALLOW_PORTS"
+    message = MESSAGES.get(fault)
+    if any(isinstance(reason.value, CertificateError) for reason in _reasons(error)):
+        return fault, detail[:1024]  # it names the remedy itself
+    if message is None or fault in _PLAIN:
+        return fault, (message or detail)[:1024]
+    return fault, f"{message} ({detail})"[:1024]
+
+
+def _reasons(error: BaseException) -> tuple[Any, ...]:
+    """Return the failures that Twisted wrapped, if any."""
+    return tuple(getattr(error.__cause__, "reasons", None) or ())
+
+
+def _detail(error: BaseException) -> str:
+    """Return what a library says of an error, without the wrapping of its own.
+
+    >>> _detail(ConnectionResetError(104, "Connection reset by peer"))
+    '[Errno 104] Connection reset by peer'
+    """
+    for reason in _reasons(error):
+        error = reason.value
+    text = " ".join(str(error).split())
+    return text if text and "twisted." not in text else type(error).__name__
+
+
+def _fault_of(error: BaseException) -> Fault:
+    for kind, fault in FAULTS:
+        if isinstance(error, kind):
+            return fault
+    for reason in _reasons(error):
+        inner = REASONS.get(type(reason.value).__name__)
+        if inner is not None:
+            return inner
+    return Fault.NETWORK

@@ -1,0 +1,111 @@
+"""The download handler: Scrapy's own, with an end to the headers that it will read."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from scrapy.core.downloader.handlers.http11 import (
+    HTTP11DownloadHandler,
+    _LenientHTTP11ClientFactory,
+    _LenientHTTP11ClientProtocol,
+    _LenientHTTPClientParser,
+)
+from scrapy.crawler import Crawler
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
+from twisted.web.http import _DataLoss, _IdentityTransferDecoder
+
+from smartcrawl.engine.download.certificates import ContextFactory, Trust
+from smartcrawl.model.exceptions import HeadersTooLargeError
+from smartcrawl.model.options import Options
+from smartcrawl.run.run import run_of
+
+_STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
+MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included
+
+
+class BoundedHttpHandler(HTTP11DownloadHandler):
+    """HTTP/1.1 as Scrapy speaks it; an answer whose headers do not end is given up.
+
+    Twisted bounds a line of the headers and not their number, so that a server could fill
+    the memory before the body, the one part that DOWNLOAD_MAXSIZE bounds, has begun.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._pool._factory = _BoundedFactory
+        if crawler.settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] == "SENTINEL":  # Scrapy's default
+            run = run_of(crawler)
+            contexts: Any = ContextFactory.from_crawler(crawler)
+            if run is None:
+                contexts.trust = Trust.of(None, Options.of(crawler.settings))
+            else:
+                contexts.trust = Trust.of(run.source, run.options)
+            self._contextFactory = contexts
+
+
+class _BoundedFactory(_LenientHTTP11ClientFactory):
+    def buildProtocol(self, addr: Any) -> _BoundedProtocol:
+        return _BoundedProtocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
+
+
+class _BoundedProtocol(_LenientHTTP11ClientProtocol):
+    """Counts what comes before the body; past MAX_HEADERS it gives the connection up."""
+
+    _head = 0
+
+    def request(self, request: Any) -> Any:
+        self._head = 0
+        answer = super().request(request)
+        assert self._parser is not None
+        self._parser.__class__ = _BoundedParser  # Scrapy replaces the class in the same way
+        return answer
+
+    def dataReceived(self, data: bytes) -> None:
+        super().dataReceived(data)  # type: ignore[no-untyped-call]
+        parser = self._parser
+        if parser is not None and parser.state in (STATUS, HEADER):
+            self._head += len(data)
+            if self._head > MAX_HEADERS:
+                self._giveUp(Failure(HeadersTooLargeError()))  # type: ignore[no-untyped-call]
+
+
+class _BoundedParser(_LenientHTTPClientParser):
+    """Reads what is HTTP, and says so of what is not."""
+
+    MAX_LENGTH = MAX_HEADERS
+
+    def dataReceived(self, data: bytes) -> Any:
+        """Read on; whatever is wrong with status line and headers is one kind of error."""
+        if self.state not in (STATUS, HEADER):
+            return super().dataReceived(data)  # type: ignore[no-untyped-call]
+        try:
+            return super().dataReceived(data)  # type: ignore[no-untyped-call]
+        except (HeadersTooLargeError, ParseError):
+            raise
+        except Exception as error:
+            raise ParseError(f"{type(error).__name__}: {error}", b"") from error  # type: ignore[no-untyped-call]
+
+    def statusReceived(self, status: bytes) -> None:
+        """Take the status line; its protocol must be HTTP, and its code one of HTTP's."""
+        if not _STATUS_LINE.match(status):
+            raise ParseError("no status line of HTTP", status)  # type: ignore[no-untyped-call]
+        super().statusReceived(status)  # type: ignore[no-untyped-call]
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        raise HeadersTooLargeError
+
+    def connectionLost(self, reason: Failure | None = None) -> None:
+        """End the answer; a body without a length is whole only when it was ended in order."""
+        decoder = self.bodyDecoder
+        ends_with_connection = (
+            isinstance(decoder, _IdentityTransferDecoder) and decoder.contentLength is None
+        )
+        if ends_with_connection and reason is not None and not reason.check(ConnectionDone):  # type: ignore[no-untyped-call]
+            why = [reason, Failure(_DataLoss())]  # type: ignore[no-untyped-call]
+            lost = Failure(ResponseFailed(why, self.response))  # type: ignore[no-untyped-call]
+            self.response._bodyDataFinished(lost)
+        else:
+            super().connectionLost(reason)

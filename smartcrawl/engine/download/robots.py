@@ -1,0 +1,287 @@
+"""What each host allows: its robots.txt, asked once a run and kept for a bad day."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Self
+from urllib.parse import urlsplit
+
+import can_ada
+from scrapy import Request, signals
+from scrapy.core.downloader import Downloader
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+from scrapy.robotstxt import RobotParser
+
+from smartcrawl.engine.download.faults import told
+from smartcrawl.extract.robots_txt import as_utf8, crawl_delay, sitemaps
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import RobotsUnknownError
+from smartcrawl.model.options import robots_parser
+from smartcrawl.model.urls import host_key, join
+from smartcrawl.rules.http import (
+    MAX_REDIRECTS,
+    REDIRECTS,
+    conditional_headers,
+    kept_validators,
+)
+from smartcrawl.rules.model import Fault
+from smartcrawl.run.run import run_of
+
+logger = logging.getLogger(__name__)
+
+MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer, whatever DOWNLOAD_MAXSIZE is for pages
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What an origin's robots.txt says to us."""
+
+    origin: str
+    user_agent: str
+    asked_at: float  #: monotonic seconds
+    parser: RobotParser | None = None  #: None: everything is allowed
+    crawl_delay: float | None = None  #: seconds
+    asked: bool = False  #: the host was asked, and none of its pages before that
+    unknown: str | None = None  #: why the rules could not be had
+    fault: Fault = Fault.ROBOTS_UNKNOWN  #: of a page whose rules are unknown
+
+    def allows(self, url: str) -> bool:
+        """Whether an address may be asked."""
+        return self.parser is None or self.parser.allowed(url, self.user_agent)
+
+
+class RobotsRules:
+    """The rules of each origin: asked once a run, and conditionally if they are kept.
+
+    2xx are rules, 304 says that the kept ones stand, every 4xx except 429 that there are
+    none. After anything else the kept ones count, unless they are too old; then the rules
+    are unknown, and the run incomplete.
+
+    Source: RFC 9309 section 2.3; M-27.
+    """
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        *,
+        parser: type[RobotParser],
+        user_agent: str,
+        ttl: int,
+        max_stale: int,
+    ) -> None:
+        self._crawler = crawler
+        self._parser = parser
+        self._user_agent = user_agent
+        self._ttl = ttl
+        self._max_stale = max_stale
+        self.delays = CrawlDelays(crawler)
+        self._rules: dict[str, Rules] = {}
+        self._kept: dict[str, StoredRobots] = {}  #: of this run
+        self._asking: dict[str, asyncio.Task[Rules]] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Read the settings, once.
+
+        Raises:
+            SettingError: ROBOTSTXT_PARSER names no parser.
+        """
+        settings = crawler.settings
+        return cls(
+            crawler,
+            parser=robots_parser(settings),
+            user_agent=settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"],
+            ttl=settings.getint("ROBOTS_TTL_SECONDS"),
+            max_stale=settings.getint("ROBOTS_MAX_STALE_SECONDS"),
+        )
+
+    async def of(self, request: Request) -> Rules:
+        """Return the rules for a request, and hold its host to the delay that they ask for."""
+        parts = urlsplit(request.url)
+        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        rules = self.at_hand(origin) or await self._ask(origin)
+        if rules.crawl_delay:
+            self.delays.hold(request, rules.crawl_delay)
+        return rules
+
+    def at_hand(self, origin: str) -> Rules | None:
+        """Return the rules of an origin if they are known and need not be asked for now.
+
+        Who asked for them before has its host held to their delay.
+        """
+        rules = self._rules.get(origin)
+        if rules is None or (self._ttl and time.monotonic() - rules.asked_at > self._ttl):
+            return None
+        return rules
+
+    async def _ask(self, origin: str) -> Rules:
+        """Ask a host once, however many of its pages are waiting for the answer."""
+        task = self._asking.get(origin)
+        if task is None:
+            task = self._asking[origin] = asyncio.ensure_future(self._fetch(origin))
+            task.add_done_callback(lambda _: self._asking.pop(origin, None))
+        return await asyncio.shield(task)
+
+    async def _fetch(self, origin: str) -> Rules:
+        run, url = run_of(self._crawler), f"{origin}/robots.txt"
+        kept = self._kept.get(origin)
+        if kept is None and run is not None:
+            kept = run.hosts.stored_robots(origin)
+        others = run.hosts.robots_of_others(origin) if run is not None else None
+        if others is not None:
+            rules = self._rules[origin] = self._read(origin, others)
+            return rules
+        try:
+            fresh = await self._download(url, kept, trusted=run is None or not run.forced)
+            rules = self._read(origin, fresh)
+        except Exception as error:  # noqa: BLE001  # whatever failed, these are no rules
+            rules = self._without(origin, kept, error)
+        else:
+            self._kept[origin] = fresh
+            if run is not None:
+                run.hosts.robots_read(origin, fresh, rules.crawl_delay)
+        rules = replace(rules, asked=origin not in self._rules)
+        self._rules[origin] = rules
+        return rules
+
+    async def _download(
+        self, url: str, kept: StoredRobots | None, *, trusted: bool
+    ) -> StoredRobots:
+        """Return what is answered, possibly behind redirects.
+
+        Validators belong to one address: none is sent to where a redirect leads, and none
+        is kept from there.
+        """
+        headers = (
+            {}
+            if kept is None
+            else conditional_headers(kept.etag, kept.last_modified, trusted=trusted)
+        )
+        for hop in range(MAX_REDIRECTS + 1):
+            request = Request(
+                url,
+                headers={} if hop else {k: v.encode("latin-1") for k, v in headers.items()},
+                meta={"dont_obey_robotstxt": True, "download_maxsize": MAX_DOWNLOAD},
+                callback=NO_CALLBACK,
+                priority=1000,
+            )
+            response = await self._crawler.engine.download_async(request)
+            target = _target(response, url)
+            if target is None:
+                break
+            url = target
+        status, now = response.status, int(time.time())
+        etag, last_modified = kept_validators(
+            _header(response, "ETag"), _header(response, "Last-Modified"), now
+        )
+        if status == 304 and kept is not None and headers and not hop:
+            return replace(
+                kept,
+                fetched_at=now,
+                etag=etag or kept.etag,
+                last_modified=last_modified or kept.last_modified,
+            )
+        if 200 <= status < 300:
+            body = as_utf8(response.body)
+            if hop:
+                return StoredRobots(now, status, body=body)
+            return StoredRobots(now, status, etag, last_modified, body)
+        if 400 <= status < 500 and status != 429:
+            return StoredRobots(now, status)
+        why = f"status {status}"
+        if target is not None:
+            why = f"more than {MAX_REDIRECTS} redirects"
+        raise RobotsUnknownError(why, Fault.ROBOTS_UNKNOWN)
+
+    def _read(self, origin: str, stored: StoredRobots) -> Rules:
+        rules = Rules(origin, self._user_agent, time.monotonic())
+        if stored.status >= 400:
+            return rules
+        parser = self._parser.from_crawler(self._crawler, stored.body)
+        delay = parser.crawl_delay(self._user_agent)
+        if delay is not None:
+            delay = crawl_delay(str(delay))  # a parser of Scrapy's knows no most
+        if (run := run_of(self._crawler)) is not None:
+            run.sitemaps_named(origin, sitemaps(stored.body, origin))
+        return replace(rules, parser=parser, crawl_delay=delay)
+
+    def _without(self, origin: str, kept: StoredRobots | None, error: Exception) -> Rules:
+        """Return the rules that count when they could not be had now."""
+        url = f"{origin}/robots.txt"
+        fault, why = told(error, url)
+        run = run_of(self._crawler)
+        if run is not None:
+            run.hosts.robots_failed(origin, why)
+        if kept is not None and time.time() - kept.fetched_at < self._max_stale:
+            since = datetime.fromtimestamp(kept.fetched_at, UTC).isoformat(timespec="seconds")
+            logger.warning(
+                "robots.txt unknown: the rules of %s count instead: %s (%s)", since, why, url
+            )
+            return self._read(origin, kept)
+        logger.warning("robots.txt unknown: no page of this host is asked: %s (%s)", why, url)
+        if fault not in (Fault.ADDRESS_REFUSED, Fault.HOST_DOWN):  # no robots.txt would help
+            if fault is not Fault.TLS:  # its pages would fail in the same way: name the remedy
+                fault = Fault.ROBOTS_UNKNOWN
+            if run is not None:
+                run.incomplete(f"robots_unknown: {host_key(origin)}")
+        now = time.monotonic()
+        return Rules(origin, self._user_agent, now, unknown=why, fault=fault)
+
+
+def _target(response: Response, url: str) -> str | None:
+    """Return where a redirect leads; None for any other answer, and for a useless Location."""
+    location = (response.headers.get("Location") or b"").decode("latin-1")
+    if response.status not in REDIRECTS or not location:
+        return None
+    return join(can_ada.parse(url), location)
+
+
+def _header(response: Response, name: str) -> str | None:
+    value = response.headers.get(name)
+    return value.decode("latin-1") if value else None
+
+
+class CrawlDelays:
+    """Keeps download slots at the Crawl-delay that their hosts ask for, or above it.
+
+    AutoThrottle sets a slot's delay anew with each answer, between bounds that are the same
+    for all; so a slot is looked at after that, before its next request goes out. Its delay is
+    not varied either, for half of it would be too short. DOWNLOAD_DELAY counts when it is
+    longer, and within a run a delay only grows.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._least: dict[str, float] = {}  #: seconds, by slot
+
+    def hold(self, request: Request, seconds: float) -> None:
+        """Keep the slot of a request at no less than ``seconds`` between two requests."""
+        downloader = self._crawler.engine.downloader
+        slot = downloader.get_slot_key(request)
+        if seconds <= self._least.get(slot, 0):
+            return
+        if not self._least:
+            self._crawler.signals.connect(self.answered, signal=signals.response_downloaded)
+        self._least[slot] = seconds
+        given = downloader.per_slot_settings.get(slot, {})
+        delay = max(
+            seconds, float(given.get("delay", self._crawler.settings.getfloat("DOWNLOAD_DELAY")))
+        )
+        # Scrapy forgets a slot that was idle for a minute; this is what it makes a new one of.
+        downloader.per_slot_settings[slot] = {**given, "delay": delay, "jitter": 0}
+        self._raise(slot)
+
+    def answered(self, request: Request) -> None:
+        """Raise the delay of a slot again that AutoThrottle has lowered."""
+        self._raise(request.meta.get(Downloader.DOWNLOAD_SLOT, ""))
+
+    def _raise(self, name: str) -> None:
+        slot = self._crawler.engine.downloader.slots.get(name)
+        if slot is not None and name in self._least:
+            slot.delay, slot.jitter = max(slot.delay, self._least[name]), 0

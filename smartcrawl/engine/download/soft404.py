@@ -1,0 +1,107 @@
+"""What hosts answer for addresses that cannot exist, so that a 200 that says so is no page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from typing import Final
+from urllib.parse import urlsplit
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+
+from smartcrawl.engine.download.bot_walls import wall_of
+from smartcrawl.extract import html
+from smartcrawl.model.documents import Document
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.urls import host_key
+from smartcrawl.rules.soft404 import NotFound, is_not_found, is_same, profile, random_path
+from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.run import Run
+
+logger = logging.getLogger(__name__)
+
+KEPT_FOR: Final = 604_800  #: seconds that an answer counts: a week
+
+
+class MissingPages:
+    """Asks each host once a week for an address that cannot exist, and remembers what it said."""
+
+    def __init__(self, crawler: Crawler, run: Run) -> None:
+        self._crawler = crawler
+        self._run = run
+        self._known: dict[str, NotFound | None] = {}
+        self._asked: dict[str, asyncio.Future[NotFound | None]] = {}
+        self._seeds: dict[str, dict[str, str]] = {}  #: what a seed of each host says
+
+    async def tells(self, visit: Visit, document: Document) -> bool:
+        """Whether a page says what its host says of an address that does not exist.
+
+        Never true of a seed.
+        """
+        run, page = self._run, visit.page
+        if not run.options.soft_404 or not document.sections:
+            return False
+        told = {"title": document.title, "text": document.text, "path": _path(visit.url)}
+        if run.reach.is_seed(page.no):
+            self._seeds.setdefault(host_key(visit.url), told)
+            return False
+        answer = await self._answer_of(visit.url)
+        return answer is not None and is_not_found(answer, **told)
+
+    async def _answer_of(self, url: str) -> NotFound | None:
+        host = host_key(url)
+        if host in self._known:
+            return self._known[host]
+        stored = self._run.hosts.stored_not_found(host, int(time.time()) - KEPT_FOR)
+        if stored is not None:
+            self._known[host] = NotFound.unpack(stored) if stored else None
+            return self._known[host]
+        if host not in self._asked:
+            self._asked[host] = asyncio.ensure_future(self._ask(url, host))
+        self._known[host] = await asyncio.shield(self._asked[host])
+        return self._known[host]
+
+    async def _ask(self, url: str, host: str) -> NotFound | None:
+        """Ask a host; what it does not answer, or robots.txt forbids, says nothing in this run."""
+        parts = urlsplit(url)
+        path = random_path(secrets.token_hex(6))
+        request = Request(
+            f"{parts.scheme}://{parts.netloc}{path}",
+            callback=NO_CALLBACK,
+            priority=RobotsTxtMiddleware.DOWNLOAD_PRIORITY,
+            meta={"download_slot": slot_of(host), "dont_retry": True},
+            dont_filter=True,
+        )
+        try:
+            response = await self._crawler.engine.download_async(request)
+        except Exception as error:  # noqa: BLE001  # whatever failed, this says nothing
+            logger.debug("%s was not asked for what does not exist: %s", host, error)
+            return None
+        if response.status not in (200, 404, 410) or wall_of(response) is not None:
+            return None  # it says nothing about what exists: asked again by the next run
+        answer = _read(response, path)
+        seed = self._seeds.get(host)
+        if answer is not None and seed is not None and is_same(answer, **seed):
+            answer = None  # it says the same of everything
+        self._run.hosts.not_found_read(host, answer.pack() if answer is not None else "")
+        return answer
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def _read(response: Response, path: str) -> NotFound | None:
+    """Return what an answer says of an address that cannot exist; None: a status says it."""
+    header = (response.headers.get("Content-Type") or b"").decode("latin-1")
+    if response.status != 200 or html.media_type(header, response.body) not in html.HTML_TYPES:
+        return None
+    document = html.parse(response.body, content_type=header, url=response.url)
+    return profile(document.title, document.text, path)

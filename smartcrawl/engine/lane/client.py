@@ -1,0 +1,276 @@
+"""Conditional requests of the lane, under the guard and the limits of the engine's own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Final
+
+from scrapy.settings import BaseSettings
+
+from smartcrawl.engine.download.certificates import Trust, asyncio_context
+from smartcrawl.engine.download.network import GuardedResolver, addresses_of
+from smartcrawl.engine.lane.connections import Answer, ClosedError, Connection
+from smartcrawl.model.exceptions import LaneError
+from smartcrawl.model.urls import endpoint
+
+logger = logging.getLogger(__name__)
+
+_TARGET: Final = re.compile(r"[!-\"$-~]+")  #: what a request line may hold: no space, no fragment
+_BREAKS: Final = re.compile(r"[\r\n\0]")
+_MOST_STRAYS: Final = 2  #: connections of an origin with bytes that no request asked for
+_OTHER_ADDRESS: Final = 2.0  #: seconds after which the next address of a host is tried
+_MOST_CHECKS: Final = 1.0  #: seconds between two looks at timeouts
+
+
+class LaneClient:
+    """Sends requests as they are, and takes whole answers or none.
+
+    Names are resolved by the guard, as for the engine, and only its addresses are connected to.
+    What is larger, slower or longer in its headers than the engine takes is an error here, too.
+    An answer counts when its connection is found clean (``Answer.clean``).
+    """
+
+    def __init__(
+        self,
+        settings: BaseSettings,
+        resolver: GuardedResolver,
+        trust: Trust | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Read the settings, once; ``headers`` are sent with each request."""
+        self.rate = settings.getint("MIN_DOWNLOAD_RATE")
+        self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
+        self.most_connections = 2 * settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
+        self.resolver = resolver
+        self.head = _lines(headers or {})
+        self.strays = 0  #: connections on which bytes came without a request
+        self._most_idle = settings.getint("CONCURRENT_REQUESTS")
+        self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        self._settings = settings
+        self._trust = trust or Trust()
+        self._tls: ssl.SSLContext | None = None
+        self._origins: dict[str, _Origin] = {}
+        self._connections: dict[Connection, None] = {}
+        self._checks: asyncio.TimerHandle | None = None
+
+    async def ask(self, url: str, headers: Mapping[str, str]) -> Answer:
+        """Send one GET and return the whole answer; no redirect is followed.
+
+        Header values are sent as Latin-1, the way they were received (RD-04).
+
+        Raises:
+            LaneError: no whole answer within the limits came.
+        """
+        end = url.find("/", 8)
+        name, target = (url[:end], url[end:]) if end > 0 else (url, "/")
+        if not _TARGET.fullmatch(target):
+            raise LaneError(f"{url} cannot be sent as it is", sent=False)
+        origin = self._origins.get(name)
+        if origin is None:
+            origin = self._origins[name] = _Origin(self, name)
+        own = _lines(headers)
+        request = b"GET %b HTTP/1.1\r\n%b%b\r\n" % (target.encode("ascii"), origin.head, own)
+        deadline = time.monotonic() + self._timeout
+        connection = origin.taken()
+        if connection is None:
+            connection = await origin.opened(deadline)
+        try:
+            return await connection.send(request, deadline)
+        except ClosedError:  # between two requests, as servers may
+            connection = await origin.opened(deadline)
+            return await connection.send(request, deadline)
+
+    def tls(self) -> ssl.SSLContext:
+        """Return how TLS is spoken: as the engine does."""
+        if self._tls is None:
+            self._tls = asyncio_context(self._settings, self._trust)
+        return self._tls
+
+    def began(self, connection: Connection) -> None:
+        """Watch a new connection; of too many idle ones the oldest are closed."""
+        spare = [one for one in self._connections if one.is_spare]
+        for one in spare[: max(0, len(spare) - self._most_idle + 1)]:
+            one.close()
+        self._connections[connection] = None
+        if self._checks is None:
+            self._check()
+
+    def ended(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self._connections.pop(connection, None)
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        for connection in list(self._connections):
+            connection.check(now)
+        self._checks = None
+        if self._connections:
+            seconds = min(_MOST_CHECKS, self._timeout / 4)
+            self._checks = asyncio.get_running_loop().call_later(seconds, self._check)
+
+    async def close(self) -> None:
+        """Close the connections; answers that are unsettled do not count."""
+        if self._checks is not None:
+            self._checks.cancel()
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)  # transports close in the next turn of the loop
+
+
+class _Origin:
+    """The connections to a scheme, host and port."""
+
+    def __init__(self, client: LaneClient, name: str) -> None:
+        self.one_request_each = False
+        self.name = name
+        self._client = client
+        self._scheme, _, authority = name.partition("://")
+        self._host, self._port = endpoint(name)
+        if not authority or re.search(r"[@?#\s]", authority) or not authority.isascii():
+            raise LaneError(f"{name} is not asked by the lane", sent=False)
+        self._named = b"Host: %b\r\n%b" % (authority.encode("ascii"), client.head)
+        self._idle: dict[Connection, None] = {}  #: the last one is used first
+        self._open: set[Connection] = set()
+        self._opening = 0  #: connections
+        self._serial = 0
+        self._strays = 0
+        self._waiting: list[asyncio.Future[None]] = []  #: for a connection
+        self._first: str | None = None  #: the address that answered last
+
+    @property
+    def head(self) -> bytes:
+        """The header lines of each request to this origin."""
+        return self._named + b"Connection: close\r\n" if self.one_request_each else self._named
+
+    def taken(self) -> Connection | None:
+        """Return an idle connection, or None when one has to be opened."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.is_usable:
+                return connection
+        return None
+
+    async def opened(self, deadline: float) -> Connection:
+        """Return a new connection, or one that became idle meanwhile.
+
+        Raises:
+            LaneError: no address of the host can be connected to, or none may.
+        """
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                while self._opening + len(self._open) >= self._client.most_connections:
+                    turn = asyncio.get_running_loop().create_future()
+                    self._waiting.append(turn)
+                    await turn
+                    connection = self.taken()
+                    if connection is not None:
+                        return connection
+                self._opening += 1
+                try:
+                    return await self._connected()
+                finally:
+                    self._opening -= 1
+                    self._wake()
+        except (OSError, TimeoutError, ValueError) as error:
+            raise LaneError(f"{type(error).__name__}: {error}", sent=False) from error
+
+    async def _connected(self) -> Connection:
+        addresses = await addresses_of(self._client.resolver, self._host, self._port)
+        if not addresses:
+            raise OSError(f"{self._host} has no address that may be asked")
+        if self._first in addresses:
+            addresses.remove(self._first)
+            addresses.insert(0, self._first)
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout(_OTHER_ADDRESS):
+                    return await self._connected_to(address)
+            except (OSError, TimeoutError) as error:
+                logger.debug("%s at %s: %s", self._host, address, error)
+        return await self._connected_to(addresses[-1])
+
+    async def _connected_to(self, address: str) -> Connection:
+        """Connect to an address that the guard gave; no name is resolved here."""
+        loop, began = asyncio.get_running_loop(), time.monotonic()
+        numeric = ip_address(address.partition("%")[0])
+        sock = socket.socket(socket.AF_INET6 if numeric.version == 6 else socket.AF_INET)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, (address, self._port))
+            took = time.monotonic() - began
+            client, secure = self._client, self._scheme == "https"
+            self._serial += 1
+            _, connection = await loop.create_connection(
+                lambda: Connection(
+                    self,
+                    sock,
+                    tls=secure,
+                    max_size=client.max_size,
+                    rate=client.rate,
+                    serial=self._serial - 1,
+                ),
+                sock=sock,
+                ssl=client.tls() if secure else None,
+                server_hostname=self._host if secure else None,
+            )
+        except BaseException:
+            sock.close()
+            raise
+        if not connection.is_usable:
+            raise OSError("bytes came before the first request, or the end")
+        connection.opened(took)
+        self._first = address
+        self._open.add(connection)
+        client.began(connection)
+        return connection
+
+    def _wake(self) -> None:
+        while self._waiting:
+            turn = self._waiting.pop(0)
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    # What connections report
+
+    def usable(self, connection: Connection) -> None:
+        """Take a connection that may be used again."""
+        self._idle[connection] = None
+        self._wake()
+
+    def strayed(self) -> None:
+        """Count a connection on which bytes came without a request."""
+        self._strays += 1
+        self._client.strays += 1
+        if self._strays == _MOST_STRAYS:
+            self.one_request_each = True
+            logger.info(
+                "%s sends answers that no request asked for: one request a connection from now on",
+                self.name,
+            )
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that ended."""
+        self._idle.pop(connection, None)
+        self._open.discard(connection)
+        self._client.ended(connection)
+        self._wake()
+
+
+def _lines(headers: Mapping[str, str]) -> bytes:
+    """Return header lines.
+
+    Raises:
+        LaneError: a value would break its line.
+    """
+    for value in headers.values():
+        if _BREAKS.search(value):
+            raise LaneError("a header would break its line", sent=False)
+    return b"".join([f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items()])

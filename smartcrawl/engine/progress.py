@@ -1,0 +1,123 @@
+"""Progress of a run for people and programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+from scrapy.logformatter import LogFormatter, LogFormatterResult
+
+from smartcrawl.engine.lifecycle import logger
+from smartcrawl.engine.signals import page_progress
+from smartcrawl.model.redaction import json_safe
+from smartcrawl.run.run import Run, run_of
+
+
+class JsonProgress:
+    """One JSON object a line on standard output for each page (``--progress json``)."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Listen to the progress of the crawl, if that was asked for."""
+        if crawler.settings["PROGRESS_FORMAT"] != "json":
+            raise NotConfigured
+        progress = cls()
+        crawler.signals.connect(progress.tell, signal=page_progress)
+        return progress
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Print one event."""
+        print(json_safe(json.dumps(event, ensure_ascii=False)), flush=True)
+
+
+class Progress:
+    """One live line on a terminal, plain log lines elsewhere."""
+
+    def __init__(self, crawler: Crawler, run: Run, *, interval: float) -> None:
+        self._run = run
+        self._interval = interval
+        self._started = time.monotonic()
+        self._live: Live | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider."""
+        run = run_of(crawler)
+        if run is None:
+            raise NotConfigured("the spider has no run")
+        if crawler.settings["PROGRESS_FORMAT"] == "json":
+            raise NotConfigured
+        progress = cls(crawler, run, interval=0.5 if sys.stderr.isatty() else 30)
+        crawler.signals.connect(progress.opened, signal=signals.spider_opened)
+        crawler.signals.connect(progress.closed, signal=signals.spider_closed)
+        return progress
+
+    def opened(self) -> None:
+        """Begin to tell."""
+        self._started = time.monotonic()
+        if sys.stderr.isatty():
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+        self._task = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            line = self.line(time.monotonic() - self._started)
+            if self._live is not None:
+                self._live.update(Text(line), refresh=True)
+            else:
+                logger.info("%s", line)
+
+    def line(self, elapsed: float) -> str:
+        """Return the line: done/queued, pages/s, share of 304, new and modified, time left.
+
+        Of a run that workers share it tells what this one did; how much waits, Redis knows.
+        """
+        progress = self._run.ledger.progress
+        rate = progress.visits / elapsed if elapsed > 0 else 0.0
+        share = 100 * progress.not_modified / progress.visits if progress.visits else 0
+        waits, left = "more with others", ""
+        if not self._run.opened.shared:
+            queued = len(self._run.frontier)
+            waits = f"{queued} queued"
+            left = f", about {queued / rate:.0f} s left" if rate else ""
+        return (
+            f"{self._run.source.name}: {progress.visits} done, {waits},"
+            f" {rate:.1f} pages/s, {share:.0f} % 304, {progress.words.get('new', 0)} new,"
+            f" {progress.words.get('modified', 0)} modified{left}"
+        )
+
+    def closed(self) -> None:
+        """Stop telling."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._live is not None:
+            self._live.stop()
+
+
+class QuietLog(LogFormatter):
+    """No line for each page and item: counts and the registry tell more, and cost less."""
+
+    def crawled(self, request: Request, response: Response, spider: Spider) -> None:  # type: ignore[override]  # Scrapy documents None as "do not log"
+        """Log nothing."""
+
+    def scraped(self, item: Any, response: Any, spider: Spider) -> None:  # type: ignore[override]  # likewise
+        """Log nothing."""
+
+    def download_error(self, *args: Any, **kwargs: Any) -> LogFormatterResult:
+        """Say at DEBUG what the registry records as the page's outcome anyway."""
+        result = super().download_error(*args, **kwargs)
+        return LogFormatterResult(level=logging.DEBUG, msg=result["msg"], args=result["args"])

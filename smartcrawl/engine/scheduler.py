@@ -1,0 +1,241 @@
+"""Scrapy's view of the frontier: Requests are born here, one a page, when its turn comes."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from collections import deque
+from functools import partial
+from itertools import count
+from typing import Any, Protocol, Self
+
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Downloader
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.asyncio import CallLaterResult, call_later
+
+from smartcrawl.engine.gate import gate_of, host_of
+from smartcrawl.engine.stopping import stop
+from smartcrawl.extract.sitemaps import MAX_SITEMAP
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.run.hosts.gate import HostGate, slot_of
+from smartcrawl.run.run import Run, run_of
+
+logger = logging.getLogger(__name__)
+
+
+class Lane(Protocol):
+    """What may ask for pages beside the engine."""
+
+    def take(self, page: Page) -> bool:
+        """Ask for a page, if it may be asked here; it is under way then."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether answers wait until they count."""
+
+
+class NumberScheduler(BaseScheduler):
+    """Serves ordinary Requests first, then the pages of the run's frontier.
+
+    A host that has as many requests in flight as it may have gives nothing until one of
+    them ends; so one slow host neither fills the engine nor delays a stop. A host that the
+    gate holds back gives nothing until its time is over, and nothing else waits for it.
+    """
+
+    def __init__(self, crawler: Crawler, *, per_host: int, max_size: int) -> None:
+        self._crawler = crawler
+        self._max_sitemap = max(MAX_SITEMAP, max_size) if max_size else 0
+        self._per_host = per_host
+        self.lane: Lane | None = None
+        self._passed_on: deque[Request] = deque()  #: by the lane, for the engine
+        self._ordinary: list[tuple[int, int, Request]] = []
+        self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by held host
+        self._gate: HostGate | None = None
+        self._waking: tuple[float, CallLaterResult] | None = None  #: when, and the call
+        self._order = count()
+        self._seen: set[bytes] = set()
+        self._run: Run | None = None
+        self._spider: Spider | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Read the limits of requests in flight for each host, and of a body."""
+        settings = crawler.settings
+        return cls(
+            crawler,
+            per_host=settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"),
+            max_size=settings.getint("DOWNLOAD_MAXSIZE"),
+        )
+
+    def open(self, spider: Spider) -> None:
+        """Take the spider's run, if it has one."""
+        self._spider = spider
+        self._run = run_of(self._crawler)
+        self._gate = gate_of(self._crawler)
+        self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
+        if self._run is not None:
+            self._run.start(self.look_again, partial(stop, self._crawler, self._run))
+
+    def close(self, reason: str) -> None:
+        """Forget the call that would have woken the engine."""
+        if self._waking is not None:
+            self._waking[1].cancel()
+
+    def has_pending_requests(self) -> bool:
+        """Whether anything waits: for a full host, one that is held back, or to count."""
+        return (
+            self.has_requests
+            or (self.lane is not None and self.lane.waits)
+            or (self._run is not None and self._run.pending)
+        )
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take an ordinary Request: a hop, a retry, or what a user's own spider yields."""
+        if not request.dont_filter:
+            fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
+            if fingerprint in self._seen:
+                return False
+            self._seen.add(fingerprint)
+        heapq.heappush(self._ordinary, (-request.priority, next(self._order), request))
+        return True
+
+    def next_request(self) -> Request | None:
+        """Return what is asked next, or None when nothing may go out now."""
+        if self._passed_on:
+            return self._passed_on.popleft()
+        if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
+            return request
+        page = self.next_page()
+        while page is not None and self.lane is not None and self.lane.take(page):
+            full = self._crawler.engine.downloader.needs_backout()
+            page = self.next_page() if not full else None
+        if page is not None:
+            return self.request_of(page)
+        if self._run is not None and self._run.resting:
+            call_later(0, self.look_again)
+        elif self._gate is not None and self._gate.held:
+            self._wake_in_time(self._gate)
+        return None
+
+    # For the lane
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether something other than pages of the frontier waits for the engine."""
+        return bool(self._passed_on or self._ordinary or self._held)
+
+    def pass_on(self, request: Request) -> None:
+        """Let the engine have a request next, whoever is held back."""
+        self._passed_on.append(request)
+        self.look_again()
+
+    def next_page(self) -> Page | None:
+        """Return the page of the frontier that is asked next, or None when there is none now."""
+        run = self._run
+        if run is None:
+            return None
+        try:
+            return run.next_page(self._free)
+        except Exception as error:  # the engine would wait for ever
+            found = run.registry.database.explained(error)
+            if found is None:
+                logger.exception("cannot find what is asked next")
+                told = f"cannot find what is asked next ({type(error).__name__}: {error})"
+                found = RegistryError(told)
+            stop(self._crawler, run, found)
+            return None
+
+    def _next_ordinary(self) -> Request | None:
+        """Return the first ordinary Request whose host is not held back."""
+        gate = self._gate
+        if gate is None or not (gate.held or self._held):
+            return heapq.heappop(self._ordinary)[2]
+        for host in [host for host in self._held if self._let(gate, host)]:
+            for entry in self._held.pop(host):
+                heapq.heappush(self._ordinary, entry)
+        while self._ordinary:
+            entry = heapq.heappop(self._ordinary)
+            host = host_of(entry[2])
+            if self._let(gate, host):
+                return entry[2]
+            self._held.setdefault(host, []).append(entry)
+        return None
+
+    def _let(self, gate: HostGate, host: str) -> bool:
+        """Whether the gate lets a request to this host out now."""
+        flying = sum(host_of(r) == host for r in self._crawler.engine.downloader.active)
+        return gate.may_ask(host, time.monotonic(), flying)
+
+    def _wake_in_time(self, gate: HostGate) -> None:
+        """See to it that the engine asks again when the first held host may be asked.
+
+        Nothing else would wake it before its heartbeat, which comes every five seconds.
+        """
+        now = time.monotonic()
+        wait = gate.next_turn(now)
+        if wait is None or not self.has_pending_requests():
+            return
+        if self._waking is not None:
+            if now < self._waking[0] <= now + wait:
+                return
+            self._waking[1].cancel()
+        self._waking = now + wait, call_later(wait, self._wake)
+
+    def look_again(self) -> None:
+        """Let the engine ask again at once; its heartbeat comes every five seconds."""
+        slot = self._crawler.engine._slot
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    def _wake(self) -> None:
+        self._waking = None
+        request = self.next_request()
+        if request is not None:
+            request.dont_filter = True  # it has passed the filter
+            self._crawler.engine.crawl(request)
+
+    def _idle(self) -> None:
+        """Keep the spider open for what was found when it fell idle and waits for its host."""
+        if self._gate is not None and self._gate.held and self.has_pending_requests():
+            raise DontCloseSpider
+
+    def request_of(self, page: Page) -> Request:
+        """Return the request for a page, as it is asked first."""
+        spider = self._spider
+        meta: dict[str, Any] = {
+            "attempt": Attempt(page),
+            "handle_httpstatus_all": True,
+            Downloader.DOWNLOAD_SLOT: slot_of(page.host),
+        }
+        if page.kind:
+            meta["download_maxsize"] = self._max_sitemap
+        head = self._run is not None and not page.verify and self._run.trust.asks_head(page)
+        return Request(
+            page.signed or page.url,
+            method="HEAD" if head else "GET",
+            callback=spider.parse,  # type: ignore[union-attr]  # open() was called
+            errback=spider.errback,  # type: ignore[union-attr]  # a spider with a run has it
+            meta=meta,
+            dont_filter=True,
+        )
+
+    def _free(self, host: str) -> bool:
+        """Whether a host may have one more request in flight.
+
+        The downloader's set of active requests is exact at once; its slots learn of a
+        request only in a later turn of the loop.
+        """
+        gate = self._gate
+        if gate is not None and gate.held and not self._let(gate, slot_of(host)):
+            return False
+        active = self._crawler.engine.downloader.active
+        if len(active) < self._per_host:
+            return True
+        slot = slot_of(host)
+        flying = [r for r in active if r.meta.get(Downloader.DOWNLOAD_SLOT) == slot]
+        return len(flying) < self._per_host

@@ -1,0 +1,170 @@
+"""Bodies to documents: new pages here, everything else in processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final
+
+from smartcrawl.extract import html
+from smartcrawl.extract.budget import Budget, Share
+from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
+from smartcrawl.extract.pool import MIB, FormatPool
+from smartcrawl.extract.portions import MAX_PAGE, Portions
+from smartcrawl.extract.wire import PageTask, Selected
+from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import GivenUpError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Unreadable, Visit
+from smartcrawl.rules.model import Fault
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
+
+#: The extended status of a visit whose document cannot be read.
+FORMAT_FAULTS: Final = {
+    FormatFault.CORRUPT: Fault.CORRUPT,
+    FormatFault.ENCRYPTED: Fault.ENCRYPTED,
+    FormatFault.TOO_LARGE: Fault.BOMB,
+    FormatFault.CRASHED: Fault.CRASHED,
+    FormatFault.TIME_OUT: Fault.READING_TIME_OUT,
+    FormatFault.MEMORY: Fault.OUT_OF_MEMORY,
+    FormatFault.BUDGET: Fault.EXTRACTION_BUDGET,
+}
+_KINDS: Final = {fault: kind for kind, fault in FORMAT_FAULTS.items()}
+_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]+)", re.IGNORECASE)
+_MAX_CHARSET: Final = 40  #: characters
+_MAX_HEADER: Final = 1_000  #: characters
+_MAX_MESSAGE: Final = 800  #: characters
+_NOT_AGAIN: Final = "(found before with the same bytes: they are not read again)"
+_BUDGET: Final = "extraction_budget"
+
+
+class Documents:
+    """Reads what a source's pages answer, as its configuration has it.
+
+    A page that was downloaded is read here, for the network takes longer; those that lie ready in
+    snapshots are read by several processes at once.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        options: Options,
+        *,
+        unreadable: Callable[[bytes, str], Unreadable | None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._selected = Selected(configuration.selectors.keep, configuration.selectors.drop)
+        self._options = options
+        self._unreadable = unreadable
+        self._is_stopping = is_stopping
+        self._turns = asyncio.Semaphore(options.extract_processes)
+        self._budget = Budget(options.extract_seconds_per_host)
+        self._formats: FormatPool | None = None
+        self._pages: Portions | None = None
+
+    async def read(
+        self,
+        visit: Visit,
+        body: bytes,
+        *,
+        links: bool = True,
+        told: html.Told | None = None,
+        forced: bool = False,
+    ) -> tuple[Document, bool]:
+        """Return the document of a body, and whether its type can be read at all.
+
+        ``links``: whether those of a page are wanted. ``told``: the stored language of the page,
+        and the digest of what it was detected by. ``forced``: try again with bytes that could not
+        be read before.
+
+        Raises:
+            FormatError: it can, but not this one.
+            GivenUpError: the crawl ended while it waited for a process.
+
+        Source: R0-59, R0-60, R0-76.
+        """
+        header, url = visit.content_type, visit.url
+        media_type = html.media_type(header, body, url)
+        if media_type in html.HTML_TYPES:
+            if visit.extracted_again and len(body) <= MAX_PAGE:
+                task = PageTask(body, header, url, links, detect=told is None)
+                if self._pages is None:
+                    self._pages = Portions(self._pool(pages_only=True), self._selected)
+                page = await self._pages.read(task)
+                return html.with_language(page, told) if told is not None else page, True
+            keep, drop = self._selected
+            document = html.parse(
+                body,
+                content_type=header,
+                url=url,
+                keep=keep,
+                drop=drop,
+                links=links,
+                detect=told is None,
+            )
+            return html.with_language(document, told) if told is not None else document, True
+        if media_type in html.TEXT_TYPES:
+            if len(body) > MAX_TEXT:
+                raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
+            return html.parse_text(body, content_type=header, url=url), True
+        if media_type in FORMATS:
+            return await self._formatted(visit, body, media_type, forced=forced), True
+        return Document(content_type=media_type), False
+
+    async def _formatted(
+        self, visit: Visit, body: bytes, media_type: str, *, forced: bool
+    ) -> Document:
+        """Return the document of a body that is no page, unless its bytes are known to fail."""
+        assert visit.body_hash is not None, "the body was hashed when it came"
+        media = _media(media_type, visit.content_type)
+        known = None if forced else self._unreadable(visit.body_hash, media)
+        if known is not None and known.allowed >= self._allowed(known.fault):
+            visit.unreadable = known
+            raise FormatError(_KINDS[known.fault], f"{known.message} {_NOT_AGAIN}")
+        if self._formats is None:
+            self._formats = self._pool()
+        try:
+            async with self._turns:
+                if self._is_stopping():
+                    raise GivenUpError("the crawl ended before the document was read")
+                return await self._formats.read(
+                    body,
+                    media_type=media_type,
+                    content_type=visit.content_type,
+                    url=visit.url,
+                    share=Share(self._budget, visit.page.host),
+                )
+        except FormatError as error:
+            if error.kind is FormatFault.BUDGET:
+                raise FormatError(error.kind, f"{_BUDGET}: {error}", lasting=False) from error
+            if error.lasting:
+                fault = FORMAT_FAULTS[error.kind]
+                what = (fault, self._allowed(fault), str(error)[:_MAX_MESSAGE])
+                visit.unreadable = Unreadable(visit.body_hash, EXTRACTION_VERSION, media, *what)
+            raise
+
+    def _allowed(self, fault: Fault) -> int:
+        """Return how much a document may take of what it had too little of."""
+        if fault is Fault.READING_TIME_OUT:
+            return self._options.extract_cpu_seconds
+        return self._options.extract_memory if fault is Fault.OUT_OF_MEMORY else 0
+
+    def _pool(self, *, pages_only: bool = False) -> FormatPool:
+        options = self._options
+        processes, memory = options.extract_processes, options.extract_memory * MIB
+        seconds = options.extract_cpu_seconds
+        return FormatPool(processes, memory, seconds, 2 * seconds, pages_only=pages_only)
+
+    async def close(self) -> None:
+        """End the processes; those that were not needed never started."""
+        if self._pages is not None:
+            await self._pages.close()
+        if self._formats is not None:
+            await self._formats.close()
+
+
+def _media(media_type: str, header: str) -> str:
+    """Return the type that a body is read as, with the charset that its server names."""
+    found = _CHARSET.search(header[:_MAX_HEADER])
+    return f"{media_type}; charset={found[1][:_MAX_CHARSET].lower()}" if found else media_type

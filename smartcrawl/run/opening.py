@@ -1,0 +1,98 @@
+"""Opening the run that the arguments of a spider ask for."""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import Any
+
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.options import Options
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
+from smartcrawl.sources.declared import Source, ad_hoc, load, select, with_sitemaps
+
+logger = logging.getLogger(__name__)
+
+ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold", "job")
+_FROM_SCRAPYD = ("_job", "_version")
+
+
+def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
+    """Open a run of ``source``, join the one that other workers are at, or go on with the last.
+
+    Raises:
+        RunHeldError: another process crawls this source alone.
+        SmartcrawlError: it cannot be opened; the message names the remedy.
+    """
+    if options.redis is None:
+        return Run.open(source, options, orders, now)
+    if options.due_only and not orders.force:
+        logger.info("%s: what is due is asked by this process alone", source.name)
+        return Run.open(source, options, orders, now)
+    shared: Any = import_module("smartcrawl.run.shared.run")  # 6 MiB that one worker does not need
+    run: Run = shared.SharedRun.join(source, options, orders, now)
+    return run
+
+
+def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
+    """Return the source that ``url``, ``source`` or sources.toml names.
+
+    Raises:
+        SourceError: none or several fit, or an argument is unknown.
+    """
+    unknown = [name for name in arguments if name not in (*ARGUMENTS, *_FROM_SCRAPYD)]
+    if unknown:
+        raise SourceError(
+            f"unknown argument {unknown[0]!r}: the spider site takes {', '.join(ARGUMENTS)}"
+        )
+    url, name = arguments.get("url"), arguments.get("source")
+    sitemaps = str(arguments.get("sitemap", "")).split()
+    declared = load(options.sources_file)
+    if url is not None and name is not None:
+        raise SourceError("give either -a url=… or -a source=…, not both")
+    if url is not None:
+        return ad_hoc(url, declared, sitemaps=sitemaps)
+    if name is not None:
+        return with_sitemaps(select(name, declared), sitemaps)
+    if sitemaps:
+        return ad_hoc(None, declared, sitemaps=sitemaps)
+    if len(declared) == 1:
+        return next(iter(declared.values()))
+    if not declared:
+        raise SourceError(
+            "nothing to crawl: give -a url=https://… or -a sitemap=https://…,"
+            f" or declare sources in {options.sources_file}"
+        )
+    raise SourceError(f"several sources are declared: give -a source= one of {', '.join(declared)}")
+
+
+def orders(arguments: dict[str, Any]) -> Orders:
+    """Return the orders in the spider's arguments.
+
+    Raises:
+        SourceError: ``max_pages`` is no whole number, or a switch is neither on nor off.
+    """
+    pages = str(arguments.get("max_pages", "0"))
+    if not pages.isdecimal():
+        raise SourceError(f"max_pages is {pages!r}: it takes a whole number, 0 for no limit")
+    threshold = arguments.get("lost_threshold")
+    if threshold is not None and not (str(threshold).isdecimal() and int(threshold)):
+        raise SourceError(
+            f"lost_threshold is {threshold!r}: it takes a whole number of at least 1, the runs"
+            " that must find a page gone before it may be removed"
+        )
+    return Orders(
+        force=_switch(arguments, "force"),
+        resume=_switch(arguments, "resume"),
+        max_pages=int(pages),
+        lost_threshold=int(threshold) if threshold is not None else None,
+        job=str(arguments["job"]) if arguments.get("job") else None,
+    )
+
+
+def _switch(arguments: dict[str, Any], name: str) -> bool:
+    value = str(arguments.get(name, "0")).lower()
+    if value not in ("1", "true", "yes", "0", "false", "no", ""):
+        raise SourceError(f"{name} is {value!r}: it takes 1 or 0")
+    return value in ("1", "true", "yes")

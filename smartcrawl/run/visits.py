@@ -1,0 +1,35 @@
+"""Visits filled in from answers."""
+
+from __future__ import annotations
+
+import time
+
+from smartcrawl.model.pages import Visit
+from smartcrawl.rules.http import is_other_version, kept_validators
+from smartcrawl.rules.model import Fault, Outcome
+
+
+def confirmed(
+    visit: Visit, etag: str | None, last_modified: str | None, *, latency: float
+) -> Visit:
+    """Fill in the Visit of a page that answered 304; ``latency`` in seconds.
+
+    A 304 may renew validators; those that it does not repeat stay (RFC 9111 section 3.2). A 304
+    whose ETag names another version than the request did confirms nothing (section 4.3.4). An ETag
+    of another version is never stored, also where the request had only a date: the text is not its.
+    """
+    page = visit.page
+    visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304
+    visit.response_ms = int(1000 * latency)
+    visit.etag, visit.last_modified = page.etag, page.last_modified
+    if (etag or page.etag, last_modified or page.last_modified) == (page.etag, page.last_modified):
+        return visit
+    etag, last_modified = kept_validators(etag, last_modified, int(time.time()))
+    if is_other_version(visit.asked_etag, etag):
+        why = f"a 304 with the ETag {etag:.80} to a request with {visit.asked_etag:.80}"
+        visit.fail(Fault.OTHER_VERSION, f"{why}: the stored page stays, the next request is whole")
+        return visit
+    if etag and page.etag and not is_other_version(page.etag, etag):
+        visit.etag = etag
+    visit.last_modified = last_modified or page.last_modified
+    return visit

@@ -1,0 +1,301 @@
+"""The closing table: what a run did, whether it saw everything, and what to do next."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
+from smartcrawl.registry.runs import RunResult
+from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.model import Fault, Word
+from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.run.batches import Progress
+
+RESULT = {
+    "no": 7,
+    "complete": True,
+    "reasons": (),
+    "counts": {"new": 1_234, "modified": 1},
+    "started_at": 1_750_000_000,
+    "finished_at": 1_750_000_042,
+    "requests": 1_300,
+    "conditional_requests": 60,
+    "not_modified": 50,
+    "bytes_downloaded": 1_234_567,
+    "bytes_saved": 999,
+    "visits": 1_300,
+    "removed": 0,
+    "withheld": 0,
+    "reextracted": 0,
+    "notes": (),
+}
+CODE = Path(__file__).parents[2] / "smartcrawl"
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """Print the summary of a run with these facts and return its text."""
+    monkeypatch.setattr(sys, "argv", ["scrapy", "crawl", "site"])
+
+    def shown(
+        *,
+        source: str = "docs",
+        data_dir: str = ".smartcrawl",
+        progress: Progress | None = None,
+        orphan_threshold: int = 3,
+        **changed: object,
+    ) -> str:
+        run = SimpleNamespace(
+            result=RunResult(**(RESULT | changed)),
+            source=SimpleNamespace(name=source, ad_hoc=False, seeds=("http://a.example/",)),
+            options=SimpleNamespace(
+                sweep_max_ratio=0.25,
+                sweep_min_count=7,
+                policy=Policy(orphan_threshold=orphan_threshold),
+            ),
+            ledger=SimpleNamespace(progress=progress or Progress()),
+        )
+        print_summary(run, data_dir)
+        return capsys.readouterr().out
+
+    return shown
+
+
+def test_a_complete_run_is_told_with_its_counts_and_savings(shown):
+    lines = shown().splitlines()
+
+    assert lines[1] == "Run 7 of docs: complete, 42 s"
+    assert [line.split() for line in lines[2:5]] == [
+        ["pages", "outcome"], ["1,234", "new"], ["1", "modified"],
+    ]  # fmt: skip
+    assert lines[5] == (
+        "1,300 requests, 60 of them conditional, 50 answered 304; 1.2 MB downloaded, 999 B saved"
+    )
+    assert lines[6] == "Search it:  scrapy search --source docs 'your words'"
+
+
+def test_a_run_that_others_go_on_with_is_told_so(shown):
+    lines = shown(finished_at=None, complete=False).splitlines()
+
+    assert lines[1] == "Run 7 of docs goes on without this worker; so far:"
+    assert lines[3].split() == ["1,234", "new"]
+
+
+def test_words_stand_in_their_order_and_without_those_that_did_not_occur(shown):
+    counts = {word.word: 2 for word in reversed(Word) if word is not Word.LOST}
+
+    words = [line.split()[-1] for line in shown(counts=counts).splitlines()[3:14]]
+
+    assert words == [word.word for word in Word if word is not Word.LOST]
+
+
+def test_an_unchanged_site_is_said_to_be_so(shown):
+    told = "Nothing changed: all 1,300 pages answered 304, no content was written."
+
+    assert told in shown(not_modified=1_300, counts={"unchanged": 1_300})
+    assert "Nothing changed" not in shown(not_modified=1_299)  # the default has new ones
+
+
+def test_a_dead_link_does_not_hide_that_nothing_changed(shown):
+    """A page that never answered 200 is failed in every run; no content moves by that."""
+    out = shown(not_modified=1_299, counts={"unchanged": 1_299, "failed": 1})
+
+    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in out
+    for word in ("new", "modified", "clone"):
+        counts = {"unchanged": 1_299, word: 1}
+        assert "Nothing changed" not in shown(not_modified=1_299, counts=counts)
+    forced = shown(not_modified=0, counts={"unchanged": 1_300})
+    assert "Nothing changed" not in forced
+
+
+def test_a_run_that_visited_nothing_does_not_say_that_nothing_changed(shown):
+    out = shown(visits=0, not_modified=0, complete=False, reasons=("no_pages",))
+
+    assert "Nothing changed" not in out
+
+
+def test_a_run_that_is_not_complete_does_not_say_that_nothing_changed(shown):
+    out = shown(not_modified=1_300, complete=False, reasons=("max_pages",))
+
+    assert "Nothing changed" not in out
+
+
+@pytest.mark.parametrize("word", REMEDIES)
+def test_each_reason_comes_with_what_to_do(shown, word: str):
+    reason = {
+        "seed_failed": "seed_failed: http://a.example/ (connection refused [111])",
+        "unreachable": "unreachable: 3 of 9 visits",
+        "pending": "pending: 5",
+    }.get(word, word)
+
+    out = shown(complete=False, reasons=(reason,))
+
+    assert "Run 7 of docs: incomplete, 42 s" in out
+    assert f"not complete: {reason} ({REMEDIES[word]})" in out
+
+
+def noted(pattern: str) -> set[str]:
+    """The first words of what the code notes in places that look like this."""
+    texts = [file.read_text("utf-8") for file in CODE.rglob("*.py")]
+    return {word for text in texts for word in re.findall(pattern, text)}
+
+
+def test_every_reason_that_a_run_can_have_has_a_remedy():
+    found = reasons(Evidence(("http://a.example/",), ("interrupted",), 0, 1, 1))
+    told = {reason.partition(":")[0] for reason in found}
+
+    assert told | noted(r'incomplete\(\s*f?"(\w+)') <= set(REMEDIES)
+
+
+def test_the_reasons_of_the_manual_are_those_that_have_a_remedy():
+    page = (CODE.parent / "docs" / "decisions.md").read_text("utf-8")
+    table = page.partition("\n## When a run is complete\n")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"^\| `(\w+)", table, re.MULTILINE)) == set(REMEDIES)
+
+
+# What was removed
+
+
+def test_what_was_removed_is_told_with_the_command_that_brings_it_back(shown):
+    out = shown(removed=1_234, data_dir="/my data/x")
+
+    [line] = [line for line in out.splitlines() if "removed" in line]
+    told, command = line.split(":  ")
+    assert told == "1,234 removed; to bring them back"
+    assert shlex.split(command) == ["scrapy", "undo", "-s", "DATA_DIR=/my data/x", "7"]
+
+
+def test_what_is_withheld_is_told_with_the_limits_and_both_commands(shown):
+    out = shown(withheld=1_234, source="127.0.0.1:8801")
+
+    assert "1,234 removals are withheld:" in out
+    assert "no more than 25% of a source's pages and 7 of them" in out
+    commands = {
+        name: shlex.split(command)
+        for name, command in re.findall(r"^  ([\w ]+): +(.*)$", out, re.MULTILINE)
+    }
+    assert commands == {
+        "look at them": ["scrapy", "orphans", "--source", "127.0.0.1:8801"],
+        "remove them": ["scrapy", "orphans", "--approve", "7", "--max", "1234"],
+    }
+
+
+def test_nothing_is_said_of_removals_where_there_are_none(shown):
+    out = shown()
+
+    assert "removed" not in out
+    assert "withheld" not in out
+    assert "not believed" not in out
+
+
+@pytest.mark.parametrize("word", NOTES)
+def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
+    note = f"{word}: 3 of [them]"
+
+    what = "not read" if word == "extraction_budget" else "not believed"
+    assert f"{what}: {note} ({NOTES[word]})\n" in shown(notes=(note,))
+
+
+def test_everything_that_is_not_believed_has_a_meaning():
+    walls = {fault.name.lower() for fault in Fault if fault >= Fault.CHALLENGE}
+    assert noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):') | walls == set(NOTES)
+
+
+@pytest.mark.parametrize("moved", ["removed", "withheld"])
+def test_a_site_that_lost_pages_is_not_said_to_be_unchanged(shown, moved: str):
+    out = shown(not_modified=1_299, counts={"unchanged": 1_299, "gone": 1}, **{moved: 1})
+
+    assert "Nothing changed" not in out
+
+
+def test_what_went_wrong_is_told_as_it_is(shown):
+    out = shown(complete=False, reasons=("no space left for [/data]/registry.db",))
+
+    assert "not complete: no space left for [/data]/registry.db\n" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        ("scrapy", "scrapy"),
+        ("/usr/lib/python3/scrapy/__main__.py", "scrapy"),
+        ("/elsewhere/bin/scrapy", "scrapy"),
+        (".venv/bin/scrapy", ".venv/bin/scrapy"),
+    ],
+)
+def test_the_next_command_can_be_typed_as_shown(shown, monkeypatch, argv, command):
+    monkeypatch.setattr(sys, "argv", [argv])
+
+    last = shown(source="127.0.0.1:8801", data_dir="/my data/x").splitlines()[-1]
+
+    assert shlex.split(last.removeprefix("Search it:  ")) == [
+        command, "search", "-s", "DATA_DIR=/my data/x", "--source", "127.0.0.1:8801", "your words",
+    ]  # fmt: skip
+
+
+def test_names_with_brackets_are_shown_as_they_are(shown):
+    out = shown(source="[::1]:8801")
+
+    assert "Run 7 of [::1]:8801: complete" in out
+
+
+# Sitemaps and pages without text
+
+
+def test_sitemaps_and_pages_without_text_are_counted(shown):
+    assert "sitemap" not in shown()
+    assert "no text" not in shown()
+    assert "1 sitemap or feed with 2 addresses" in shown(sitemaps=1, sitemap_urls=2)
+    assert "1,200 sitemaps and feeds with 50,000 addresses" in shown(
+        sitemaps=1_200, sitemap_urls=50_000
+    )
+    out = shown(no_text=1)
+    assert "1 page has no text" in out
+    assert "registry --no-text" in out
+    assert "2 pages have no text" in shown(no_text=2)
+
+
+def test_failed_and_lost_pages_are_listed_by_a_command_of_their_own(shown):
+    assert "to list them" not in shown()
+    out = shown(counts={"new": 3, "failed": 1, "lost": 1_200}, source="my docs").splitlines()
+
+    look = "scrapy registry --outcome {} --source 'my docs'"
+    assert f"1 page failed; to list them:  {look.format('failed')}" in out
+    assert not any("orphan" in row for row in out)
+    assert f"1,200 pages lost; to list them:  {look.format('lost')}" in out
+
+
+@pytest.mark.parametrize(
+    ("threshold", "seen"), [(1, "a complete run sees"), (3, "3 complete runs in a row see")]
+)
+def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen):
+    told = shown(counts={"orphaned": 13}, orphan_threshold=threshold)
+
+    said = f"no link led to them, and they stay until {seen} the same"
+    look = "scrapy orphans --source docs"
+    assert f"13 pages orphaned: {said}; to list them:  {look}" in told
+
+    cut = shown(counts={"orphaned": 1}, orphan_threshold=threshold, complete=False)
+    assert "1 page orphaned: this run did not come to them, which says nothing" in cut
+    assert "scrapy registry --outcome orphaned --source docs" in cut
+
+
+# Snapshots
+
+
+def test_snapshots_that_failed_are_counted_with_what_to_do(shown):
+    assert "snapshot" not in shown()
+    out = shown(progress=Progress(unread=1, lost=2, not_stored=1_234))
+
+    unread, lost, not_stored = (line for line in out.splitlines() if "snapshot" in line)
+    assert unread.startswith("not extracted again: 1 page (the store did not give")
+    assert "crawl once with -a force=1" in unread
+    assert lost.startswith("not extracted again: 2 pages (their snapshots are missing or damaged")
+    assert "fetched whole" in lost
+    assert not_stored.startswith("no snapshot stored: 1,234 pages")
+    assert "crawl once with -a force=1" in not_stored

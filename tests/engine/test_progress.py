@@ -1,0 +1,85 @@
+"""The live line says how far a run is."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scrapy.utils.test import get_crawler
+
+from smartcrawl import settings as shipped
+from smartcrawl.engine.progress import Progress
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page, Visit
+from smartcrawl.rules.model import Action, Outcome, Word
+from smartcrawl.rules.reindex import Verdict
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
+from smartcrawl.sources.declared import Source
+
+SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
+SETTINGS["CONCURRENT_REQUESTS"] = 16
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
+    source = Source(name="docs", seeds=tuple(f"http://a.example/{n}" for n in range(30)))
+    run = Run.open(source, options, Orders(), 1_750_000_000)
+    yield run
+    run.close()
+
+
+def line(run: Run, elapsed: float) -> str:
+    return Progress(get_crawler(), run, interval=1).line(elapsed)
+
+
+def count(run: Run, word: Word, status: int, number: int, *, conditional: bool = True) -> None:
+    for _ in range(number):
+        visit = Visit(
+            Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED, http_status=status
+        )
+        visit.conditional = conditional
+        visit.verdict = Verdict(Action.TOUCH, word)
+        run.ledger.progress.count(visit)
+
+
+def test_at_the_beginning_nothing_is_known_of_the_speed(run: Run):
+    expected = "docs: 0 done, 30 queued, 0.0 pages/s, 0 % 304, 0 new, 0 modified"
+
+    assert line(run, 0) == expected
+    assert line(run, 5) == expected
+
+
+def test_a_worker_does_not_guess_how_much_all_of_them_have_left(run: Run):
+    count(run, Word.UNCHANGED, 304, 10)
+    run.opened = replace(run.opened, shared=True)
+
+    assert line(run, 4) == (
+        "docs: 10 done, more with others, 2.5 pages/s, 100 % 304, 0 new, 0 modified"
+    )
+
+
+def test_the_line_tells_done_queued_speed_share_and_time_left(run: Run):
+    count(run, Word.UNCHANGED, 304, 6)
+    count(run, Word.NEW, 200, 1, conditional=False)
+    count(run, Word.MODIFIED, 200, 3)
+
+    assert line(run, 4) == (
+        "docs: 10 done, 30 queued, 2.5 pages/s, 60 % 304, 1 new, 3 modified, about 12 s left"
+    )
+
+
+def test_a_304_that_was_not_asked_for_is_no_unchanged_page(run: Run):
+    count(run, Word.FAILED, 304, 1, conditional=False)
+    count(run, Word.UNCHANGED, 304, 1)
+
+    assert "2 done" in line(run, 1)
+    assert " 50 % 304" in line(run, 1)
+
+
+def test_the_queue_shrinks_as_pages_are_asked(run: Run):
+    for _ in range(4):
+        run.next_page(lambda _: True)
+
+    assert ", 26 queued," in line(run, 1)

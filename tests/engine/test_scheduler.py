@@ -1,0 +1,487 @@
+"""Ordinary Requests go first; pages are born when their turn comes; a 304 may lower the delay."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Slot
+from scrapy.crawler import Crawler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.extensions.throttle import AutoThrottle
+from scrapy.http import Response
+from scrapy.utils.test import get_crawler
+
+from smartcrawl import settings as shipped
+from smartcrawl.engine.delays import DelayControl
+from smartcrawl.engine.gate import gate_of
+from smartcrawl.engine.scheduler import NumberScheduler
+from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.model.documents import Document, Link, Section
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Attempt, Visit
+from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.reindex import decide
+from smartcrawl.run.hosts.gate import HostGate, slot_of
+from smartcrawl.run.orders import Orders
+from smartcrawl.run.run import Run
+from smartcrawl.sources.declared import Source
+
+SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
+SETTINGS["CONCURRENT_REQUESTS"] = 16
+NOW = 1_750_000_000
+
+
+class Engine:
+    """What the scheduler asks of Scrapy: which requests are in flight."""
+
+    def __init__(self) -> None:
+        self.downloader = SimpleNamespace(active=set())
+
+
+class Reader(Spider):
+    name = "reader"
+    run: Run | None = None
+
+    def parse(self, response: Response) -> None: ...
+
+    def errback(self, failure: object) -> None: ...
+
+
+@pytest.fixture
+def crawler() -> Crawler:
+    made = get_crawler(Reader, {"CONCURRENT_REQUESTS_PER_DOMAIN": 2})
+    made.engine = Engine()
+    made.spider = Reader()
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """A run of two hosts that offers its seeds."""
+    options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
+    source = Source(
+        name="docs",
+        seeds=("http://a.example/", "http://b.example/", "http://a.example/2"),
+        allowed_domains=("a.example", "b.example"),
+    )
+    run = Run.open(source, options, Orders(), NOW)
+    yield run
+    if run.result is None:
+        run.close()
+
+
+def opened(crawler: Crawler, run: Run | None = None) -> NumberScheduler:
+    crawler.spider.run = run
+    scheduler = NumberScheduler.from_crawler(crawler)
+    scheduler.open(crawler.spider)
+    return scheduler
+
+
+def served(scheduler: NumberScheduler) -> list[str]:
+    found = []
+    while (request := scheduler.next_request()) is not None:
+        found.append(request.url)
+    return found
+
+
+# Ordinary Requests
+
+
+@pytest.mark.covers("RP-02")
+def test_a_spider_without_a_run_gets_its_requests_by_priority_then_in_order(crawler: Crawler):
+    scheduler = opened(crawler)
+    assert not scheduler.has_pending_requests()
+    for place, priority in enumerate((0, 5, 0, -1, 5)):
+        assert scheduler.enqueue_request(Request(f"http://a.example/{place}", priority=priority))
+
+    assert scheduler.has_pending_requests()
+    assert [url[-1] for url in served(scheduler)] == ["1", "4", "0", "2", "3"]
+    assert not scheduler.has_pending_requests()
+
+
+def test_an_ordinary_request_is_taken_once_unless_it_asks_not_to_be_filtered(crawler: Crawler):
+    scheduler = opened(crawler)
+
+    assert scheduler.enqueue_request(Request("http://a.example/?a=1&b=2"))
+    assert not scheduler.enqueue_request(Request("http://a.example/?b=2&a=1"))
+    assert scheduler.enqueue_request(Request("http://a.example/?a=1&b=2", method="POST"))
+    assert scheduler.enqueue_request(Request("http://a.example/?a=1&b=2", dont_filter=True))
+    assert len(served(scheduler)) == 3
+    assert not scheduler.enqueue_request(Request("http://a.example/?a=1&b=2")), "also later"
+
+
+# Pages
+
+
+def test_a_page_becomes_a_request_that_carries_its_attempt(crawler: Crawler, run: Run):
+    scheduler = opened(crawler, run)
+
+    request = scheduler.next_request()
+
+    assert request.url == "http://a.example/"
+    assert request.callback == crawler.spider.parse
+    assert request.errback == crawler.spider.errback
+    assert request.dont_filter
+    assert request.meta["handle_httpstatus_all"]
+    assert request.meta["download_slot"] == "a.example"
+    assert isinstance(request.meta["attempt"], Attempt)
+    assert request.meta["attempt"].page.url == request.url
+
+
+def test_hops_and_retries_go_before_pages(crawler: Crawler, run: Run):
+    scheduler = opened(crawler, run)
+    scheduler.enqueue_request(Request("http://a.example/hop"))
+
+    assert served(scheduler)[0] == "http://a.example/hop"
+
+
+@pytest.mark.covers("R2-46")
+def test_a_host_with_as_many_requests_as_it_may_have_gives_none_and_holds_up_no_other(
+    crawler: Crawler, run: Run
+):
+    scheduler = opened(crawler, run)
+    active = crawler.engine.downloader.active
+    for n in range(2):
+        active.add(Request(f"http://a.example/x{n}", meta={"download_slot": "a.example"}))
+
+    assert served(scheduler) == ["http://b.example/"]
+    assert scheduler.has_pending_requests(), "they wait for the full host"
+    active.pop()
+    assert served(scheduler) == ["http://a.example/", "http://a.example/2"]
+    assert not scheduler.has_pending_requests()
+
+
+def test_requests_to_other_hosts_do_not_count(crawler: Crawler, run: Run):
+    scheduler = opened(crawler, run)
+    for n in range(5):
+        request = Request(f"http://c.example/{n}", meta={"download_slot": "c.example"})
+        crawler.engine.downloader.active.add(request)
+
+    assert len(served(scheduler)) == 3
+
+
+def test_after_a_failure_no_page_is_asked(crawler: Crawler, run: Run):
+    scheduler = opened(crawler, run)
+    run.failure = Exception("no space left")
+
+    assert scheduler.next_request() is None
+    assert not scheduler.has_pending_requests()
+
+
+# Hosts that are held back
+
+
+class Clock:
+    """The scheduler's time, and the calls that it asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.calls: list[tuple[float, Callable[[], None], SimpleNamespace]] = []
+        monkeypatch.setattr(
+            "smartcrawl.engine.scheduler.time", SimpleNamespace(monotonic=self.monotonic)
+        )
+        monkeypatch.setattr("smartcrawl.engine.scheduler.call_later", self.call_later)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, function: Callable[[], None]) -> SimpleNamespace:
+        handle = SimpleNamespace(cancelled=False)
+        handle.cancel = lambda: setattr(handle, "cancelled", True)
+        self.calls.append((self.now + delay, function, handle))
+        return handle
+
+    @property
+    def planned(self) -> list[float]:
+        return [at for at, _, handle in self.calls if not handle.cancelled and at > self.now]
+
+    def ring(self) -> None:
+        """Go to the next call, and carry it out."""
+        at, function, handle = self.calls[-1]
+        assert not handle.cancelled
+        self.now = at
+        function()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.mark.covers("U-20")
+def test_a_paused_host_gives_no_page_and_holds_up_no_other(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+
+    assert served(scheduler) == ["http://b.example/"]
+    assert scheduler.has_pending_requests()
+    assert clock.planned == [1030.0], "the engine is woken in time"
+    clock.now += 29.9
+    assert served(scheduler) == []
+    clock.now += 0.2
+    assert served(scheduler) == ["http://a.example/", "http://a.example/2"]
+    assert not scheduler.has_pending_requests()
+
+
+@pytest.mark.covers("U-20", "M-32")
+def test_a_retry_for_a_paused_host_waits_and_those_for_others_do_not(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+    for url in ("http://a.example/again", "http://b.example/again", "http://a.example:81/last"):
+        scheduler.enqueue_request(Request(url, dont_filter=True))
+
+    assert served(scheduler) == ["http://b.example/again", "http://b.example/"]
+    assert scheduler.has_pending_requests()
+    clock.now += 30
+    assert served(scheduler)[:2] == ["http://a.example/again", "http://a.example:81/last"]
+    assert not scheduler.has_pending_requests()
+
+
+def test_a_held_request_alone_keeps_the_spider_open(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    served(scheduler)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+    scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
+
+    assert scheduler.next_request() is None
+    assert scheduler.has_pending_requests()
+    assert clock.planned == [1030.0]
+
+
+def test_the_engine_is_woken_with_what_may_be_asked_then(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+    crawler.engine.crawl = scheduler.enqueue_request
+    scheduler.enqueue_request(Request("http://a.example/mine"))
+    assert served(scheduler) == ["http://b.example/"]
+
+    clock.ring()
+
+    assert clock.now == 1030.0
+    assert served(scheduler) == [
+        "http://a.example/mine", "http://a.example/", "http://a.example/2"
+    ], "none is lost, although it passed the filter before"  # fmt: skip
+
+
+def test_it_is_woken_for_the_first_host_whose_time_comes(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    gate = gate_of(crawler)
+    gate.pause("a.example", 30, clock.now)
+    gate.pause("b.example", 50, clock.now)
+    assert served(scheduler) == []
+    assert clock.planned == [1030.0]
+    assert served(scheduler) == []
+    assert len(clock.calls) == 1, "one call is enough"
+    gate.pause("c.example", 10, clock.now)
+    assert served(scheduler) == []
+    assert clock.planned == [1010.0], "in place of the other"
+    crawler.engine.crawl = scheduler.enqueue_request
+    clock.ring()
+    assert clock.planned == [1030.0]
+
+    scheduler.close("finished")
+
+    assert clock.planned == []
+
+
+def test_nothing_is_planned_when_nothing_waits(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    served(scheduler)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+
+    assert scheduler.next_request() is None
+    assert not scheduler.has_pending_requests()
+    assert clock.calls == []
+
+
+def test_a_spider_that_fell_idle_stays_open_for_what_waits(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    """Verify may find pages of a host that is paused: RunLifecycle gets none of them then."""
+    scheduler = opened(crawler, run)
+    gate_of(crawler).pause("a.example", 30, clock.now)
+
+    def stays_open() -> bool:
+        found = crawler.signals.send_catch_log(
+            signals.spider_idle, spider=crawler.spider, dont_log=DontCloseSpider
+        )
+        return any(isinstance(getattr(x, "value", None), DontCloseSpider) for _, x in found)
+
+    assert stays_open()
+    clock.now += 30
+    served(scheduler)
+    assert not stays_open()
+
+
+def parked(gate: HostGate, host: str, now: float) -> None:
+    for n in range(20):
+        gate.failed(host, Fault.REFUSED, now - 60 - 40 + 2 * n)
+
+
+def test_a_parked_host_gets_one_probe_at_a_time(crawler: Crawler, run: Run, clock: Clock):
+    scheduler = opened(crawler, run)
+    gate = gate_of(crawler)
+    parked(gate, "a.example", clock.now)
+    clock.now -= 10
+    assert served(scheduler) == ["http://b.example/"]
+    clock.now += 10
+    scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
+    scheduler.enqueue_request(Request("http://a.example/later", dont_filter=True))
+    active = crawler.engine.downloader.active
+
+    probe = scheduler.next_request()
+    assert probe.url == "http://a.example/again"
+    active.add(probe)  # on its way, before the downloader gave it a slot
+    assert scheduler.next_request() is None
+    assert scheduler.has_pending_requests()
+    active.clear()
+    gate.answered("a.example", clock.now)
+    assert len(served(scheduler)) == 3
+
+
+def test_pages_of_a_host_that_is_down_are_given_out_to_end(
+    crawler: Crawler, run: Run, clock: Clock
+):
+    scheduler = opened(crawler, run)
+    gate = gate_of(crawler)
+    parked(gate, "a.example", clock.now)
+    for n in range(3):
+        gate.failed("a.example", Fault.REFUSED, clock.now + 60 * n)
+
+    assert gate.is_down("a.example")
+    assert len(served(scheduler)) == 3
+
+
+def test_without_a_held_host_nobody_asks_for_the_time(
+    crawler: Crawler, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    """The gate costs one look at a dict, for every request."""
+    scheduler = opened(crawler, run)
+    monkeypatch.setattr("smartcrawl.engine.scheduler.time", None)
+    monkeypatch.setattr(HostGate, "may_ask", None)
+    gate_of(crawler).failed("a.example", Fault.REFUSED, 0.0)
+    scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
+
+    assert len(served(scheduler)) == 4
+
+
+# What a slot is called
+
+
+@pytest.mark.parametrize(
+    ("host", "slot"),
+    [
+        ("example.com", "example.com"),
+        ("example.com:8080", "example.com"),
+        ("127.0.0.1:1", "127.0.0.1"),
+        ("[::1]", "::1"),
+        ("[::1]:8801", "::1"),
+        ("[2001:db8::7]:80", "2001:db8::7"),
+    ],
+)
+def test_ports_of_one_host_share_its_slot(host: str, slot: str):
+    assert slot_of(host) == slot
+
+
+# What a run keeps
+
+
+@pytest.mark.covers("R0-62", "U-02")
+@pytest.mark.parametrize(
+    ("answer", "between"), [(Outcome.REDIRECT, 301), (Outcome.NOT_ACCEPTABLE, 406)]
+)
+def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outcome, between: int):
+    """A held page answered 301 or 406 once, in a run that came to no sweep, and is itself again."""
+    options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
+    source = Source(name="docs", seeds=("http://a.example/",))
+    told: list[tuple[object, ...]] = []
+    for outcome, status in ((Outcome.CHANGED, 200), (answer, between), (Outcome.NOT_MODIFIED, 304)):
+        run = Run.open(source, options, Orders(), NOW)
+        page = run.next_page(lambda _: True)
+        visit = Attempt(page).visit(page.url)
+        visit.outcome, visit.http_status, visit.etag = outcome, status, '"1"'
+        visit.conditional = status == 304
+        if outcome is Outcome.CHANGED:
+            document(visit)
+        if outcome is answer:
+            visit.error = "why"
+            visit.location = "http://a.example/b" if answer is Outcome.REDIRECT else None
+        if outcome is not Outcome.NOT_MODIFIED:
+            run.reach.follow(visit, [Link("http://a.example/", "", "hyperlink", False)])
+        visit.verdict = decide(page.standing, outcome)
+        run.ledger.record(visit)
+        run.ledger.submit(NOW)
+        run.ledger.drain()
+        told = run.registry.connection.execute(
+            "SELECT error_message, redirect_target FROM record"
+        ).fetchall()
+        run.finish("shutdown" if outcome is answer else "finished", NOW)
+
+    assert told == [(None, None)]
+
+
+def document(visit: Visit) -> None:
+    """Give a visit a body's document."""
+    visit.document = Document(sections=(Section(0, "", "words"),))
+    visit.body_hash = body_hash(b"words")
+    visit.text_hash, visit.content_hash = text_hash(visit.document), content_hash(visit.document)
+
+
+# Delay
+
+
+def delays(
+    kind: type[AutoThrottle], status: int, *, latency: float, start: float, least: float
+) -> float:
+    """The delay of a host after one answer."""
+    crawler = get_crawler(
+        Reader,
+        {
+            "AUTOTHROTTLE_ENABLED": True,
+            "AUTOTHROTTLE_START_DELAY": start,
+            "AUTOTHROTTLE_MAX_DELAY": 60,
+            "AUTOTHROTTLE_TARGET_CONCURRENCY": 1.0,
+            "DOWNLOAD_DELAY": least,
+        },
+    )
+    slot = Slot(concurrency=8, delay=start, jitter=0)
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(slots={"a.example": slot}))
+    throttle = kind(crawler)
+    throttle._spider_opened(Reader())
+    request = Request(
+        "http://a.example/", meta={"download_slot": "a.example", "download_latency": latency}
+    )
+    throttle._response_downloaded(Response(request.url, status=status), request, Reader())
+    return slot.delay
+
+
+@pytest.mark.parametrize("status", [200, 304])
+def test_a_healthy_answer_lowers_the_delay(status: int):
+    assert delays(DelayControl, status, latency=0.1, start=5, least=0) == pytest.approx(2.55)
+
+
+def test_autothrottle_itself_would_not_lower_it_on_a_304():
+    """Why DelayControl is there; when this fails, it may go."""
+    assert delays(AutoThrottle, 304, latency=0.1, start=5, least=0) == 5
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 500, 503])
+def test_an_error_page_does_not_lower_it(status: int):
+    assert delays(DelayControl, status, latency=0.1, start=5, least=0) == 5
+
+
+@pytest.mark.parametrize("status", [200, 304, 503])
+def test_a_slow_answer_raises_the_delay(status: int):
+    assert delays(DelayControl, status, latency=8, start=1, least=0) == 8
+
+
+@pytest.mark.parametrize("status", [200, 304])
+def test_the_delay_stays_between_what_was_asked_for_and_the_most(status: int):
+    assert delays(DelayControl, status, latency=0.001, start=2, least=2) == 2
+    assert delays(DelayControl, status, latency=500, start=2, least=2) == 60
