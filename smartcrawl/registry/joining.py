@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
+from smartcrawl.registry.postgres import PostgresDatabase
 from smartcrawl.registry.runs import (
     OpenRun,
     interrupt,
@@ -51,6 +52,16 @@ class Membership(HeartbeatLease):
     """A worker's place among those that crawl a source; it shows that the worker lives."""
 
     run = 0  #: run.no; 0: it has not joined yet
+
+    @classmethod
+    def enter(cls, database: PostgresDatabase, source: str, since: str) -> Self:
+        """Take a place among the workers of ``source``.
+
+        Raises:
+            RunHeldError: a process crawls it alone.
+        """
+        with database.translated("write"):
+            return cls.take(database.connect_worker(), source, since, shared=True)
 
     def _overdue(self, connection: PostgresConnection) -> None:
         """Take the place again that this worker had before it stood still."""

@@ -13,7 +13,6 @@ from psycopg import errors
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.heartbeat import EXPIRY, HeartbeatLease
-from smartcrawl.registry.joining import Membership
 from smartcrawl.registry.migrations import migrations
 from smartcrawl.registry.session import (
     PATIENCE,
@@ -127,15 +126,9 @@ class PostgresDatabase:
         with self.translated("write"):
             connection.limit(STANDSTILL)
 
-    def join(self, source: str, since: str) -> Membership:
-        """Take a place among the workers of ``source``.
-
-        Raises:
-            RunHeldError: a process crawls it alone.
-        """
-        with self.translated("write"):
-            connection = PostgresConnection(self._url, idle=self._idle)
-            return Membership.take(connection, source, since, shared=True)
+    def connect_worker(self) -> PostgresConnection:
+        """Connect for writing, under the limit that ``share`` set; opens and migrates nothing."""
+        return PostgresConnection(self._url, idle=self._idle)
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""

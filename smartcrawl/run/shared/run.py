@@ -85,7 +85,7 @@ class SharedRun(Run):
         client = connect(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         database.share(connection)
-        membership = database.join(source.name, since)
+        membership = Membership.enter(database, source.name, since)
         try:
             opened = _joined(
                 registry, membership, closing_of(source, options, orders), source, orders=orders
