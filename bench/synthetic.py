@@ -9,8 +9,8 @@ from pathlib import Path
 import apsw
 
 from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
-from smartcrawl.registry.transactions import transaction
 
 SEED = "https://www.example.com/"
 PENDING = 1_000

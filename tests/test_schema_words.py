@@ -5,9 +5,9 @@ import pytest
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.registry.candidates import Ending
+from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Writer, open_registry
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.removal.candidates import Ending
 from smartcrawl.reports.tables import runs
 from smartcrawl.rules.absence import Counts, Policy, counted
 from smartcrawl.rules.clones import KEPT, NONE, OWN

@@ -24,8 +24,8 @@ from smartcrawl.engine.memory import give_back_large
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import shown_lines
-from smartcrawl.registry.databases import database_of
-from smartcrawl.registry.runs import declared_sources
+from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.runs.runs import declared_sources
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load
 from smartcrawl.spiders.site import SiteSpider

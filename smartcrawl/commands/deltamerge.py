@@ -10,7 +10,7 @@ from scrapy.exceptions import UsageError
 from smartcrawl.engine.command import ChangingCommand, print_json, print_table
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
-from smartcrawl.registry.purge import Target, lost
+from smartcrawl.registry.removal.purge import Target, lost
 
 _COLUMNS = ("source", "httpStatusCode", "lostCount", "goneCount", "lastChecked", "url", "stays")
 

@@ -15,9 +15,9 @@ from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import digest, normalize, request_url
-from smartcrawl.registry.databases import database_of
+from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import bring_forward, refreshable
-from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load

@@ -12,7 +12,7 @@ from smartcrawl.engine.command import ChangingCommand, count, one_word
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry.purge import forgettable, known, undeclare, unpin
+from smartcrawl.registry.removal.purge import forgettable, known, undeclare, unpin
 from smartcrawl.reports.story import near_misses
 from smartcrawl.sources.declared import load
 

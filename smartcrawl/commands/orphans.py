@@ -13,7 +13,7 @@ from smartcrawl.engine.command import ChangingCommand, count, print_json, print_
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
-from smartcrawl.registry.purge import Target, orphans, source_of_run, withheld
+from smartcrawl.registry.removal.purge import Target, orphans, source_of_run, withheld
 from smartcrawl.rules.model import Word
 
 _COLUMNS = (

@@ -15,7 +15,7 @@ from smartcrawl.engine.command import RegistryCommand, count, print_json
 from smartcrawl.extract.robots_txt import reading
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.purge import withheld
+from smartcrawl.registry.removal.purge import withheld
 from smartcrawl.reports import story
 from smartcrawl.reports.plan import Walk, as_data
 from smartcrawl.sources.declared import load

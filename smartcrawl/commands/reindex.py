@@ -16,8 +16,8 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import display, request_url
 from smartcrawl.registry import items
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import Item
-from smartcrawl.registry.transactions import transaction
 from smartcrawl.reports import story
 from smartcrawl.sources.declared import load
 from smartcrawl.sources.patterns import compiled

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from smartcrawl.registry.runs import RunResult
+from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap

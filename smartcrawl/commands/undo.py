@@ -14,8 +14,8 @@ from smartcrawl.index.choice import chunked, indexing_of
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
-from smartcrawl.registry.purge import Removals, removals, source_of_run, undo
-from smartcrawl.registry.removal import Undone
+from smartcrawl.registry.removal.purge import Removals, removals, source_of_run, undo
+from smartcrawl.registry.removal.sweep import Undone
 
 _SHOWN = 10  #: runs in a message
 

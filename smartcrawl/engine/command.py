@@ -25,9 +25,9 @@ from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlE
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped, json_safe, shown, shown_lines
-from smartcrawl.registry.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import source_names, sources_named
-from smartcrawl.registry.purge import Removal, Target, losses, remove
+from smartcrawl.registry.removal.purge import Removal, Target, losses, remove
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sources.private_files import narrow_data
 

@@ -24,8 +24,8 @@ from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
 

@@ -21,8 +21,8 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection, Indexing, Many
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document
-from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import Status
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)

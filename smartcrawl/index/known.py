@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import choices
+from smartcrawl.registry.database import choices
 
 IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"

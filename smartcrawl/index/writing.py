@@ -22,9 +22,9 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedImage, IndexedPage
 from smartcrawl.model.ports import Connection, PageIndex, Sink
 from smartcrawl.model.urls import content_group
+from smartcrawl.registry.database.sequences import draw, last
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.sequences import draw, last
-from smartcrawl.registry.transactions import transaction
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.times import iso
 from smartcrawl.model.urls import display
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.trust import Trust
 
 _HOSTS = """

@@ -23,10 +23,10 @@ from smartcrawl.model.urls import (
     item_id,
     normalize,
 )
+from smartcrawl.registry.database.sequences import draw
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.runs import Role
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.starts import last_starts
+from smartcrawl.registry.runs.runs import Role
+from smartcrawl.registry.runs.starts import last_starts
 from smartcrawl.rules.model import Status
 
 _ITEM = """

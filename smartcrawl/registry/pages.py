@@ -8,10 +8,10 @@ from typing import Any
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.pages import Page, Unreadable
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.collapsed import had_text
-from smartcrawl.registry.sequences import last
-from smartcrawl.registry.snapshots import Place, Snapshots
-from smartcrawl.registry.unreadable import find
+from smartcrawl.registry.commit.collapsed import had_text
+from smartcrawl.registry.commit.snapshots import Place, Snapshots
+from smartcrawl.registry.commit.unreadable import find
+from smartcrawl.registry.database.sequences import last
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.moves import canonical_of

@@ -14,12 +14,9 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.ports import Connection, Indexing, Sink
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry import choices, collapsed, runs
-from smartcrawl.registry.candidates import Closing, Ending
-from smartcrawl.registry.commit import Commit, Sharing
-from smartcrawl.registry.databases import Database, database_of
-from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.refused import (
+from smartcrawl.registry.commit import collapsed
+from smartcrawl.registry.commit.batch import Commit, Sharing
+from smartcrawl.registry.commit.refused import (
     DATA_ERRORS,
     Failed,
     fail,
@@ -27,18 +24,23 @@ from smartcrawl.registry.refused import (
     first_refused,
     reason_of,
 )
-from smartcrawl.registry.removal import Removed
-from smartcrawl.registry.runs import OpenRun, RunResult
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.shared import Reached, SharedReader
-from smartcrawl.registry.snapshots import Snapshots
-from smartcrawl.registry.transactions import transaction
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
+from smartcrawl.registry.commit.snapshots import Snapshots
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database import choices
+from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.removal.candidates import Closing, Ending
+from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.runs import runs
+from smartcrawl.registry.runs.runs import OpenRun, RunResult
+from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
 from smartcrawl.rules.model import RunState
-from smartcrawl.snapshots import SnapshotStore
 
 if TYPE_CHECKING:  # it needs PostgreSQL's client, which few runs do
-    from smartcrawl.registry.joining import Membership
+    from smartcrawl.registry.runs.membership import Membership
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, normalize
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
-from smartcrawl.registry.purge import Target
+from smartcrawl.registry.removal.purge import Target
 from smartcrawl.reports import story
 from smartcrawl.reports.story import Entry
 from smartcrawl.reports.today import Today

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.times import iso
+from smartcrawl.registry.database.transactions import one_moment
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.transactions import one_moment
 from smartcrawl.rules.model import RunState
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on

@@ -20,8 +20,8 @@ from smartcrawl.model.urls import (
     request_url,
 )
 from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
-from smartcrawl.registry.runs import Role
-from smartcrawl.registry.starts import last_starts
+from smartcrawl.registry.runs.runs import Role
+from smartcrawl.registry.runs.starts import last_starts
 from smartcrawl.reports.tables import record
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, finding

@@ -10,10 +10,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry.candidates import OUT_OF_SCOPE, looked_away
 from smartcrawl.registry.names import source_names
-from smartcrawl.registry.purge import Known, known
-from smartcrawl.registry.runs import last_state
+from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, looked_away
+from smartcrawl.registry.removal.purge import Known, known
+from smartcrawl.registry.runs.runs import last_state
 from smartcrawl.reports import story
 from smartcrawl.reports.story import Entry, Past
 from smartcrawl.reports.today import Today

@@ -9,15 +9,15 @@ from typing import Any
 from smartcrawl.extract.hashes import text_hash
 from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import Collapse, Page, Visit
-from smartcrawl.registry import collapsed
+from smartcrawl.registry.commit import collapsed
+from smartcrawl.registry.commit.snapshot_store import packed, unpacked
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs import OpenRun
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.run.batches import Ledger
 from smartcrawl.run.extractions import Extractions
 from smartcrawl.run.frontier.memory import UNREACHED, Depths
 from smartcrawl.run.links import Reach
-from smartcrawl.snapshots import packed, unpacked
 
 #: What of an answer waits beside its body.
 _HEADERS = (

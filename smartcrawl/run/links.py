@@ -14,7 +14,7 @@ from smartcrawl.model.urls import endpoint, has_port, host_key
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs import OpenRun
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.run.address_book import AddressBook, Found, Register

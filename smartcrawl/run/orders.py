@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.candidates import Closing
+from smartcrawl.registry.removal.candidates import Closing
 from smartcrawl.rules.absence import Policy
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.refusals import belongs

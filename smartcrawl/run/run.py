@@ -15,15 +15,16 @@ from smartcrawl.model.exceptions import RegistryError, SinkError, SmartcrawlErro
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.candidates import Ending
-from smartcrawl.registry.databases import Lease
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database.databases import Lease
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry, Writer, Written, open_registry
-from smartcrawl.registry.removal import Removed
-from smartcrawl.registry.runs import OpenRun, Role, RunResult
-from smartcrawl.registry.shortfalls import failed_seeds, failed_sitemaps, silent, tally
-from smartcrawl.registry.starts import last_starts, left_out
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.removal.candidates import Ending
+from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.runs.evidence import failed_seeds, failed_sitemaps, silent, tally
+from smartcrawl.registry.runs.runs import OpenRun, Role, RunResult
+from smartcrawl.registry.runs.starts import last_starts, left_out
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.address_book import AddressBook
@@ -39,7 +40,6 @@ from smartcrawl.run.links import Reach
 from smartcrawl.run.orders import Orders, closing_of
 from smartcrawl.run.shortcomings import Cuts
 from smartcrawl.run.stored_pages import Held
-from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
 from smartcrawl.sources.private_files import narrow_data, private_folder

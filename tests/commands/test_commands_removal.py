@@ -12,9 +12,9 @@ import pytest
 
 from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
-from smartcrawl.registry import runs
-from smartcrawl.registry.databases import database_of
-from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.runs import runs
 from smartcrawl.reports import plan, why
 from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sources.extraction import Configuration

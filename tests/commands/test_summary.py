@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
-from smartcrawl.registry.runs import RunResult
+from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.seal import Evidence, reasons

@@ -15,8 +15,9 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from smartcrawl.registry import heartbeat, postgres, runs
-from smartcrawl.registry.commit import Commit
+from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.database import heartbeat, postgres
+from smartcrawl.registry.runs import runs
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.frontier.redis import frontier
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier

@@ -20,9 +20,9 @@ from uuid import uuid4
 import apsw
 from redis import Redis
 
-from smartcrawl.registry.databases import database_of
-from smartcrawl.registry.postgres import shown
-from smartcrawl.registry.session import PostgresConnection
+from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.postgres import shown
+from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from smartcrawl.registry.database.session import PostgresConnection
+from smartcrawl.registry.database.sqlite import connect
 from smartcrawl.registry.pack import unpack_links
-from smartcrawl.registry.session import PostgresConnection
-from smartcrawl.registry.sqlite import connect
 from tests import servers
 from tests.crawls.commands import WORDS as OUTCOMES
 from tests.crawls.commands import Crawl, Remote, differences

@@ -32,7 +32,10 @@ from smartcrawl.commands import crawl
 from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import collapsed, registry, runs, sqlite, transactions
+from smartcrawl.registry import registry
+from smartcrawl.registry.commit import collapsed
+from smartcrawl.registry.database import sqlite, transactions
+from smartcrawl.registry.runs import runs
 
 _BATCH = 5  #: visits, so that a small site has many transactions
 #: Removals of one transaction: more of them than there are would leave no place to die in between.

@@ -21,7 +21,7 @@ from smartcrawl.index.elasticsearch.patience import Patience
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.elasticsearch_target import Target
-from smartcrawl.registry.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, database_of
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html

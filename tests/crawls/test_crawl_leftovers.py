@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.leftovers import _OWNER, Leftovers
+from smartcrawl.registry.commit.leftovers import _OWNER, Leftovers
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 

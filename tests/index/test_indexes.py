@@ -8,7 +8,7 @@ from smartcrawl.index import choice, known
 from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.database.transactions import transaction
 from tests.registry.build import Desk
 
 

@@ -13,8 +13,8 @@ from smartcrawl.index.embedded.sqlite import search
 from smartcrawl.index.images import ImageDocument, images_of
 from smartcrawl.model.documents import Document, Image, Section
 from smartcrawl.model.urls import digest, row_key
-from smartcrawl.registry import purge
 from smartcrawl.registry.pack import pack_document, unpack_document, unpack_images
+from smartcrawl.registry.removal import purge
 from smartcrawl.reports.tables import records
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome

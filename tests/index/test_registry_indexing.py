@@ -13,9 +13,10 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.ports import Sink
-from smartcrawl.registry import purge, runs
-from smartcrawl.registry.commit import Commit
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.removal import purge
+from smartcrawl.registry.runs import runs
 from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"

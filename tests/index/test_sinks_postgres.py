@@ -11,8 +11,8 @@ import pytest
 from smartcrawl.index.embedded.postgres import _BETWEEN_WORDS, search, searched
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.registry.transactions import WRITING
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.database.transactions import WRITING
 from tests.registry.build import NOW, Desk, index_is_sound
 from tests.registry.spare import Spare
 

@@ -16,16 +16,16 @@ from smartcrawl.model.documents import Chunk, Document, Link, Section
 from smartcrawl.model.pages import Page, Visit
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
-from smartcrawl.registry import runs
-from smartcrawl.registry.candidates import Closing, Ending
-from smartcrawl.registry.commit import Commit
+from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, connect, migrate
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.removal import Removed
-from smartcrawl.registry.runs import OpenRun, RunResult
-from smartcrawl.registry.sqlite import SqliteConnection, SqliteDatabase, connect, migrate
-from smartcrawl.registry.transactions import transaction
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.removal.candidates import Closing, Ending
+from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.runs import runs
+from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide

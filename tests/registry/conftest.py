@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import Trackers
-from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.database.postgres import PostgresDatabase
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 

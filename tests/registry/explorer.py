@@ -22,11 +22,11 @@ from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import runs
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.transactions import WRITING
 from smartcrawl.registry.registry import Writer
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.transactions import WRITING
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.runs import runs
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
 from smartcrawl.run.shortcomings import merged

@@ -10,11 +10,11 @@ from smartcrawl.index.choice import chunked
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry import runs
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.sqlite import SqliteConnection, migrate
+from smartcrawl.registry.database.transactions import WRITING, transaction
 from smartcrawl.registry.pack import pack_numbers
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.sqlite import SqliteConnection, migrate
-from smartcrawl.registry.transactions import WRITING, transaction
+from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, closing
 from tests.registry.explorer import FIRST_CLAIM, Scene, write

@@ -29,14 +29,16 @@ from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry import candidates, pages, removal, runs
-from smartcrawl.registry import settle as settle_module
-from smartcrawl.registry.commit import Commit
+from smartcrawl.registry import pages
+from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document, unpack_links
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.registry import Registry, Written
-from smartcrawl.registry.sqlite import SqliteConnection, SqliteDatabase, migrate
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.removal import candidates, sweep
+from smartcrawl.registry.removal import settle as settle_module
+from smartcrawl.registry.runs import runs
 from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
@@ -390,7 +392,7 @@ class Crawler:
         before = {row[0]: row for row in self.records()}
         committed, connection.committed = connection.committed, None
         with transaction(connection):
-            restorer = removal.Restorer(
+            restorer = sweep.Restorer(
                 connection,
                 EmbeddedIndex(connection),
                 number=runs.draw(connection, "number"),
@@ -762,7 +764,7 @@ def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(removal, "elect", lambda *_, **__: None)
+    patch.setattr(sweep, "elect", lambda *_, **__: None)
 
 
 def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:
@@ -784,8 +786,8 @@ def _counts_a_503(patch: pytest.MonkeyPatch) -> None:
 
 
 def _keeps_validators(patch: pytest.MonkeyPatch) -> None:
-    assert "etag = NULL" in removal._FORGET
-    patch.setattr(removal, "_FORGET", removal._FORGET.replace("etag = NULL, ", ""))
+    assert "etag = NULL" in sweep._FORGET
+    patch.setattr(sweep, "_FORGET", sweep._FORGET.replace("etag = NULL, ", ""))
 
 
 def _believes_any_target(patch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from smartcrawl.index import writing
 from smartcrawl.index.writing import Outgoing
-from smartcrawl.registry.commit import Commit
-from smartcrawl.registry.visited import EVERY_RUN
+from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.visit import EVERY_RUN
 from tests.registry.explorer import Scene, explore, sample, tried
 from tests.registry.scenes import SCENES
 from tests.registry.workers import BrokenError

@@ -4,7 +4,7 @@ import pytest
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.urls import content_group, partition_key
-from smartcrawl.registry.choices import choose
+from smartcrawl.registry.database.choices import choose
 from tests.registry.build import Desk
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.model.pages import Collapse, Visit
-from smartcrawl.registry import collapsed, runs
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.commit import collapsed
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.runs import runs
 from smartcrawl.rules import shield
 from smartcrawl.rules.model import Fault, Outcome, RunState
 from tests.registry.build import LONG, Desk

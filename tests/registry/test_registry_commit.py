@@ -8,9 +8,9 @@ from psycopg.errors import UniqueViolation
 
 from smartcrawl.model.batches import Batch, HostTally
 from smartcrawl.model.documents import Link
-from smartcrawl.registry import runs
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_document, unpack_links
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Outcome, Standing, Status, Word
 from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound
 

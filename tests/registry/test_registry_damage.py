@@ -12,8 +12,8 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl.engine.command import RegistryCommand
-from smartcrawl.registry.integrity import problems
-from smartcrawl.registry.lease import FileLease
+from smartcrawl.registry.database.lease import FileLease
+from smartcrawl.registry.repair.integrity import problems
 from tests.crawls.commands import Crawl, Scrapy
 from tests.site_server import Site, html
 

@@ -21,17 +21,17 @@ from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.migrations import migrations
-from smartcrawl.registry.registry import Writer, open_registry
-from smartcrawl.registry.sqlite import (
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
     SqliteDatabase,
     connect,
     migrate,
     translated,
 )
-from smartcrawl.registry.transactions import transaction
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.registry import Writer, open_registry
 from tests.registry.build import NOW, Desk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -451,8 +451,8 @@ def test_a_lock_is_waited_for(file: Path):
     code = textwrap.dedent("""
         import sys, time
         from pathlib import Path
-        from smartcrawl.registry.sqlite import connect
-        from smartcrawl.registry.transactions import transaction
+        from smartcrawl.registry.database.sqlite import connect
+        from smartcrawl.registry.database.transactions import transaction
         connection = connect(Path(sys.argv[1]))
         with transaction(connection):
             connection.execute(sys.argv[2]).fetchall()

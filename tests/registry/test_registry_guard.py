@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.registry import purge
+from smartcrawl.registry.removal import purge
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, Rule, Word
 from tests.registry.build import LATER, Desk, closing

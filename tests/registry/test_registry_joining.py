@@ -7,10 +7,10 @@ import pytest
 
 from smartcrawl.model.exceptions import RunHeldError
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import heartbeat
-from smartcrawl.registry.joining import Membership, Turn
-from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.registry.runs import OpenRun
+from smartcrawl.registry.database import heartbeat
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.runs.membership import Membership, Turn
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import RunState
 from tests.registry.build import NOW
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
-from smartcrawl.registry.lease import FileLease
+from smartcrawl.registry.database.lease import FileLease
 
 ROOT = Path(__file__).resolve().parents[2]
 SINCE = "2025-06-15T15:06:40+00:00"
 HOLDER = """
 import sys, time
 from pathlib import Path
-from smartcrawl.registry.lease import FileLease
+from smartcrawl.registry.database.lease import FileLease
 lease = FileLease.take(Path(sys.argv[1]), "docs", "2025-06-15T15:06:40+00:00")
 print("held", flush=True)
 time.sleep(600)

@@ -18,12 +18,13 @@ from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.urls import digest
-from smartcrawl.registry import choices, heartbeat, postgres, registry, session
-from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry import registry
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database import choices, heartbeat, postgres, session
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
+from smartcrawl.registry.database.transactions import one_moment, transaction
 from smartcrawl.registry.registry import Writer, open_registry
-from smartcrawl.registry.session import ConnectionLostError, PostgresConnection
-from smartcrawl.registry.transactions import one_moment, transaction
-from smartcrawl.registry.visited import Judgement
 from tests import servers
 from tests.registry.build import NOW
 
@@ -322,7 +323,7 @@ def test_postgres_lease_shows_that_its_holder_lives(postgres_url, monkeypatch):
 
 HOLDER = """
 import sys, time
-from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.database.postgres import PostgresDatabase
 lease = PostgresDatabase(sys.argv[1]).take("docs", "then")
 print("taken", flush=True)
 time.sleep(600)

@@ -10,9 +10,10 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import DEFAULT_TRACKERS, digest
-from smartcrawl.registry import purge, runs
 from smartcrawl.registry.pack import unpack_document
-from smartcrawl.registry.removal import BATCH
+from smartcrawl.registry.removal import purge
+from smartcrawl.registry.removal.sweep import BATCH
+from smartcrawl.registry.runs import runs
 from smartcrawl.reports import story
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status

@@ -11,12 +11,12 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.commit import Commit
-from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.registry.refused import first_refused
+from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.refused import first_refused
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry, Writer
-from smartcrawl.registry.sqlite import SqliteDatabase
-from smartcrawl.registry.visited import Judgement
 from smartcrawl.rules.model import Word
 from tests.registry.build import NOW, Desk
 

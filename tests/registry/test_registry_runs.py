@@ -10,8 +10,8 @@ import pytest
 
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.registry import runs, shortfalls
 from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.runs import evidence, runs
 from smartcrawl.rules.http import outcome_of
 from smartcrawl.rules.model import Fault, Outcome, RunState, Word
 from tests.registry.build import LATER, NOW, Desk, closing
@@ -458,7 +458,7 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
 
     assert list(desk.reader.pending(1)) == [(3, 1), (2, 2)]
     assert list(desk.reader.visited(1)) == [(1, 0)]
-    assert shortfalls.tally(desk.connection, 1) == (1, 0, 2)
+    assert evidence.tally(desk.connection, 1) == (1, 0, 2)
 
 
 # Seeds
@@ -493,7 +493,7 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
         desk.write(desk.visit(urls[-1], "words", outcome=outcome, status=end))
 
     told = f"{urls[0]} (redirected to {urls[1]})" if hops else urls[0]
-    assert shortfalls.failed_seeds(desk.connection, 1) == ((told,) if failed else ())
+    assert evidence.failed_seeds(desk.connection, 1) == ((told,) if failed else ())
 
 
 def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk):
@@ -505,7 +505,7 @@ def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk
     desk.write(desk.visit("http://a.example/out", outcome=Outcome.REDIRECT, status=302))
     runs.add_seeds(desk.connection, 1, [a, out, a])
 
-    assert shortfalls.failed_seeds(desk.connection, 1) == (
+    assert evidence.failed_seeds(desk.connection, 1) == (
         "http://a.example/a",
         "http://a.example/out",
     )
@@ -517,7 +517,7 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
     run = desk.open()
     runs.add_seeds(desk.connection, run.no, [number])
 
-    assert shortfalls.failed_seeds(desk.connection, run.no) == ("http://a.example/",)
+    assert evidence.failed_seeds(desk.connection, run.no) == ("http://a.example/",)
 
 
 # Numbers of addresses

@@ -8,14 +8,14 @@ from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry import runs
-from smartcrawl.registry.commit import Commit, Sharing
+from smartcrawl.registry.commit.batch import Commit, Sharing
+from smartcrawl.registry.commit.renaming import rename
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers
-from smartcrawl.registry.renaming import rename
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.shared import SharedReader
-from smartcrawl.registry.transactions import transaction
-from smartcrawl.registry.visited import Judgement
+from smartcrawl.registry.runs import runs
+from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust

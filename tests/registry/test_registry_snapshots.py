@@ -10,10 +10,10 @@ import pytest
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError
 from smartcrawl.model.pages import Page, Visit
-from smartcrawl.registry.snapshots import Snapshots, lose, release
-from smartcrawl.registry.sqlite import connect, migrate
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
+from smartcrawl.registry.commit.snapshots import Snapshots, lose, release
+from smartcrawl.registry.database.sqlite import connect, migrate
 from smartcrawl.rules.model import Outcome
-from smartcrawl.snapshots import SnapshotStore
 from tests.registry.build import Desk
 
 HASH, OTHER = bytes(32), bytes([1] * 32)

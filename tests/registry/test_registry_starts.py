@@ -6,9 +6,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from smartcrawl.registry.runs import Role
-from smartcrawl.registry.sqlite import connect, migrate
-from smartcrawl.registry.starts import last_starts, left_out
+from smartcrawl.registry.database.sqlite import connect, migrate
+from smartcrawl.registry.runs.runs import Role
+from smartcrawl.registry.runs.starts import last_starts, left_out
 from smartcrawl.reports.story import source_today
 
 NAME = "a.example"

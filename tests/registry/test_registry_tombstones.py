@@ -6,7 +6,7 @@ import pytest
 
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import Unreadable
-from smartcrawl.registry import unreadable
+from smartcrawl.registry.commit import unreadable
 from smartcrawl.rules.model import Fault, Outcome
 from tests.registry.build import NOW, Desk, closing
 

@@ -20,7 +20,7 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.transactions import WRITING
+from smartcrawl.registry.database.transactions import WRITING
 from tests.registry.build import Elsewhere
 
 #: How often a worker has tried, and how much it has mended, changes nothing that it does next.

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.registry import items, purge
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry import items
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.removal import purge
 from smartcrawl.reports.status import (
     RUN_KEYS,
     STATUS_KEYS,

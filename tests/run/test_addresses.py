@@ -8,8 +8,8 @@ import pytest
 from smartcrawl.model.batches import Address
 from smartcrawl.model.urls import Trackers, digest, normalize
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.run.address_book import AddressBook, Found
 from smartcrawl.run import address_book
+from smartcrawl.run.address_book import AddressBook, Found
 from smartcrawl.sources.scope import Scope
 from tests.registry.build import Desk
 

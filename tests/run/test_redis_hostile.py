@@ -11,7 +11,7 @@ from redis import Redis
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.registry.shared import SharedReader
+from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.frontier.redis.connection import connect
 from smartcrawl.run.frontier.redis.frontier import Waiting
 from smartcrawl.run.frontier.redis.robots import SharedRobots

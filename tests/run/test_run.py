@@ -12,8 +12,8 @@ from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Attempt, Page, Visit
-from smartcrawl.registry import runs
 from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run.frontier.memory import Queue, RankedQueue

@@ -6,7 +6,7 @@ import pytest
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.registry.registry import Written
-from smartcrawl.registry.shared import Reached
+from smartcrawl.registry.runs.shared_reader import Reached
 from smartcrawl.run.frontier.redis.connection import connect
 from smartcrawl.run.frontier.redis.frontier import Waiting
 from smartcrawl.run.shared.frontier import SharedFrontier

@@ -14,13 +14,13 @@ from typing import Final, Self
 from smartcrawl.model.exceptions import FrontierError, RunOverError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.candidates import Closing
-from smartcrawl.registry.joining import Membership, Turn
-from smartcrawl.registry.postgres import PostgresDatabase
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.registry import Registry, Written
-from smartcrawl.registry.runs import OpenRun, RunResult, result
-from smartcrawl.registry.session import PostgresConnection
-from smartcrawl.registry.shared import SharedReader
+from smartcrawl.registry.removal.candidates import Closing
+from smartcrawl.registry.runs.membership import Membership, Turn
+from smartcrawl.registry.runs.runs import OpenRun, RunResult, result
+from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.frontier.memory import Depths
 from smartcrawl.run.frontier.redis.connection import connect, place_of

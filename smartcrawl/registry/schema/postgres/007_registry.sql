@@ -61,7 +61,7 @@ CREATE TABLE lease (
     beat   TIMESTAMPTZ NOT NULL
 )
 --;
--- The connections that write, and the number of the last transaction of each (registry/session.py).
+-- The connections that write, and the number of the last transaction of each (registry/database/session.py).
 CREATE TABLE writer (
     id   TEXT PRIMARY KEY,
     last BIGINT NOT NULL,

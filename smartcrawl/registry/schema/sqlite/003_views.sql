@@ -1,5 +1,5 @@
 -- The seeds' own shapes: read-only views over the one truth, with the seeds' column names.
--- (outlinks is a virtual table of this program's connections: registry/views.py.)
+-- (outlinks is a virtual table of this program's connections: registry/database/views.py.)
 
 CREATE VIEW row_key (no, row_key) AS
 -- First 26 characters of the lower-case base32 of the id: five bits a character.

@@ -15,16 +15,16 @@ from typing import Any, Final
 import apsw
 
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError
-from smartcrawl.registry.integrity import problems, tables
-from smartcrawl.registry.migrations import migrations
-from smartcrawl.registry.rebuilt import Mended, mend
-from smartcrawl.registry.sqlite import (
+from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
     apply,
     connect,
     migrate,
     translated,
 )
+from smartcrawl.registry.repair.integrity import problems, tables
+from smartcrawl.registry.repair.rebuilt import Mended, mend
 from smartcrawl.sources.private_files import private_file, private_folder
 
 _MAGIC: Final = b"SQLite format 3\0"

@@ -7,7 +7,7 @@ from typing import Any
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.runs import OpenRun, Role
+from smartcrawl.registry.runs.runs import OpenRun, Role
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.sequences import last
+from smartcrawl.registry.database.sequences import last
 from smartcrawl.rules.model import RunState
 
 _REACHED = """

@@ -8,7 +8,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection, Sink
-from smartcrawl.registry.candidates import (
+from smartcrawl.registry.commit.clones import settle_run
+from smartcrawl.registry.commit.visit import EVENT
+from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pages import leads_to_indexed
+from smartcrawl.registry.removal.candidates import (
     OUT_OF_SCOPE,
     Ending,
     Proposal,
@@ -19,10 +23,6 @@ from smartcrawl.registry.candidates import (
     propose_direct,
     refute,
 )
-from smartcrawl.registry.clones import settle_run
-from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.pages import leads_to_indexed
-from smartcrawl.registry.visited import EVENT
 from smartcrawl.rules.absence import Counts, counted, paced
 from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.sqlite import SqliteDatabase
+from smartcrawl.registry.database.sqlite import SqliteDatabase
 
 _T = TypeVar("_T")
 
@@ -80,6 +80,8 @@ def database_of(place: Path | str) -> Database:
     """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database."""
     if isinstance(place, Path):
         return SqliteDatabase(place)
-    postgres: Any = import_module("smartcrawl.registry.postgres")  # a tenth of a command's start
+    postgres: Any = import_module(
+        "smartcrawl.registry.database.postgres"
+    )  # a tenth of a command's start
     database: Database = postgres.PostgresDatabase(place)
     return database

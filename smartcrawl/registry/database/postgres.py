@@ -12,16 +12,16 @@ from psycopg import errors
 
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.heartbeat import EXPIRY, HeartbeatLease
-from smartcrawl.registry.migrations import migrations
-from smartcrawl.registry.session import (
+from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
+from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.session import (
     PATIENCE,
     ConnectionLostError,
     PostgresConnection,
     first_line,
     is_passing,
 )
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
 

@@ -8,18 +8,18 @@ from enum import Enum, auto
 from typing import Any, Final, Self
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
-from smartcrawl.registry.postgres import PostgresDatabase
-from smartcrawl.registry.runs import (
+from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.session import PostgresConnection
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.runs.runs import (
     OpenRun,
     interrupt,
     known_as,
     last_complete,
     open_within,
 )
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.session import PostgresConnection
-from smartcrawl.registry.transactions import transaction
 from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunState
 
 logger = logging.getLogger(__name__)

@@ -13,13 +13,13 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.ports import Connection, Many, Sink
 from smartcrawl.model.urls import display
-from smartcrawl.registry.clones import elect
-from smartcrawl.registry.collapsed import note_former
-from smartcrawl.registry.contents import prepare
+from smartcrawl.registry.commit.clones import elect
+from smartcrawl.registry.commit.collapsed import note_former
+from smartcrawl.registry.commit.contents import prepare
+from smartcrawl.registry.commit.renaming import rename
+from smartcrawl.registry.commit.unreadable import put
+from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.renaming import rename
-from smartcrawl.registry.unreadable import put
-from smartcrawl.registry.visited import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.rules.model import Outcome, Rule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.rules.trust import Trust

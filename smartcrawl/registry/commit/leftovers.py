@@ -15,10 +15,10 @@ from secrets import token_hex
 from typing import Final, Self
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.choices import store, stored
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.commit.snapshot_store import is_snapshot
+from smartcrawl.registry.database.choices import store, stored
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import RunState
-from smartcrawl.snapshots import is_snapshot
 from smartcrawl.sources.private_files import FILE
 
 logger = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection
+from smartcrawl.registry.commit.visit import EVERY_RUN
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.runs import Role
-from smartcrawl.registry.visited import EVERY_RUN
+from smartcrawl.registry.runs.runs import Role
 
 _LAST = """
 SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.urls import host_key
-from smartcrawl.registry.leftovers import forget_marks
-from smartcrawl.registry.sqlite import SqliteConnection
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.commit.leftovers import forget_marks
+from smartcrawl.registry.database.sqlite import SqliteConnection
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Standing, Status
 
 _FAR: Final = 250  #: depth of a page whose own is lost: the next link to it sets it right

@@ -9,11 +9,11 @@ from typing import Any
 
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.model.ports import Connection, Sink
-from smartcrawl.registry.clones import elect
-from smartcrawl.registry.contents import drop_content
+from smartcrawl.registry.commit.clones import elect
+from smartcrawl.registry.commit.contents import drop_content
+from smartcrawl.registry.commit.snapshots import release
+from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.pack import numbers, pack_links, shown_links, unpack_links
-from smartcrawl.registry.snapshots import release
-from smartcrawl.registry.visited import EVENT
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, removal
 

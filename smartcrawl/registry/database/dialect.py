@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final
 
 from smartcrawl.model.ports import Many
-from smartcrawl.registry.transactions import READING, WRITING
+from smartcrawl.registry.database.transactions import READING, WRITING
 
 _WORDS: Final = {
     WRITING: "BEGIN",

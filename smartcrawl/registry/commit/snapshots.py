@@ -13,10 +13,10 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError, SnapshotStoreError
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.leftovers import Leftovers
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.commit.leftovers import Leftovers
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore, path_of
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action
-from smartcrawl.snapshots import SnapshotStore, path_of
 
 logger = logging.getLogger(__name__)
 

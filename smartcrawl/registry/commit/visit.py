@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry import collapsed
-from smartcrawl.registry.contents import drop_content, hold
+from smartcrawl.registry.commit import collapsed
+from smartcrawl.registry.commit.contents import drop_content, hold
+from smartcrawl.registry.commit.snapshots import lose, release
 from smartcrawl.registry.pack import shown_links
-from smartcrawl.registry.snapshots import lose, release
 from smartcrawl.rules.absence import Counts, Policy, counted, is_gone, paced
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word

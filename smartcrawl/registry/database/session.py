@@ -16,8 +16,8 @@ from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
 from smartcrawl.model.ports import Many
-from smartcrawl.registry.dialect import bound, in_binary, translated, values_of
-from smartcrawl.registry.transactions import WRITING
+from smartcrawl.registry.database.dialect import bound, in_binary, translated, values_of
+from smartcrawl.registry.database.transactions import WRITING
 
 logger = logging.getLogger(__name__)
 

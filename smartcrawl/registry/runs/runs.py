@@ -10,16 +10,16 @@ from enum import IntEnum
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Indexing, Sink
-from smartcrawl.registry import unreadable
-from smartcrawl.registry.candidates import GOES, Ending, looked_away, probed, propose_absent
-from smartcrawl.registry.collapsed import drop_all
+from smartcrawl.registry.commit import unreadable
+from smartcrawl.registry.commit.collapsed import drop_all
+from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.names import committed
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, expire
-from smartcrawl.registry.sequences import draw
-from smartcrawl.registry.settle import settle
-from smartcrawl.registry.tombstones import forget_overdue
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.removal.candidates import GOES, Ending, looked_away, probed, propose_absent
+from smartcrawl.registry.removal.settle import settle
+from smartcrawl.registry.removal.sweep import BATCH, Candidate, Removed, Remover, expire
+from smartcrawl.registry.removal.tombstones import forget_overdue
 from smartcrawl.rules.model import RESUMABLE, Rule, RunState, Word
 
 _SOURCE = """

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.model.pages import Collapse
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState
 from smartcrawl.rules.shield import are_edits, may_be_edits
 

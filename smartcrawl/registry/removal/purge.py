@@ -14,10 +14,10 @@ from typing import Any
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection, Indexing, Many, Sink
-from smartcrawl.registry.candidates import probed
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.removal import BATCH, Candidate, Removed, Remover, Restorer, Undone
-from smartcrawl.registry.transactions import transaction
+from smartcrawl.registry.removal.candidates import probed
+from smartcrawl.registry.removal.sweep import BATCH, Candidate, Removed, Remover, Restorer, Undone
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Status

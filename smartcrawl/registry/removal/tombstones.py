@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.candidates import Ending
 from smartcrawl.registry.pack import numbers, unpack_numbers
+from smartcrawl.registry.removal.candidates import Ending
 
 MOST = 10_000  #: tombstones that one run forgets
 

@@ -39,12 +39,12 @@ from smartcrawl.model.exceptions import (
     SnapshotMissingError,
     SnapshotStoreError,
 )
-from smartcrawl.snapshots import SnapshotStore, packed, path_of
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore, packed, path_of
 from smartcrawl.sources import stores
 from smartcrawl.sources.stores import PARALLEL, Fault, fault
 from tests.stores import ObjectStore, azurite, moto_server
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
 BODY = b"<!doctype html><title>Caf\xc3\xa9</title>" + b"<p>words" * 500
 HASH = hashlib.sha256(BODY).digest()
@@ -741,7 +741,7 @@ def test_full_disk_keeps_what_was_there_and_leaves_nothing(file, monkeypatch):
 
 SMALL_FILES = """\
 import resource, sys
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 store = SnapshotStore(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 import secrets
@@ -912,7 +912,7 @@ def test_configuration_of_fsspec_is_enough(request, name):
 
 OPEN = """\
 import sys
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 SnapshotStore.open(sys.argv[1])
 """
 
@@ -975,7 +975,7 @@ import sys, hashlib
 from twisted.internet import asyncioreactor
 asyncioreactor.install()
 from twisted.internet import reactor, threads
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 
 body = b"body" * 1000
 paths = [f"2026/11/21/{n:04x}.txt.gz" for n in range(20)]
@@ -1022,14 +1022,14 @@ def test_store_that_hangs_does_not_keep_the_process(request, name, monkeypatch):
 
 HANGING = """\
 import sys
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 store = SnapshotStore(sys.argv[1], patience=1)
 print(store.put_many([("2026/11/21/8c1f.html.gz", b"body")])[0])
 """
 
 FORK = """\
 import os, sys, hashlib
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 
 body = b"body"
 first, second = "2026/11/21/0001.txt.gz", "2026/11/21/0002.txt.gz"
@@ -1117,7 +1117,7 @@ import threading
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
-from smartcrawl.snapshots import SnapshotStore
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 
 class Stuck(MemoryFileSystem):
     protocol = "stuck"
