@@ -16,9 +16,9 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.engine.download.faults import PASSING_FAULTS, told
+from smartcrawl.engine.download.faults import PASSING_FAULTS, fault_of
 from smartcrawl.engine.download.network import GuardedResolver, installed_resolver, looked_up
-from smartcrawl.engine.download.robots import RobotsRules
+from smartcrawl.engine.download.robots import RobotsCache
 from smartcrawl.engine.download.validators import conditions
 from smartcrawl.engine.gate import gate_of, host_of
 from smartcrawl.engine.own_spiders import is_own
@@ -98,7 +98,7 @@ class RobotsMiddleware:
     workers ask the host, too, a page whose turn was spent on robots.txt waits for the next one.
     """
 
-    def __init__(self, rules: RobotsRules, run: Run | None) -> None:
+    def __init__(self, rules: RobotsCache, run: Run | None) -> None:
         self.rules = rules
         self._run = run
 
@@ -107,7 +107,7 @@ class RobotsMiddleware:
         """Read the settings, once."""
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
-        return cls(RobotsRules.from_crawler(crawler), run_of(crawler))
+        return cls(RobotsCache.from_crawler(crawler), run_of(crawler))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
@@ -279,7 +279,7 @@ class PassingRetryMiddleware(RetryMiddleware):
         """Return the next try, or None when the visit ends."""
         if self._most is None:
             return super().process_exception(request, exception)
-        if told(exception, request.url)[0] not in PASSING_FAULTS:
+        if fault_of(exception, request.url)[0] not in PASSING_FAULTS:
             return None
         again = super().process_exception(request, exception)
         if again is not None:
@@ -302,7 +302,7 @@ def _note_failure(crawler: Crawler, request: Request, error: Exception, *, ends:
         return  # it was not asked, or is no page
     if run is None or gate is None:
         return
-    host, (fault, message) = host_of(request), told(error, request.url)
+    host, (fault, message) = host_of(request), fault_of(error, request.url)
     turn = gate.failed(host, fault, time.monotonic(), ends=ends)
     if turn is Turn.PARKED:
         seconds = run.options.host_park_seconds

@@ -13,11 +13,11 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
 from smartcrawl.engine.download.network import installed_resolver
-from smartcrawl.engine.download.soft404 import MissingPages
+from smartcrawl.engine.download.soft404 import Soft404Probe
 from smartcrawl.engine.stopping import is_stopping, stop
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
-from smartcrawl.extract.documents import FORMAT_FAULTS, Documents
+from smartcrawl.extract.documents import FORMAT_FAULTS, DocumentReader
 from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
 from smartcrawl.extract.sitemaps import looks_like
@@ -83,9 +83,9 @@ class ExtractPipeline(VisitPipeline):
 
     def __init__(self, crawler: Crawler, run: Run | None) -> None:
         super().__init__(crawler, run)
-        self._missing = MissingPages(crawler, run) if run is not None else None
+        self._missing = Soft404Probe(crawler, run) if run is not None else None
         self._documents = (
-            Documents(
+            DocumentReader(
                 run.configuration,
                 run.options,
                 unreadable=run.held.unreadable,

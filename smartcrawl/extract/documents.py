@@ -18,7 +18,7 @@ from smartcrawl.model.exceptions import GivenUpError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
 
 #: The extended status of a visit whose document cannot be read.
 FORMAT_FAULTS: Final = {
@@ -39,7 +39,7 @@ _NOT_AGAIN: Final = "(found before with the same bytes: they are not read again)
 _BUDGET: Final = "extraction_budget"
 
 
-class Documents:
+class DocumentReader:
     """Reads what a source's pages answer, as its configuration has it.
 
     A page that was downloaded is read here, for the network takes longer; those that lie ready in
@@ -48,7 +48,7 @@ class Documents:
 
     def __init__(
         self,
-        configuration: Configuration,
+        configuration: ExtractionConfig,
         options: Options,
         *,
         unreadable: Callable[[bytes, str], Unreadable | None],

@@ -13,7 +13,7 @@ from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.trust import UNCONFIRMED, Trust
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.extraction import Configuration
+from smartcrawl.sources.extraction import ExtractionConfig
 
 _BELIEVED = Trust()
 
@@ -22,7 +22,7 @@ class Today:
     """Today's configuration of a source, compared with that of each of its pages."""
 
     def __init__(self, connection: Connection, source: Source | None, options: Options) -> None:
-        self._configuration = Configuration.of(source, options)
+        self._configuration = ExtractionConfig.of(source, options)
         self._trust = distrusted(connection)
         self._snapshots = options.snapshot_store is not None
         self._numbers = {

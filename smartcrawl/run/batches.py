@@ -14,7 +14,7 @@ from smartcrawl.registry.commit.snapshots import is_stored
 from smartcrawl.registry.registry import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import no_answer
-from smartcrawl.run.shortcomings import Cuts
+from smartcrawl.run.shortcomings import Shortcomings
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Progress:
         self.words["failed"] = self.words.get("failed", 0) + 1
 
 
-class Ledger:
+class Batches:
     """The open batch of a run, and those on their way to the registry.
 
     ``written`` is told of each batch that is in the registry. Of a ``shared`` run other workers
@@ -57,7 +57,7 @@ class Ledger:
         writer: Writer,
         *,
         written: Callable[[Written], None],
-        cuts: Cuts,
+        cuts: Shortcomings,
         keeps_bodies: bool = False,
         forced: bool = False,
         shared: bool = False,

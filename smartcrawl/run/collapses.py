@@ -14,10 +14,10 @@ from smartcrawl.registry.commit.snapshot_store import packed, unpacked
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome, Standing
-from smartcrawl.run.batches import Ledger
-from smartcrawl.run.extractions import Extractions
+from smartcrawl.run.batches import Batches
+from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import UNREACHED, Depths
-from smartcrawl.run.links import Reach
+from smartcrawl.run.links import Links
 
 #: What of an answer waits beside its body.
 _HEADERS = (
@@ -47,10 +47,10 @@ class Collapses:
         *,
         registry: Registry,
         opened: OpenRun,
-        reach: Reach,
+        reach: Links,
         frontier: Depths,
-        extractions: Extractions,
-        ledger: Ledger,
+        extractions: ExtractionPlan,
+        ledger: Batches,
     ) -> None:
         self._registry = registry
         self._run = opened.no

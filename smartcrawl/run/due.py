@@ -9,16 +9,16 @@ from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.rules.schedule import is_due, modified_by
-from smartcrawl.run.batches import Ledger
-from smartcrawl.run.extractions import Extractions
+from smartcrawl.run.batches import Batches
+from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
-from smartcrawl.run.links import Reach
+from smartcrawl.run.links import Links
 
 SKIPPED: Final = 1
 ASKED_AFTER_ALL: Final = 2  #: it was skipped before
 
 
-class Turns:
+class DuePages:
     """Lets the pages that are due have their turn; the others count as reached.
 
     The stored links of what is skipped stay in force, so that whatever lies behind it is found.
@@ -26,10 +26,10 @@ class Turns:
 
     def __init__(
         self,
-        reach: Reach,
+        reach: Links,
         frontier: Frontier,
-        extractions: Extractions,
-        ledger: Ledger,
+        extractions: ExtractionPlan,
+        ledger: Batches,
         now: int,
     ) -> None:
         self.skipped = 0  #: pages

@@ -10,31 +10,31 @@ from smartcrawl.model.pages import NAMES_SIGNED, Page
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import extraction
-from smartcrawl.run.batches import Ledger
+from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import Depths, Queue
 from smartcrawl.run.hosts.trust import HostTrust
-from smartcrawl.run.links import Reach
-from smartcrawl.run.stored_pages import Held
-from smartcrawl.sources.extraction import Configuration
+from smartcrawl.run.links import Links
+from smartcrawl.run.stored_pages import StoredPages
+from smartcrawl.sources.extraction import ExtractionConfig
 
 logger = logging.getLogger(__name__)
 
 
-class Extractions:
+class ExtractionPlan:
     """Holds today's configuration against what each page was extracted with."""
 
     def __init__(
         self,
         *,
-        configuration: Configuration,
+        configuration: ExtractionConfig,
         fingerprints: Mapping[Mode, int],
         options: Options,
         registry: Registry,
-        reach: Reach,
+        reach: Links,
         frontier: Depths,
         trust: HostTrust,
-        held: Held,
-        ledger: Ledger,
+        held: StoredPages,
+        ledger: Batches,
     ) -> None:
         """``fingerprints``: the numbers that stand for the configuration of each mode."""
         self.again = Queue()  #: numbers of skipped pages that are to be extracted again

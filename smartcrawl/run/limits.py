@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from smartcrawl.model.options import Options
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.traps import Budget, Trap
-from smartcrawl.run.shortcomings import Cuts
+from smartcrawl.run.shortcomings import Shortcomings
 
 
-class Limits:
+class UrlBudget:
     """Asks the budget of one run about the addresses that nobody knew before."""
 
-    def __init__(self, reader: PageReader, options: Options, cuts: Cuts, started_at: int) -> None:
+    def __init__(
+        self, reader: PageReader, options: Options, cuts: Shortcomings, started_at: int
+    ) -> None:
         """``started_at``: when the run did, in seconds since 1970."""
         self.hit = False  #: whether a limit on numbers refused something; for the caller to reset
         self._reader = reader

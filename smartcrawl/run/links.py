@@ -18,11 +18,11 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.run.address_book import AddressBook, Found, Register
-from smartcrawl.run.batches import Ledger
+from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import Depths
-from smartcrawl.run.limits import Limits
-from smartcrawl.run.shortcomings import Cuts
-from smartcrawl.run.signed_urls import Signed
+from smartcrawl.run.limits import UrlBudget
+from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.scope import Scope
 
@@ -34,7 +34,7 @@ CUT: Final = "cut"  #: type of a link to the page itself: there are more links t
 _UNFILTERED: Final = 0  #: stands for a scope where stored numbers do not tell all
 
 
-class Reach:
+class Links:
     """Follows links within the scope, and knows the depth and the kind of what they lead to.
 
     A sitemap is an address of its own kind: it need not fit the patterns of the scope, and
@@ -51,8 +51,8 @@ class Reach:
         reader: PageReader,
         frontier: Depths,
         book: AddressBook,
-        ledger: Ledger,
-        cuts: Cuts,
+        ledger: Batches,
+        cuts: Shortcomings,
         hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
         """``hops_of``: by how many redirects in a row others found an address."""
@@ -70,14 +70,14 @@ class Reach:
         self._ledger = ledger
         self._cuts = cuts
         self._options = options
-        self._limits = Limits(reader, options, cuts, opened.started_at)
+        self._limits = UrlBudget(reader, options, cuts, opened.started_at)
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
         self._hops_of = hops_of
         self._relax_all = opened.resumed
         self._moved = False  #: whether the scope did, since depths were handed on
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
-        self._signed = Signed(options.trackers)
+        self._signed = SignedUrls(options.trackers)
 
     # How it begins
 

@@ -28,20 +28,20 @@ from smartcrawl.registry.runs.starts import last_starts, left_out
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.address_book import AddressBook
-from smartcrawl.run.batches import Ledger
+from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
-from smartcrawl.run.due import Turns
-from smartcrawl.run.extractions import Extractions
+from smartcrawl.run.due import DuePages
+from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Depths, Frontier
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
 from smartcrawl.run.hosts.trust import HostTrust
-from smartcrawl.run.links import Reach
+from smartcrawl.run.links import Links
 from smartcrawl.run.orders import Orders, closing_of
-from smartcrawl.run.shortcomings import Cuts
-from smartcrawl.run.stored_pages import Held
+from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, Configuration
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
 from smartcrawl.sources.private_files import narrow_data, private_folder
 from smartcrawl.sources.refusals import belongs
 from smartcrawl.sources.scope import Scope
@@ -69,18 +69,18 @@ class Run:
         self.registry = registry
         self.opened = opened
         self.forced = opened.forced
-        self.configuration = Configuration.of(source, options)
+        self.configuration = ExtractionConfig.of(source, options)
         fingerprints = {
             mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
             for mode in Mode
         }
-        self.cuts = Cuts.loads(opened.cut)  #: why it will not have seen everything
+        self.cuts = Shortcomings.loads(opened.cut)  #: why it will not have seen everything
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
         self._lease = lease
         self._closed = False
         self._reader: PageReader = registry.reader(opened.source)
-        self.held = Held(self._reader, registry)
+        self.held = StoredPages(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
         self._left = orders.max_pages or source.max_pages or -1
         self.frontier: Depths = self._new_frontier()
@@ -89,7 +89,7 @@ class Run:
         closing = closing_of(source, options, orders)
         pace = closing.pace if opened.due else 0
         judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
-        self.ledger = Ledger(
+        self.ledger = Batches(
             Writer(registry, opened, judgement=judgement, merged=self._merged),
             written=self._written,
             cuts=self.cuts,
@@ -101,7 +101,7 @@ class Run:
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         known = self._reader.trust(forgotten)
         self.trust = HostTrust(known, options, self.ledger, now, opened.no)
-        self.reach = Reach(
+        self.reach = Links(
             source=source,
             options=options,
             registry=registry,
@@ -113,7 +113,7 @@ class Run:
             cuts=self.cuts,
             hops_of=self._hops_of,
         )
-        self.extractions = Extractions(
+        self.extractions = ExtractionPlan(
             configuration=self.configuration,
             fingerprints=fingerprints,
             options=options,
@@ -134,7 +134,7 @@ class Run:
         )
         self._unnamed_followed = False
         #: None: the run asks everything that it reaches
-        self.turns: Turns | None = None
+        self.turns: DuePages | None = None
         self._verify: Frontier | None = None  #: what was not reached and is looked at
         self._reasons: tuple[str, ...] | None = None  #: as they stood before that
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: of progress events
@@ -181,7 +181,7 @@ class Run:
     def _begin(self, now: int) -> None:
         """Offer the seeds, and on resume whatever was reached and not visited."""
         if self.opened.due and not self.forced:
-            self.turns = Turns(self.reach, self._memory, self.extractions, self.ledger, now)
+            self.turns = DuePages(self.reach, self._memory, self.extractions, self.ledger, now)
         if self.opened.resumed:
             self._memory.mark_all(self._reader.visited(self.opened.no))
             for number, depth in self._reader.pending(self.opened.no):

@@ -17,7 +17,7 @@ _SHOWN = 200  #: characters of an address
 
 
 @dataclass(slots=True)
-class Cuts:
+class Shortcomings:
     """Reasons such as ``host_down: a.example``, and addresses that were left alone, counted."""
 
     reasons: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Cuts:
     def told(self) -> tuple[str, ...]:
         """Return everything as reasons.
 
-        >>> cuts = Cuts()
+        >>> cuts = Shortcomings()
         >>> cuts.add("max_pages")
         >>> cuts.refused["calendar"] = (2, "http://a.example/cal/2031")
         >>> cuts.told()
@@ -90,7 +90,7 @@ def merged(stored: str, news: str) -> str:
     ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
     '{"reasons": ["max_pages"], "refused": {"calendar": [3, "http://a.example/1"]}}'
     """
-    cuts, other = Cuts.loads(stored), Cuts.loads(news)
+    cuts, other = Shortcomings.loads(stored), Shortcomings.loads(news)
     for reason in other.reasons:
         cuts.add(reason)
     for kind, (count, first) in other.refused.items():

@@ -10,7 +10,7 @@ from smartcrawl.model.urls import Trackers, normalize
 MAX_SIGNED: Final = 100_000  #: addresses with a signature that one run remembers
 
 
-class Signed:
+class SignedUrls:
     """Takes off what gives access when an address is met, and has it again when that is asked."""
 
     def __init__(self, trackers: Trackers) -> None:

@@ -17,7 +17,7 @@ from smartcrawl.sources.extraction import EXTRACTION_VERSION
 _PATIENCE: Final = 3  #: snapshots in a row that a store may fail to give
 
 
-class Held:
+class StoredPages:
     """Reads what registry and snapshots hold of the pages of one run."""
 
     def __init__(self, reader: PageReader, registry: Registry) -> None:

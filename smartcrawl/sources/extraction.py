@@ -31,11 +31,11 @@ class Selectors:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class ExtractionConfig:
     """How the pages of one source enter the index.
 
     >>> rules = (("/tag/", Mode.LINKS_ONLY), ("/tmp/", Mode.NONE))
-    >>> Configuration(rules).mode_of("http://a.example/tag/x").word
+    >>> ExtractionConfig(rules).mode_of("http://a.example/tag/x").word
     'links_only'
     """
 

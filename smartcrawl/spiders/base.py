@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from smartcrawl.engine.download.faults import told
+from smartcrawl.engine.download.faults import fault_of
 from smartcrawl.model.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
 from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.signatures import unsigned
@@ -42,5 +42,5 @@ class VisitSpider(Spider):
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:
-            visit.fail(*told(error, request.url))
+            visit.fail(*fault_of(error, request.url))
         yield visit

@@ -17,7 +17,7 @@ from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import plan, why
 from smartcrawl.rules.model import Mode, Outcome
-from smartcrawl.sources.extraction import Configuration
+from smartcrawl.sources.extraction import ExtractionConfig
 from smartcrawl.sources.scope import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
@@ -43,7 +43,7 @@ class World:
         self._ask = ask
         self._sources = folder / "sources.toml"
         self.declare(SOURCES)
-        told = Configuration().fingerprint(Mode.INDEX)
+        told = ExtractionConfig().fingerprint(Mode.INDEX)
         assert runs.fingerprint(self.desk.connection, told) == 1  # what a Desk extracts with
         scope = Scope(hosts=frozenset({"a.example"})).fingerprint()
         self.scope = runs.fingerprint(self.desk.connection, scope)

@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 
 from smartcrawl import settings as shipped
-from smartcrawl.engine.download.robots import MAX_DOWNLOAD, RobotsRules
+from smartcrawl.engine.download.robots import MAX_DOWNLOAD, RobotsCache
 from smartcrawl.extract.robots_txt import (
     LIMIT,
     MAX_CRAWL_DELAY,
@@ -455,8 +455,8 @@ class Engine:
         status, headers, body = answer
         return Response(request.url, status=status, headers=headers, body=body)
 
-    def rules(self) -> RobotsRules:
-        return RobotsRules.from_crawler(self)
+    def rules(self) -> RobotsCache:
+        return RobotsCache.from_crawler(self)
 
 
 PAGE = Request("http://site.example/a")
@@ -734,7 +734,7 @@ def test_rules_without_an_age_are_asked_once(monkeypatch: pytest.MonkeyPatch):
 # Holding a host to its delay
 
 
-def delayed(delay: object, **settings: object) -> tuple[Engine, Slot, RobotsRules]:
+def delayed(delay: object, **settings: object) -> tuple[Engine, Slot, RobotsCache]:
     body = f"User-agent: *\nCrawl-delay: {delay}\n".encode()
     engine = Engine((200, {}, body), **settings)
     robots = engine.rules()

@@ -19,7 +19,7 @@ from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust
-from smartcrawl.run.shortcomings import Cuts, merged
+from smartcrawl.run.shortcomings import Shortcomings, merged
 from tests.registry.build import NOW, Desk
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
@@ -216,14 +216,14 @@ def test_nothing_is_written_to_a_run_that_somebody_ended(
 
 
 def test_what_cut_the_run_is_what_all_workers_found(desk: Desk, workers: tuple[Worker, Worker]):
-    for worker, cuts in zip(workers, (Cuts(), Cuts()), strict=True):
+    for worker, cuts in zip(workers, (Shortcomings(), Shortcomings()), strict=True):
         for _ in range(2):
             cuts.count("too_many_links", "http://a.example/hub")
             cuts.add("robots_unknown: b.example")
             worker.write(cut=cuts.news())
 
     (stored,) = desk.rows("SELECT cut FROM run")[0]
-    assert Cuts.loads(str(stored)).told() == (
+    assert Shortcomings.loads(str(stored)).told() == (
         "robots_unknown: b.example", "too_many_links: http://a.example/hub and 3 more",
     )  # fmt: skip
 

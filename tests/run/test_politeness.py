@@ -23,7 +23,7 @@ from scrapy.utils.test import get_crawler
 from smartcrawl import settings as shipped
 from smartcrawl.commands.hosts import host_meant
 from smartcrawl.engine.download import faults
-from smartcrawl.engine.download.faults import told
+from smartcrawl.engine.download.faults import fault_of
 from smartcrawl.engine.gate import gate_of, host_of
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.model.exceptions import RegistryError
@@ -482,7 +482,7 @@ def test_a_refused_address_is_not_tried_again(bench: Bench, monkeypatch):
     monkeypatch.setattr(faults, "refused_address", lambda _: "10.0.0.1")
     error = CannotResolveHostError("x")
 
-    assert told(error, "http://a.example/")[0] is Fault.ADDRESS_REFUSED
+    assert fault_of(error, "http://a.example/")[0] is Fault.ADDRESS_REFUSED
     assert bench.tries(error) == 1
 
 
@@ -558,7 +558,7 @@ def test_robots_txt_and_what_was_refused_are_no_visits(bench: Bench):
     bench.gate.down.clear()
     assert bench.tries(caught.value) == 1
     assert not bench.gate.held
-    assert told(caught.value, "http://a.example/")[0] is Fault.HOST_DOWN
+    assert fault_of(caught.value, "http://a.example/")[0] is Fault.HOST_DOWN
 
 
 def run(coroutine) -> None:

@@ -74,7 +74,7 @@ MESSAGES: Final = {
 _PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
 
 
-def told(error: BaseException, url: str) -> tuple[Fault, str]:
+def fault_of(error: BaseException, url: str) -> tuple[Fault, str]:
     """Return the extended status of a failed download, and what may be done about it.
 
     The message has at most 1,024 characters.

@@ -18,7 +18,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
 
-from smartcrawl.engine.download.faults import told
+from smartcrawl.engine.download.faults import fault_of
 from smartcrawl.extract.robots_txt import as_utf8, crawl_delay, sitemaps
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError
@@ -56,7 +56,7 @@ class Rules:
         return self.parser is None or self.parser.allowed(url, self.user_agent)
 
 
-class RobotsRules:
+class RobotsCache:
     """The rules of each origin: asked once a run, and conditionally if they are kept.
 
     2xx are rules, 304 says that the kept ones stand, every 4xx except 429 that there are
@@ -214,7 +214,7 @@ class RobotsRules:
     def _without(self, origin: str, kept: StoredRobots | None, error: Exception) -> Rules:
         """Return the rules that count when they could not be had now."""
         url = f"{origin}/robots.txt"
-        fault, why = told(error, url)
+        fault, why = fault_of(error, url)
         run = run_of(self._crawler)
         if run is not None:
             run.hosts.robots_failed(origin, why)

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 KEPT_FOR: Final = 604_800  #: seconds that an answer counts: a week
 
 
-class MissingPages:
+class Soft404Probe:
     """Asks each host once a week for an address that cannot exist, and remembers what it said."""
 
     def __init__(self, crawler: Crawler, run: Run) -> None:

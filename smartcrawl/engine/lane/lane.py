@@ -22,7 +22,7 @@ from smartcrawl.engine.delays import DelayControl
 from smartcrawl.engine.download.certificates import Trust
 from smartcrawl.engine.download.decoding import DecodingMiddleware
 from smartcrawl.engine.download.network import installed_resolver
-from smartcrawl.engine.download.robots import RobotsRules
+from smartcrawl.engine.download.robots import RobotsCache
 from smartcrawl.engine.download.validators import conditions
 from smartcrawl.engine.gate import gate_of
 from smartcrawl.engine.lane.client import LaneClient
@@ -83,7 +83,7 @@ class RevalidationLane:
         self._origins: dict[str, Origin] = {}
         self._paces: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._robots: RobotsRules | None = None
+        self._robots: RobotsCache | None = None
         self._control: DelayControl | None = None
         self._headers: dict[str, str] = {}
         self._counts = Counts()
@@ -112,7 +112,7 @@ class RevalidationLane:
         middlewares = self._downloader.middleware.middlewares
         for middleware in middlewares:
             rules = getattr(middleware, "rules", None)
-            if isinstance(rules, RobotsRules):
+            if isinstance(rules, RobotsCache):
                 self._robots = rules
         extensions = self._crawler.extensions
         for extension in extensions.middlewares if extensions is not None else ():

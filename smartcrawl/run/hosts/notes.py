@@ -7,13 +7,13 @@ import hashlib
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.run.batches import Ledger
+from smartcrawl.run.batches import Batches
 
 
 class HostNotes:
     """Keeps what hosts say in this run with the batches, and finds what they said before."""
 
-    def __init__(self, reader: PageReader, ledger: Ledger) -> None:
+    def __init__(self, reader: PageReader, ledger: Batches) -> None:
         self._reader = reader
         self._ledger = ledger
 

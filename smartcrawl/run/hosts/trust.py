@@ -9,14 +9,14 @@ from smartcrawl.model.pages import Page, Visit
 from smartcrawl.rules.http import is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
-from smartcrawl.run.batches import Ledger
+from smartcrawl.run.batches import Batches
 
 
 class HostTrust:
     """Counts what answers show, and says which pages are asked how because of that."""
 
     def __init__(
-        self, known: Mapping[str, Trust], options: Options, ledger: Ledger, now: int, run: int
+        self, known: Mapping[str, Trust], options: Options, ledger: Batches, now: int, run: int
     ) -> None:
         """``known``: trust by host, as former runs left it; ``run``: run.no of this one."""
         self._known = {host: trust.at(run) for host, trust in known.items()}

@@ -8,7 +8,7 @@ from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.run.batches import Ledger
+from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.gate import slot_of
 from smartcrawl.run.hosts.notes import HostNotes
@@ -19,7 +19,7 @@ class SharedNotes(HostNotes):
     """What hosts say, for all workers."""
 
     def __init__(
-        self, reader: PageReader, ledger: Ledger, robots: SharedRobots, shared: SharedFrontier
+        self, reader: PageReader, ledger: Batches, robots: SharedRobots, shared: SharedFrontier
     ) -> None:
         super().__init__(reader, ledger)
         self._robots = robots

@@ -34,7 +34,7 @@ from smartcrawl.run.run import Run, registry_of
 from smartcrawl.run.shared.frontier import OVER, SharedFrontier
 from smartcrawl.run.shared.gate import SharedGate
 from smartcrawl.run.shared.notes import SharedNotes
-from smartcrawl.run.shortcomings import Cuts, merged
+from smartcrawl.run.shortcomings import Shortcomings, merged
 from smartcrawl.sources.declared import Source
 
 logger = logging.getLogger(__name__)
@@ -307,7 +307,7 @@ class SharedRun(Run):
         return super()._evidence()
 
     def _cut_by(self) -> tuple[str, ...]:
-        return Cuts.loads(merged(self._shared_reader.cut(), self.cuts.news())).told()
+        return Shortcomings.loads(merged(self._shared_reader.cut(), self.cuts.news())).told()
 
     def finish(self, reason: str, now: int) -> RunResult:
         """End the run if that is this worker's turn, else leave it to the others."""
