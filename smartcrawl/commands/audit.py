@@ -64,7 +64,7 @@ _MENDED: Final = {
     "fetched_again": "pages have lost content or state, and are fetched whole by the next crawl",
     "sources": "sources have lost their names, and are called salvaged-NUMBER",
     "hosts": "hosts have lost their figures",
-    "dropped": "rows belonged to missing ones, and are left out",
+    "dropped": "rows belonged to missing ones or cannot be read, and are left out",
 }
 _WORDS: Final = {
     Kind.MISSING: "documents that lack",
