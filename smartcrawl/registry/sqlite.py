@@ -6,7 +6,8 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -155,6 +156,19 @@ class SqliteDatabase:
     def held(self) -> list[str]:
         """Return the sources that processes crawl now; the file itself is not read."""
         return FileLease.held(self._leases)
+
+    @contextmanager
+    def none_runs(self) -> Iterator[None]:
+        """Hold the leases of all sources that were ever crawled.
+
+        Raises:
+            RunHeldError: one of them is being crawled.
+        """
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        with ExitStack() as stack:
+            for source in FileLease.known(self._leases):
+                stack.enter_context(self.take(source, since))
+            yield
 
     def problems(self, connection: SqliteConnection) -> list[str]:
         """Return what is wrong with the file, its references and its index of words."""

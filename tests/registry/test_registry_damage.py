@@ -14,6 +14,7 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl.cli import RegistryCommand
+from smartcrawl.exceptions import RunHeldError
 from smartcrawl.registry.integrity import problems
 from smartcrawl.registry.lease import FileLease
 from tests.crawls.commands import Crawl, Scrapy
@@ -440,6 +441,26 @@ def test_a_header_that_is_not_sqlites_loses_nothing_else(shelf: Shelf, start, fo
 
     assert (status, told["whole"]) == (0, True)
     assert shelf.rows("SELECT count(*) FROM record") == [(_PAGES + 1,)]
+
+
+def test_no_run_begins_under_a_salvage(shelf: Shelf, monkeypatch, capsys):
+    """What it wrote would go with the damaged file."""
+    shelf.put(zeroed(shelf.sound, pages_of(shelf, "chunk")[1]))
+    leases = shelf.folder / "leases"
+    with FileLease.take(leases, "a.example:8080", "now"):
+        pass
+    swap = Path.replace
+
+    def look(path: Path, target: Path) -> Path:
+        with pytest.raises(RunHeldError, match=r"a\.example:8080"):
+            FileLease.take(leases, "a.example:8080", "now")
+        return swap(path, target)
+
+    monkeypatch.setattr(Path, "replace", look)
+    status, told = salvaged(shelf, capsys)
+
+    assert (status, told["sound"]) == (3, False)
+    FileLease.take(leases, "a.example:8080", "now").release()
 
 
 @pytest.mark.parametrize("last", [(os, "link"), (Path, "replace")], ids=["link", "replace"])
