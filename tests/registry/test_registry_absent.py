@@ -70,6 +70,8 @@ def test_a_lost_page_stays_when_the_look_finds_no_loss(site: Desk, look: int):
     assert run(site, look=look) == [PAGE]
 
     assert site.removed == []
+    waits = site.value("SELECT count(*) FROM candidate WHERE no = ?", (site.number(PAGE),))
+    assert waits == (look not in (200, 304)), "nothing speaks against a page that is there"
 
 
 @pytest.mark.covers("R4-07", "U-18")
