@@ -1,5 +1,7 @@
 """Small sites: login walls, and sweeps that would take half of the pages (docs/adr/0033)."""
 
+import json
+
 import pytest
 
 from tests.crawls.commands import Crawl
@@ -129,3 +131,45 @@ def test_every_other_way_to_remove_half_follows_the_same_guard(site: Site, crawl
     result = story.run(force="1")
     assert "3 removals are withheld" in result.out
     assert len(story.removed()) == 4
+
+
+@pytest.mark.covers("R4-12", "R1-02", "M-21")
+@pytest.mark.parametrize("status", [301, 302])
+def test_what_was_withheld_is_not_released_by_what_stands_in_its_place(
+    site: Site, crawl: Crawl, status: int
+):
+    """A login page for each page, or a new home: in the next run they are pages of the source."""
+    story, paths = begin(site, crawl, 10)
+    healthy = dict(site.pages)
+    for n, path in enumerate(paths):
+        story.page(f"/in/{n}", text=f"stand-in number {n}")
+        site.pages[path] = Page(redirect=f"/in/{n}", status=status)
+
+    for _ in range(3):
+        assert "9 removals are withheld" in story.run().out
+        assert story.removed() == {}
+    [plan] = json.loads(story.command("plan", "--format", "json").out)
+    assert plan["guard"] == {"withholds": True, "removals": 9, "pages": 19}
+    assert len(crawl.hits("treasure")) == 9
+    site.pages |= {path: healthy[path] for path in paths[3:]}
+
+    result = story.run()
+
+    assert "removals are withheld" not in result.out
+    assert story.removed() == dict.fromkeys(paths[:3], "redirect")
+    assert crawl.hits("treasure") == paths[3:]
+
+
+def test_a_move_that_the_guard_stopped_goes_when_it_is_approved(site: Site, crawl: Crawl):
+    story, paths = begin(site, crawl, 10)
+    for n, path in enumerate(paths):
+        story.page(f"/in/{n}", text=f"stand-in number {n}")
+        site.pages[path] = Page(redirect=f"/in/{n}", status=301)
+    story.run()
+    story.run()
+
+    story.command("orphans", "--approve", "2", "--max", "9")
+
+    assert story.removed() == dict.fromkeys(paths, "redirect")
+    assert "withheld" not in story.run().out
+    assert len(crawl.hits('"stand-in"')) == 9
