@@ -37,9 +37,9 @@ PROJECT = (
     "scrapy.cfg", "setup.py", "pyproject.toml", "requirements.txt", "README.md", "LICENSE",
     "NOTICE", "smartcrawl",
 )  # fmt: skip
-_START_SECONDS = 30
-_JOB_SECONDS = 60
-_DEPLOY_SECONDS = 60
+_START_SECONDS = 120
+_JOB_SECONDS = 300
+_DEPLOY_SECONDS = 300
 _PIP_SECONDS = 600
 
 

@@ -57,6 +57,7 @@ class Page:
     #: reset: the connection is reset before any byte. hang: no byte until the server stops.
     #: truncate: half of the announced body, then the end. drip: the body byte by byte.
     fault: Fault | None = None
+    until: Callable[[], object] | None = None  #: what must be true before the first byte is sent
     flaky: int = 0  #: the first requests that get 503; the next ones get the page
 
 
@@ -196,6 +197,7 @@ class _Answer:
     body: bytes
     delay: float = 0
     fault: Fault | None = None
+    until: Callable[[], object] | None = None
 
 
 def _answer(page: Page, request: Mapping[str, str]) -> _Answer:
@@ -225,7 +227,7 @@ def _answer(page: Page, request: Mapping[str, str]) -> _Answer:
         status, body = 304, b""
         headers.pop("Content-Type", None)
         headers.pop("Content-Encoding", None)
-    return _Answer(status, headers, body, page.delay, page.fault)
+    return _Answer(status, headers, body, page.delay, page.fault, page.until)
 
 
 def _http_date(value: datetime | str) -> str:
@@ -283,6 +285,9 @@ class _Handler(BaseHTTPRequestHandler):
             site.stopping.wait()
         elif answer.delay and answer.fault != "drip":
             site.stopping.wait(answer.delay)
+        while answer.until is not None and not answer.until():
+            if site.stopping.wait(_POLL_SECONDS):
+                break
         if answer.fault == "reset" or site.stopping.is_set():
             self._reset()
         else:

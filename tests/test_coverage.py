@@ -189,6 +189,60 @@ def test_a_test_that_only_compares_names_shows_no_number_to_hold(project, second
     assert str(caught.value) == told
 
 
+SPELLINGS = """\
+import pytest
+
+def names(rows):
+    described = rows.execute("SELECT 1").get_description()
+    return [column[0] for column in described]
+
+@pytest.mark.covers("M-01")
+def test_a(rows, row):
+    described = rows.execute("SELECT 1").get_description()
+    found = [column[0] for column in described]
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        "assert found == ['id', 'url']",
+        "assert names(rows) == ['id', 'url']",
+        "assert found == ['id', 'url']; assert described; assert True",
+        "assert described and found == ['id', 'url']",
+        "assert len(found) == 2; pytest.raises",
+        "assert not [name for name in found if name.startswith('x')]",
+        "first, *_ = found; assert first == 'id'",
+        "assert [row[1] for row in rows.execute('PRAGMA table_info(pages)')] == ['id', 'url']",
+        "assert list(row.keys()) == ['id', 'url']",
+        "assert {'id', 'url'} <= row.keys()",
+        "assert hasattr(row, 'url')",
+    ],
+)
+def test_names_are_recognized_however_they_were_got(project, checks):
+    with pytest.raises(script.MarkerError, match="test_a only compares names"):
+        script.page(project(SPELLINGS.format(checks)))
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        "assert dict(zip(found, row)) == {'id': 1}",
+        "assert found == ['id']; assert row['id'] == 1",
+        "assert (found[0], row.value) == ('id', 1)",
+        "assert found and row.value",
+        "assert [row[name] for name in found] == [1]",
+        "assert {name: row[name] for name in row.keys()} == {'id': 1}",
+        "assert [value for value in row] == [1]",
+    ],
+)
+def test_values_beside_their_names_are_values(project, checks):
+    root = project(SPELLINGS.format(checks))
+
+    assert script.covered(root) == {"M-01": ["tests/test_it.py::test_a"]}
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [

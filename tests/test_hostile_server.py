@@ -32,7 +32,7 @@ class Client:
 
     def __init__(self, origin: str) -> None:
         host, port = origin.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=5)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
 
     def ask(self, path: str, *lines: str) -> None:
         head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *lines])
@@ -222,7 +222,7 @@ def test_the_victim_counts_whoever_comes():
         silent.socket.close()
         asking.ask("/anything")
         assert b"You should not be here" in asking.all()
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while len(server.victim_hits) < 2 and time.monotonic() < end:
             time.sleep(0.01)
         assert sorted(server.victim_hits) == [b"", b"GET /anything HTTP/1.1\r\nHost: x\r\n\r\n"]

@@ -274,6 +274,20 @@ def test_delay_comes_before_the_first_byte(site, client):
     assert time.monotonic() - started >= 0.2
 
 
+def test_an_answer_waits_for_what_it_is_said_to_wait_for(site, client):
+    said = threading.Event()
+    site.pages["/"] = Page("body", until=said.is_set)
+    client.connection.request("GET", "/")
+    client.connection.sock.settimeout(0.1)
+    with pytest.raises(TimeoutError):
+        client.connection.sock.recv(1)
+
+    said.set()
+
+    client.connection.sock.settimeout(60)
+    assert client.connection.getresponse().read() == b"body"
+
+
 def test_request_is_logged_when_it_arrives(site, client):
     site.pages["/"] = Page(fault="hang")
     client.connection.request("GET", "/")
@@ -361,7 +375,13 @@ def test_many_clients_and_an_editor(site):
 
 @pytest.mark.parametrize(
     "page",
-    [Page("body"), Page(fault="hang"), Page("b", delay=60), Page("body", fault="drip", delay=9)],
+    [
+        Page("body"),
+        Page(fault="hang"),
+        Page(until=bool),
+        Page("b", delay=60),
+        Page("body", fault="drip", delay=9),
+    ],
 )
 def test_stops_at_once_and_releases_every_connection(page):
     with Site() as site:

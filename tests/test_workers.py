@@ -15,7 +15,7 @@ from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
 ROOT = Path(__file__).resolve().parents[1]
-_SECONDS = 30
+_SECONDS = 180
 SHARED = {"REDIS_URL": "redis://localhost:1/0", "REGISTRY_URL": "postgresql://localhost:1/none"}
 #: In place of scrapy: says what it was asked, and ends with the status that stands in its file.
 STAND_IN = """\

@@ -64,7 +64,7 @@ _MENDED: Final = {
     "fetched_again": "pages have lost content or state, and are fetched whole by the next crawl",
     "sources": "sources have lost their names, and are called salvaged-NUMBER",
     "hosts": "hosts have lost their figures",
-    "dropped": "rows belonged to missing ones, and are left out",
+    "dropped": "rows belonged to missing ones or cannot be read, and are left out",
 }
 _WORDS: Final = {
     Kind.MISSING: "documents that lack",
@@ -145,12 +145,10 @@ class Command(ChangingCommand):
             print(f"audit: stop the runs of {', '.join(held)} first, then salvage", file=sys.stderr)
             self.exitcode = HELD
             return
-        if is_sound(place):
-            self._print_salvage(None, opts)
-            return
-        done = salvage(place, int(time.time()))
+        with database.none_runs():  # what a run wrote meanwhile would be lost
+            done = None if is_sound(place) else salvage(place, int(time.time()))
         self._print_salvage(done, opts)
-        if not done.whole:
+        if done is not None and not done.whole:
             self.exitcode = WITHHELD
 
     def _print_salvage(self, done: Salvaged | None, opts: Namespace) -> None:

@@ -107,9 +107,10 @@ class DocumentReader:
         if media_type in html.TEXT_TYPES:
             if len(body) > MAX_TEXT:
                 raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
-            return html.parse_text(body, content_type=header, url=url), True
+            return html.kept(html.parse_text(body, content_type=header, url=url), told), True
         if media_type in FORMATS:
-            return await self._formatted(visit, body, media_type, forced=forced), True
+            document = await self._formatted(visit, body, media_type, forced=forced)
+            return html.kept(document, told), True
         return Document(content_type=media_type), False
 
     async def _formatted(

@@ -150,6 +150,13 @@ def with_language(document: Document, told: Told) -> Document:
     return replace(document, language=language(_sample(document.sections), document.language))
 
 
+def kept(document: Document, told: Told | None) -> Document:
+    """Return a document with the stored language, where it is detected by the same (R0-76)."""
+    if told is None or sample_of(document) != told.sample:
+        return document
+    return replace(document, language=told.language)
+
+
 def _title(seen: Seen) -> str:
     title = seen.titles.get("title") or seen.titles.get("og:title", "")
     if title:

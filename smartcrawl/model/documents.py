@@ -69,7 +69,7 @@ class Document:
     overlong: tuple[str, ...] = ()  #: beginnings of links that are too long to be asked
     charset: str = ""  #: as used for decoding
     content_type: str = ""  #: MIME type without parameters
-    declared: str = ""  #: ISO 639-1, the language that a web page declares
+    declared: str = ""  #: ISO 639-1, the language that it names itself
     keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
 
     @property

@@ -16,6 +16,9 @@ _UNC: Final = re.compile(
     r"(?:\\\\[?]\\UNC\\|\\\\(?![?.]\\))([^\\/]+)[\\/]+([^\\/]+)", re.IGNORECASE
 )
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
+_SHARE: Final = re.compile(r"(file://[^/]+)(.*)", re.DOTALL)
+#: Schemes of Hadoop for Azure, which name the container before the host.
+_CONTAINERS: Final = frozenset({"wasb", "wasbs", "abfs", "abfss"})
 _KEPT: Final = "/!$&'()*+,;=:@"  #: stands in a path as it is (RFC 3986)
 
 
@@ -25,7 +28,7 @@ def normalize_path(path: str, base: str = "") -> str:
     ``path`` is a path of POSIX, of Windows with a drive, a UNC path, or the URL of a file in a
     store; ``base`` is the absolute folder or URL that a relative one starts from. Case matters
     except in what Windows names. A query and a user part are secrets of a store (a SAS token, a
-    key) and are left out. A second call changes nothing.
+    key) and are left out; a container that is named there stays. A second call changes nothing.
 
     >>> normalize_path("/srv/docs//Guide/../a b.pdf")
     'file:///srv/docs/a%20b.pdf'
@@ -62,7 +65,7 @@ def normalize_path(path: str, base: str = "") -> str:
     scheme, _, rest = start.partition("://")
     host, _, folder = rest.partition("/")
     drive = folder[:2] if scheme == "file" and re.match(r"[a-z]:", folder) else ""
-    folder = unquote(folder[len(drive) :])
+    folder = _unquoted(folder[len(drive) :])
     return f"{scheme}://{host}{f'/{drive}' if drive else ''}{_tidy(f'/{folder}/{relative}')}"
 
 
@@ -74,12 +77,22 @@ def _is_windows(address: str) -> bool:
 def _stored(scheme: str, url: str) -> str:
     """Return the URL of a file in a store without secrets."""
     if scheme == "file":
-        return normalize(url)
+        known = normalize(url)
+        share = _SHARE.match(known)  # the address of a UNC path
+        return f"{share[1]}{_tidy(_unquoted(share[2]).lower())}" if share else known
     parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
+    user, _, host = parts.netloc.rpartition("@")
     if scheme in ("http", "https"):
         host = host.lower().removesuffix(":443" if scheme == "https" else ":80")
-    return f"{scheme}://{host}{_tidy(unquote(parts.path))}"
+    elif scheme in _CONTAINERS:
+        container = user.partition(":")[0]
+        host = f"{container}@{host.lower()}" if container else host.lower()
+    return f"{scheme}://{host}{_tidy(_unquoted(parts.path))}"
+
+
+def _unquoted(path: str) -> str:
+    """Return a path without its escapes; bytes that are no UTF-8 stay what they are."""
+    return unquote(path, errors="surrogateescape")
 
 
 def _tidy(path: str) -> str:

@@ -52,6 +52,8 @@ SELECT value, TRUE, 1, 1 FROM carray(?) WHERE TRUE
 ON CONFLICT (no) DO UPDATE
    SET requested = TRUE, generation = item.generation + 1, revision = item.revision + 1
 """
+_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers)"
+#: A notice brings forward and never puts off.
 _DUE_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers) AND next_visit > :now"
 _NOTICE = """
 SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source
@@ -151,7 +153,7 @@ def order(connection: Connection, wanted: Iterable[int], now: int) -> None:
     these = numbers(wanted)
     connection.execute(_ORDER, (these,))
     connection.execute(_PENDING, (these,))
-    connection.execute(_DUE_NOW, {"numbers": these, "now": now})
+    connection.execute(_NOW, {"numbers": these, "now": now})
 
 
 def bring_forward(
@@ -191,7 +193,7 @@ def register(
     if known:
         no = known[0].no
         connection.execute(_PENDING, (numbers([no]),))
-        connection.execute(_DUE_NOW, {"numbers": numbers([no]), "now": now})
+        connection.execute(_NOW, {"numbers": numbers([no]), "now": now})
     else:
         no = draw(connection, "address")
         host = host_key(url)

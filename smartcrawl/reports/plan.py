@@ -12,6 +12,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, normalize
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
+from smartcrawl.registry.removal.candidates import EVERY, met_since
 from smartcrawl.registry.removal.purge import Target
 from smartcrawl.reports import story
 from smartcrawl.reports.story import Entry
@@ -198,6 +199,26 @@ class Walk:
         )
 
 
+def _ends(walk: Walk, going: Iterable[Entry], waiting: Iterable[Target]) -> set[int]:
+    """Return the numbers below which a guard counts (registry.candidates.guard)."""
+    known = {entry.no for entry in going}
+    since = [target.run for target in waiting if target.no in known and target.run is not None]
+    met = {met_since(walk.connection, walk.source_no, min(since))} if since else set()
+    return {EVERY, *met}
+
+
+def _trips(walk: Walk, going: Iterable[Entry], end: int) -> bool:
+    """Whether the guard withholds the removals among the addresses with numbers below ``end``."""
+    leaving, here = (
+        [entry.standing for entry in some if entry.no < end and entry.standing > 0]
+        for some in (going, walk.entries.values())
+    )
+    content = Loss(leaving.count(Standing.HELD), here.count(Standing.HELD))
+    records = Loss(len(leaving), len(here))
+    ratio, least = walk.options.sweep_max_ratio, walk.options.sweep_min_count
+    return withholds(content, records, max_ratio=ratio, min_count=least)
+
+
 def as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str, Any]:
     entries, connection = walk.entries, walk.connection
     why = {number: walk.unconditional(entries[number]) for number in walk.asked}
@@ -210,13 +231,9 @@ def as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[st
             failed.append((entry, proposed.probe))
         else:
             removals.append((entry, way))
-    content = Loss(
-        sum(entry.standing == Standing.HELD for entry, _ in removals),
-        sum(entry.standing == Standing.HELD for entry in entries.values()),
-    )
-    records = Loss(len(removals), sum(entry.standing > 0 for entry in entries.values()))
-    ratio, least = walk.options.sweep_max_ratio, walk.options.sweep_min_count
-    trips = withholds(content, records, max_ratio=ratio, min_count=least)
+    going = [entry for entry, _ in removals]
+    trips = any(_trips(walk, going, end) for end in _ends(walk, going, waiting))
+    pages = sum(entry.standing > 0 for entry in entries.values())
     values = (
         name,
         _note(walk),
@@ -236,7 +253,7 @@ def as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[st
             {"url": entry.url, "rule": way.rule.word, "when": f"if {way}"}
             for entry, way in removals[:limit]
         ],
-        {"withholds": trips, "removals": records.removals, "pages": records.pages},
+        {"withholds": trips, "removals": len(going), "pages": pages},
         {
             "count": len(waiting),
             "shown": [{"url": t.url, "rule": t.rule.word, "run": t.run} for t in waiting[:limit]],

@@ -219,6 +219,9 @@ def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, no
 
 #: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").
 SPOKEN: Final = frozenset({200, 304, 404, 410, *_REDIRECTS})
+#: What a page answered last that a redirect found by a look repeats: a look follows none, so that
+#: errors of a redirect look like any other.
+_LED_AWAY: Final = _REDIRECTS | {Fault.REDIRECT_LOOP, Fault.NO_LOCATION, Fault.TOO_MANY_REDIRECTS}
 #: Answers of 200 to 599 that make no page lost, beside those of the moment.
 SOUND: Final = frozenset({200, 304, 406, *_REDIRECTS})
 
@@ -264,7 +267,7 @@ def lets_go(look: Look, policy: Policy) -> bool:
     """
     if look.answer in SPOKEN and look.age >= missing_runs(look.gone_count, policy):
         return True
-    still_away = look.answer in _REDIRECTS and look.before in _REDIRECTS
+    still_away = look.answer in _REDIRECTS and look.before in _LED_AWAY
     if not look.host_answered or not (counts_as_lost(look.answer) or still_away):
         return False
     if look.lost_count:

@@ -22,8 +22,8 @@ class Fate(StrEnum):
 
     MOVED = auto()  #: its target is indexed: what is held may be removed
     WAITS = auto()  #: its target is not indexed (yet): what is held stays
-    LOST = auto()  #: temporary, and leads nowhere or to a login wall: the page ages as lost
-    AWAY = auto()  #: permanent, and its end has left the source: the page ages like a 404
+    LOST = auto()  #: leads nowhere or to a login wall for the moment: the page ages as lost
+    AWAY = auto()  #: all permanent, and its end has left the source: the page ages like a 404
     LOOP = auto()  #: it comes back to itself: an error of the server's headers
     TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: likewise
 
@@ -103,16 +103,16 @@ def fates(
             fate = Fate.MOVED
         elif no in temporary:
             fate = Fate.LOST
-        elif temporary.isdisjoint(way) and _has_left(way, by_no, ended):
-            fate = Fate.AWAY
-        else:
+        elif not _has_left(way, by_no, ended):
             fate = Fate.WAITS
+        else:
+            fate = Fate.AWAY if temporary.isdisjoint(way) else Fate.LOST
         found[no] = fate, passed
     return found
 
 
 def _has_left(way: Sequence[int], moves: Mapping[int, Move], ended: Container[int]) -> bool:
-    """Whether a chain of nothing but redirects ends out of scope, or at a page that ``ended``."""
+    """Whether a chain of redirects alone ends out of scope, or at a page that ``ended``."""
     *before, last = way
     if any(hop not in moves for hop in before):  # a page that stands aside is still there
         return False

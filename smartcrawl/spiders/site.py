@@ -74,6 +74,8 @@ class SiteSpider(VisitSpider):
         visit.etag, visit.last_modified = kept_validators(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
+        if visit.outcome is Outcome.BAD_HEADER:
+            visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
         wall = wall_of(response) if response.status != 304 else None
         if wall is not None:
             visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
@@ -81,8 +83,6 @@ class SiteSpider(VisitSpider):
             yield visit
             return
         match visit.outcome:
-            case Outcome.BAD_HEADER:
-                visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
             case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
                 visit.body = response.body
                 visit.content_type = _header(response, "Content-Type") or ""

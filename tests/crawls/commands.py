@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -403,6 +404,18 @@ class Running:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self.pid = process.pid
+        self._said = b""
+
+    def until_it_says(self, text: str) -> None:
+        """Wait until the crawl has written this to its standard error."""
+        stream = self.process.stderr
+        assert stream is not None
+        end = time.monotonic() + _WAIT_SECONDS
+        while text.encode() not in self._said:
+            ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))
+            more = os.read(stream.fileno(), 65_536) if ready else b""
+            assert more, f"it never said {text!r}\n{self._said.decode(errors='replace')}"
+            self._said += more
 
     def end(self) -> Result:
         """Wait until it ends."""
@@ -412,7 +425,7 @@ class Running:
             self.process.kill()
             out, err = self.process.communicate()
             raise AssertionError(f"the crawl did not end\n{out}\n{err}") from None
-        return Result(self.process.returncode, out, err)
+        return Result(self.process.returncode, out, self._said.decode() + err)
 
     def __enter__(self) -> "Running":
         return self

@@ -4,6 +4,7 @@ import ast
 import os
 import pickle
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,13 @@ def listening(pid: int) -> list[str]:
 def test_a_crawl_listens_on_no_port(site: Site, crawl: Crawl):
     """ATT-54: no telnet console and no remote control, which run any Python that is sent."""
     site.pages["/"] = html("Home", "/slow")
-    site.pages["/slow"] = Page("late", delay=3)
+    done = threading.Event()
+    site.pages["/slow"] = Page("late", until=done.is_set)
 
     with crawl.start(site.url("/")) as running:
         wait_until(lambda: site.count("/slow"), "the crawl is under way")
         doors = listening(running.pid)
+        done.set()
         result = running.end()
 
     assert doors == []

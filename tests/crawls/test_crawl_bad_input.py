@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -224,7 +225,9 @@ def test_a_damaged_registry_is_told_and_nothing_is_started_anew(site: Site, craw
 @pytest.mark.covers("RD-22")
 def test_a_second_start_is_refused_while_a_run_is_open_and_reading_is_not(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/slow")
-    site.pages["/slow"] = Page(html("Slow", text="worth waiting for"), delay=4)
+    done = threading.Event()
+    body = html("Slow", text="worth waiting for")
+    site.pages["/slow"] = Page(body, until=done.is_set)
     with crawl.start(site.url("/")) as first:
         wait_until(lambda: site.count("/slow"), "the first run asks for the slow page")
 
@@ -239,6 +242,7 @@ def test_a_second_start_is_refused_while_a_run_is_open_and_reading_is_not(site: 
         with Site() as other:  # another source is nobody's business
             other.pages["/"] = html("Other")
             crawl(other.url("/"))
+        done.set()
         result = first.end()
     assert result.status == 0, result
     assert site.count("/slow") == 1

@@ -87,8 +87,11 @@ def test_the_links_of_an_edit_are_followed_and_its_old_ones_are_not(shop: Site, 
     assert crawl.hits("recent") == ["/fresh0"]
 
 
-@pytest.mark.parametrize("count", [3, 4])
-def test_three_pages_are_edits_and_four_of_a_small_run_are_not(shop: Site, crawl: Crawl, count):
+@pytest.mark.parametrize(("count", "lane"), [(3, "auto"), (4, "auto"), (4, "off")])
+def test_three_pages_are_edits_and_four_of_a_small_run_are_not(
+    shop: Site, crawl: Crawl, count: int, lane: str
+):
+    crawl.environment["REVALIDATION_LANE"] = lane
     shrink(shop, count)
     result = crawl(shop.url("/"))
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -356,7 +355,7 @@ def test_elasticsearch_that_goes_away_is_waited_for_and_a_stop_ends_the_wait(
         wait_until(lambda: site.count("/p20"), "the crawl is under way")
         elasticsearch.kill()
         wait_until(lambda: site.count("/p60"), "it goes on")
-        time.sleep(3)
+        running.until_it_says("waiting for")
         os.kill(running.pid, signal.SIGINT)
         result = running.end()
     elasticsearch.start()

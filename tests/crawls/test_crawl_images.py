@@ -52,6 +52,9 @@ def test_search_nests_the_images_of_each_page_below_it(site: Site, crawl: Crawl)
         assert image["parentPageUrl"] == image["source"] == url
     assert len({image["id"] for image in told[url]}) == 3
     assert all("images" not in hit for hit in crawl.search("whales"))
+    assert {hit["url"]: (hit["id"], hit["documentId"]) for hit in crawl.search("whales")} == {
+        one["url"]: (one["id"], one["lastIndexedDocId"]) for one in crawl.pages().values()
+    }
     assert not any(site.count(path) for path in ("/share.png", "/sea/blue.jpg", "/dot"))
 
 

@@ -26,16 +26,17 @@ class Store:
         self.folder = crawl.data_dir / "snapshots"
         site.pages["/"] = html("Home", "/a")
         site.pages["/a"] = html("A")
-        for _ in range(2):  # the second run marks the folder
-            crawl(site.url("/"))
+        crawl(site.url("/"))
         self.age_mark()
         self.kill()
 
+    def mark(self) -> dict[str, object]:
+        [(value,)] = self.crawl.rows("SELECT value FROM choice WHERE name LIKE 'snapshots: %'")
+        return json.loads(value)
+
     def age_mark(self, **changed: object) -> None:
-        [(name, value)] = self.crawl.rows(
-            "SELECT name, value FROM choice WHERE name LIKE 'snapshots: %'"
-        )
-        mark = json.dumps({**json.loads(value), "since": 1_000, **changed})
+        [(name,)] = self.crawl.rows("SELECT name FROM choice WHERE name LIKE 'snapshots: %'")
+        mark = json.dumps({**self.mark(), "since": 1_000, **changed})
         self.crawl.rows(f"UPDATE choice SET value = '{mark}' WHERE name = '{name}'")
 
     def kill(self) -> None:
@@ -72,6 +73,43 @@ def test_what_a_killed_process_left_behind_is_removed(store: Store):
     assert named
     assert all(file.exists() for file in named)
     assert "snapshot" not in store.crawl.run("audit").err
+
+
+def test_what_is_left_of_today_goes_on_another_day(store: Store):
+    """Today another run may take its path just now; by tomorrow no run may have died anew."""
+    today = datetime.now(UTC).strftime("%Y/%m/%d")
+    left = store.put(f"{today}/{_KEY}.html.gz")
+    store.clear()
+    store.clear()
+    assert left.exists()
+    assert store.mark()["again"] == today
+    store.age_mark(again="2025/01/02")
+    left = left.rename(store.put(f"2025/01/02/{_KEY}.html.gz"))
+
+    store.clear()
+
+    assert not left.exists()
+    assert store.mark()["again"] == ""
+
+
+def test_what_the_first_crawl_leaves_behind_is_younger_than_the_mark(crawl: Crawl, site: Site):
+    site.pages["/"] = html("Home")
+    crawl(site.url("/"))
+    [(value,)] = crawl.rows("SELECT value FROM choice WHERE name LIKE 'snapshots: %'")
+    [written] = (crawl.data_dir / "snapshots").rglob("*.gz")
+
+    assert json.loads(value)["since"] <= written.stat().st_mtime
+
+
+@pytest.mark.sqlite
+def test_a_folder_that_is_away_is_not_made_again(store: Store):
+    """Its rows say that there is one: it may come back."""
+    store.folder.rename(store.folder.with_name("away"))
+    store.site.pages.clear()
+
+    store.crawl(store.site.url("/"), expect=None)
+
+    assert not store.folder.exists()
 
 
 @pytest.mark.sqlite

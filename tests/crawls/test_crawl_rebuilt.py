@@ -170,6 +170,25 @@ def test_a_page_without_a_date_sends_its_etag_though_it_rotates(crawl: Crawl, la
         assert list(conditions(site).values()) == [(True, False)] * 20
 
 
+@pytest.mark.sqlite
+@pytest.mark.covers("M-10")
+@LANES
+def test_the_visit_after_a_sample_sends_the_etag_that_the_sample_brought(crawl: Crawl, lane: str):
+    """Nothing else would find a host that stopped rotating; the other pages cost no download."""
+    begin(crawl, lane)
+    crawl.environment["TRUST_SAMPLE_RATIO"] = "0.1"
+    with RotatingSite() as site:
+        build(site, 40, 1, dated=True)
+        sampled: set[str] = set()
+        for run in range(7):
+            crawl(site.url("/"))
+            sent = conditions(site)
+            after = {path for path, told in sent.items() if told == (True, True)}
+            assert run < 3 or after == sampled, run
+            sampled = {path for path, told in sent.items() if told == (False, False)}
+            assert run == 0 or len(sampled) == 4
+
+
 @pytest.mark.covers("M-10")
 @LANES
 def test_a_host_that_stopped_rotating_its_etags_is_believed_again(crawl: Crawl, lane: str):

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from smartcrawl.extract.formats import read_document
 from smartcrawl.extract.hashes import content_hash
-from smartcrawl.extract.html import parse
+from smartcrawl.extract.html import parse, parse_text
 from tests.crawls.commands import Crawl, Remote
 from tests.site_server import Page, Site, html
 
@@ -255,6 +256,37 @@ def test_a_detected_language_is_stored_and_kept_while_the_text_is_the_same(
 
     assert crawl.outcomes() == {"/": "modified"}
     assert crawl.rows(languages) == [("en",)]
+
+
+@pytest.mark.covers("R0-76")
+@pytest.mark.parametrize("media_type", ["text/plain", "text/markdown"])
+def test_documents_that_are_no_pages_keep_their_language_too(
+    site: Site, crawl: Crawl, media_type: str
+):
+    text = "The crawler visits every page that it knows and asks whether it has changed. " * 3
+    given = {"content_type": media_type, "url": site.url("/a")}
+    if media_type == "text/plain":
+        found = parse_text(text.encode(), **given)
+    else:
+        found = read_document(text.encode(), media_type=media_type, **given)
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = Page(text, etag='"1"', content_type=media_type)
+    crawl(site.url("/"))
+    digest = content_hash(replace(found, language="fr")).hex()
+    planted = f"'\\x{digest}'" if isinstance(crawl.registry, Remote) else f"x'{digest}'"
+    of_a = f"no = (SELECT content FROM record WHERE url = '{site.url('/a')}')"
+    change = f"UPDATE content SET language = 'fr', content_hash = {planted} WHERE {of_a}"
+    assert len(crawl.rows(f"{change} AND language = 'en' RETURNING no")) == 1
+
+    for sent, outcome, language in (
+        (f"{text}\n\n", "unchanged", "fr"),
+        (f"Once more. {text}", "modified", "en"),
+    ):
+        site.pages["/a"] = Page(sent, content_type=media_type)
+        crawl(site.url("/"))
+
+        assert crawl.outcomes()["/a"] == outcome
+        assert crawl.pages()["/a"]["language"] == language
 
 
 @pytest.mark.covers("RD-06", "R4-39", "U-12")

@@ -135,7 +135,7 @@ def test_what_cannot_be_meant_is_told(shop: Site, crawl: Crawl, args, status, to
 @pytest.mark.covers("R0-29")
 def test_nothing_is_registered_while_a_run_gives_out_numbers(shop: Site, crawl: Crawl):
     shop.pages["/"] = Page(html("Home", "/a", "/b", "/slow"), etag='"2"')
-    shop.pages["/slow"] = Page(html("Slow", text="slow"), delay=8)
+    shop.pages["/slow"] = Page(html("Slow", text="slow"), fault="hang")
     with crawl.start(shop.url("/")):
         wait_until(lambda: any(request.path == "/slow" for request in shop.log), "/slow is asked")
 

@@ -89,6 +89,12 @@ def test_bytes_that_cannot_be_read_are_not_read_again_until_they_change(site: Si
             assert again in fault(crawl, path)[2]
     assert again in crawl.run("why", site.url("/a.xlsx")).out
 
+    crawl.rows("UPDATE unreadable SET extraction = extraction - 1")  # another version found it
+    crawl(site.url("/"))
+    assert any(again not in fault(crawl, path)[2] for path in ("/a.xlsx", "/b.xlsx"))
+    crawl(site.url("/"))
+    assert again in fault(crawl, "/a.xlsx")[2]
+
     crawl(site.url("/"), force=1)  # whatever was found before
     assert again not in fault(crawl, "/a.xlsx")[2]
     site.pages["/a.xlsx"] = workbook(row(1, "A1", "mended words"))

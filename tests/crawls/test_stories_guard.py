@@ -247,31 +247,3 @@ def test_undo_does_not_touch_what_came_back_by_itself(site: Site, crawl: Crawl):
     assert story["/page/1"]["status"] == "Crawled"
     assert story["/page/2"]["status"] == "Gone"
     assert sorted(crawl.hits("treasure")) == sorted(MANY[3:])
-
-
-@pytest.mark.covers("R4-12", "R1-02", "M-01")
-def test_a_page_without_content_does_not_hide_the_loss_of_all_content(site: Site, crawl: Crawl):
-    """Eight pages answer 404 at once; a login page with noindex still answers."""
-    story = Story(site, crawl, others=0, LOST_THRESHOLD=1)
-    paths = [f"/page/{n}" for n in range(7)]
-    story.home("/login", *paths)
-    for path in paths:
-        story.page(path, text=f"treasure of {path}")
-    site.pages["/login"] = html("Log in", head='<meta name="robots" content="noindex">')
-    story.run()
-    assert story["/login"]["status"] == "Crawled"
-    healthy = dict(site.pages)
-    story.answers(404, "/", *paths)
-
-    result = story.run(expect=3)
-
-    assert story.removed() == {}
-    assert "8 removals are withheld" in result.out
-    assert len(crawl.hits("treasure")) == 7
-    story.command("deltamerge", "-D", expect=3)
-    assert story.removed() == {}
-    site.pages |= healthy
-
-    story.run()
-
-    assert set(story.words("/", *paths)) == {"unchanged"}

@@ -8,6 +8,8 @@ from tests.crawls.commands import Crawl
 from tests.crawls.stories import Story
 from tests.site_server import Page, Site, html
 
+LANES = pytest.mark.parametrize("lane", ["auto", "off"])
+
 
 @pytest.mark.covers(
     "R1-26", "R1-27", "R4-33", "R4-37", "RD-02", "RD-11", "M-21", "M-22", "U-06", "R4-24"
@@ -195,12 +197,14 @@ def test_a_login_that_many_pages_lead_to_removes_none(site: Site, crawl: Crawl, 
 
 
 @pytest.mark.covers("R4-37", "M-21", "U-06", "R1-02")
-def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, crawl: Crawl):
+@LANES
+def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, crawl: Crawl, lane: str):
     """Its end is another site, a page that robots.txt excludes, or one that is not there."""
     with Site() as other:
         other.pages["/"] = html("Elsewhere")
         # Listed statuses are no matter.
-        story = Story(site, crawl, others=20, LOST_THRESHOLD=3, LOST_PURGE_STATUSES="451")
+        choices = {"LOST_PURGE_STATUSES": "451", "REVALIDATION_LANE": lane}
+        story = Story(site, crawl, others=20, LOST_THRESHOLD=3, **choices)
         ends = {"/away": other.url("/"), "/hidden": "/private", "/wrong": "/nowhere"}
         paths = [f"{path}/{status}" for path in ends for status in (301, 308)]
         for_now = [f"{path}/302" for path in ends]
@@ -244,3 +248,41 @@ def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, crawl: C
 
         assert set(story.words(*gone, "/long")) == {"new"}
         assert set(story.words(*for_now)) == {"unchanged"}
+
+
+@pytest.mark.covers("R4-37", "M-21", "U-06", "U-10")
+@LANES
+def test_a_page_that_left_by_way_of_a_temporary_redirect_is_lost_and_stays(
+    site: Site, crawl: Crawl, lane: str
+):
+    """To https for good, and from there to a login on another host: it may be back."""
+    with Site() as other:
+        other.pages["/"] = html("Elsewhere")
+        choices = {"LOST_PURGE_STATUSES": "*", "REVALIDATION_LANE": lane}
+        story = Story(site, crawl, others=20, LOST_THRESHOLD=1, **choices)
+        ends = {"/away": other.url("/"), "/wrong": "/nowhere", "/hidden": "/private"}
+        story.home(*ends)
+        for path in ends:
+            story.page(path, text=f"treasure of {path}")
+        site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n")
+        story.run()
+        healthy = dict(site.pages)
+        for status, (path, end) in zip((302, 303, 307), ends.items(), strict=True):
+            site.pages[path] = Page(redirect=f"{path}/hop", status=301)
+            site.pages[f"{path}/hop"] = Page(redirect=end, status=status)
+
+        for count in (1, 2):
+            story.run()
+
+            assert set(story.words(*ends)) == {"lost"}
+            assert {(story[p]["lostCount"], story[p]["goneCount"]) for p in ends} == {(count, 0)}
+            assert [story[path]["httpStatusCode"] for path in ends] == [302, 303, 307]
+            assert other.url("/") in story["/away"]["errorMessage"]
+            assert [hit["lost"] for hit in crawl.search("treasure")] == [True] * 3
+        assert story.removed() == {}
+        assert story.command("deltamerge", "-D").out == "nothing to remove\n"
+        site.pages |= healthy
+
+        story.run()
+
+        assert set(story.words(*ends)) == {"unchanged"}

@@ -1,10 +1,14 @@
 """Pages that no link leads to any more: how they age, what is looked at, when they go."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.crawls.commands import Crawl
 from tests.crawls.stories import Story
 from tests.site_server import Page, Site, html
+
+LANES = pytest.mark.parametrize("lane", ["auto", "off"])
 
 
 @pytest.mark.covers(
@@ -66,9 +70,10 @@ def test_an_unlinked_page_ages_is_looked_at_once_and_goes_and_comes_back(site: S
 
 
 @pytest.mark.covers("R4-07", "R4-12", "M-05", "M-08", "U-18", "R1-02")
-def test_the_runs_in_which_an_orphan_was_gone_before_are_added(site: Site, crawl: Crawl):
+@LANES
+def test_the_runs_in_which_an_orphan_was_gone_before_are_added(site: Site, crawl: Crawl, lane: str):
     """Gone or forbidden twice and unlinked once is three; a server in trouble counts nothing."""
-    story = Story(site, crawl)
+    story = Story(site, crawl, REVALIDATION_LANE=lane)
     paths = ("/gone", "/forbidden", "/broken", "/both")
     story.home(*paths)
     for path in paths:
@@ -207,9 +212,13 @@ def test_an_orphan_goes_when_it_was_one_for_long_enough_as_well(site: Site, craw
 
 
 @pytest.mark.covers("R4-07", "R4-08", "R4-10", "M-05", "U-18")
-def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(site: Site, crawl: Crawl):
+@LANES
+def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(
+    site: Site, crawl: Crawl, lane: str
+):
     """What a wall or a server in trouble answers instead holds a page, however long."""
-    story = Story(site, crawl, others=20, ORPHAN_THRESHOLD=1, LOST_THRESHOLD=1)
+    thresholds = {"ORPHAN_THRESHOLD": 1, "LOST_THRESHOLD": 1}
+    story = Story(site, crawl, others=20, REVALIDATION_LANE=lane, **thresholds)
     walled = Page("no", status=403, headers={"cf-mitigated": "challenge"})
     looks = {"/forbidden": Page("no", status=403), "/wall": walled, "/busy": Page("", status=429)}
     story.home(*looks)
@@ -232,6 +241,40 @@ def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(site: Site
         assert story.words(*looks) == ["deleted", "orphaned", "orphaned"]
         assert story.removed() == {"/forbidden": "orphan"}
         assert crawl.hits("treasure") == ["/busy", "/wall"]
+
+
+@pytest.mark.covers("R4-07", "R4-39", "M-05", "U-18")
+@LANES
+def test_the_runs_in_which_an_orphan_failed_by_its_headers_are_added(
+    site: Site, crawl: Crawl, lane: str
+):
+    """The look follows no redirect, so that it finds one where the visits found an error."""
+    story = Story(site, crawl, others=20, REVALIDATION_LANE=lane)
+    paths = ("/circle", "/nowhere", "/long", "/304")
+    story.home(*paths)
+    for path in paths:
+        story.page(path, text=f"treasure of {path}", **({"etag": None} if path == "/304" else {}))
+    story.run()
+    site.pages["/circle"] = Page(redirect="/circle", status=302)
+    site.pages["/nowhere"] = Page(status=301)
+    for here, there in pairwise(["/long", *(f"/long/{n}" for n in range(7))]):
+        site.pages[here] = Page(redirect=there)
+    site.pages["/304"] = Page(status=304, etag=None)
+    for count in (1, 2):
+        story.run()
+
+        assert [story[path]["httpStatusCode"] for path in paths] == [1002, 1003, 1004, 1001]
+        assert {(story[path]["lostCount"], story[path]["goneCount"]) for path in paths} == {
+            (count, 0)
+        }
+    assert story.removed() == {}
+    story.home()
+
+    story.run()
+
+    assert story.asked(*paths) == [1] * 4
+    assert story.removed() == dict.fromkeys(paths, "orphan")
+    assert crawl.hits("treasure") == []
 
 
 @pytest.mark.covers("R4-07", "M-05", "U-18")

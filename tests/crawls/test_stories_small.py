@@ -1,10 +1,12 @@
 """Small sites: login walls, and sweeps that would take half of the pages (docs/adr/0033)."""
 
+import json
+
 import pytest
 
 from tests.crawls.commands import Crawl
 from tests.crawls.stories import Story
-from tests.site_server import Page, Site
+from tests.site_server import Page, Site, html
 
 
 def begin(site: Site, crawl: Crawl, pages: int, **settings: object) -> tuple[Story, list[str]]:
@@ -19,11 +21,15 @@ def begin(site: Site, crawl: Crawl, pages: int, **settings: object) -> tuple[Sto
 
 
 @pytest.mark.covers("M-21", "U-06", "R4-02", "R4-04")
-@pytest.mark.parametrize(("status", "target"), [(302, "/"), (303, "/login"), (307, "/login")])
+@pytest.mark.parametrize(
+    ("status", "target", "lane"),
+    [(302, "/", "auto"), (302, "/", "off"), (303, "/login", "auto"), (307, "/login", "off")],
+)
 def test_a_small_site_behind_a_login_loses_no_page(
-    site: Site, crawl: Crawl, status: int, target: str
+    site: Site, crawl: Crawl, status: int, target: str, lane: str
 ):
     """Nine of ten pages answer a redirect to the home page, or to a login page."""
+    crawl.environment["REVALIDATION_LANE"] = lane
     story, paths = begin(site, crawl, 10)
     healthy = dict(site.pages)
     story.page("/login", text="please log in")
@@ -77,7 +83,9 @@ def test_a_share_of_one_turns_the_wall_off_as_well(site: Site, crawl: Crawl):
 
 
 @pytest.mark.covers("R4-12", "R1-02")
-def test_half_of_a_small_site_goes_only_when_somebody_approves(site: Site, crawl: Crawl):
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_half_of_a_small_site_goes_only_when_somebody_approves(site: Site, crawl: Crawl, lane: str):
+    crawl.environment["REVALIDATION_LANE"] = lane
     story, paths = begin(site, crawl, 10)
     half = paths[:5]
     story.answers(404, *half)
@@ -129,3 +137,77 @@ def test_every_other_way_to_remove_half_follows_the_same_guard(site: Site, crawl
     result = story.run(force="1")
     assert "3 removals are withheld" in result.out
     assert len(story.removed()) == 4
+
+
+@pytest.mark.covers("R4-12", "R1-02", "M-21")
+@pytest.mark.parametrize("status", [301, 302])
+def test_what_was_withheld_is_not_released_by_what_stands_in_its_place(
+    site: Site, crawl: Crawl, status: int
+):
+    """A login page for each page, or a new home: in the next run they are pages of the source."""
+    story, paths = begin(site, crawl, 10)
+    healthy = dict(site.pages)
+    for n, path in enumerate(paths):
+        story.page(f"/in/{n}", text=f"stand-in number {n}")
+        site.pages[path] = Page(redirect=f"/in/{n}", status=status)
+
+    for _ in range(3):
+        assert "9 removals are withheld" in story.run().out
+        assert story.removed() == {}
+    [plan] = json.loads(story.command("plan", "--format", "json").out)
+    assert plan["guard"] == {"withholds": True, "removals": 9, "pages": 19}
+    assert len(crawl.hits("treasure")) == 9
+    site.pages |= {path: healthy[path] for path in paths[3:]}
+
+    result = story.run()
+
+    assert "removals are withheld" not in result.out
+    assert story.removed() == dict.fromkeys(paths[:3], "redirect")
+    assert crawl.hits("treasure") == paths[3:]
+
+
+def test_a_move_that_the_guard_stopped_goes_when_it_is_approved(site: Site, crawl: Crawl):
+    story, paths = begin(site, crawl, 10)
+    for n, path in enumerate(paths):
+        story.page(f"/in/{n}", text=f"stand-in number {n}")
+        site.pages[path] = Page(redirect=f"/in/{n}", status=301)
+    story.run()
+    story.run()
+
+    story.command("orphans", "--approve", "2", "--max", "9")
+
+    assert story.removed() == dict.fromkeys(paths, "redirect")
+    assert "withheld" not in story.run().out
+    assert len(crawl.hits('"stand-in"')) == 9
+
+
+@pytest.mark.covers("R4-12", "R1-02", "M-01")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_page_without_content_does_not_hide_the_loss_of_all_content(
+    site: Site, crawl: Crawl, lane: str
+):
+    """Eight pages answer 404 at once; a login page with noindex still answers."""
+    crawl.environment["REVALIDATION_LANE"] = lane
+    story = Story(site, crawl, others=0, LOST_THRESHOLD=1)
+    paths = [f"/page/{n}" for n in range(7)]
+    story.home("/login", *paths)
+    for path in paths:
+        story.page(path, text=f"treasure of {path}")
+    site.pages["/login"] = html("Log in", head='<meta name="robots" content="noindex">')
+    story.run()
+    assert story["/login"]["status"] == "Crawled"
+    healthy = dict(site.pages)
+    story.answers(404, "/", *paths)
+
+    result = story.run(expect=3)
+
+    assert story.removed() == {}
+    assert "8 removals are withheld" in result.out
+    assert len(crawl.hits("treasure")) == 7
+    story.command("deltamerge", "-D", expect=3)
+    assert story.removed() == {}
+    site.pages |= healthy
+
+    story.run()
+
+    assert set(story.words("/", *paths)) == {"unchanged"}

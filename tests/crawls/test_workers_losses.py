@@ -182,16 +182,20 @@ def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, re
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("redis", "Redis is there again"), ("postgres", "PostgreSQL is away")]
+    ("name", "away", "says"),
+    [
+        ("redis", "until then nothing new is asked for", "Redis is there again"),
+        ("postgres", "PostgreSQL is away", "PostgreSQL is away"),
+    ],
 )
 def test_workers_lose_nothing_when_a_server_is_killed_and_comes_back(
-    request: pytest.FixtureRequest, stage: Stage, crew: Crew, name: str, says: str
+    request: pytest.FixtureRequest, stage: Stage, crew: Crew, name: str, away: str, says: str
 ):
     """Redis is empty then."""
     server: servers.Redis | servers.Postgres = request.getfixturevalue(name)
     workers = under_way(stage, crew)
     server.kill()
-    time.sleep(1)
+    wait_until(lambda: any(away in worker.said for worker in workers), "a worker notices")
     server.start()
     crew.end(*workers)
 

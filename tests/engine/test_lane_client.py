@@ -237,7 +237,7 @@ def test_no_answer_counts_before_bytes_without_a_request(script: Script, watched
     """All since the connection was clean last, and none before."""
 
     async def work(watched: Watched, site: RawSite) -> None:
-        site.scripts["/0"] = lambda good: (0.1, good)  # a round trip, as measured
+        site.scripts["/0"] = lambda good: (0.5, good)  # a round trip, as measured
         assert await (await watched.ask()).clean
         site.scripts["/1"] = script
         before = [await watched.ask(path) for path in ("/0", "/2", "/1")]
@@ -251,11 +251,11 @@ def test_no_answer_counts_before_bytes_without_a_request(script: Script, watched
 
 def test_an_orderly_end_settles_at_once(watched):
     async def work(watched: Watched, site: RawSite) -> None:
-        site.scripts["/0"] = lambda good: (0.5, good, End.CLOSE)
+        site.scripts["/0"] = lambda good: (3.0, good, End.CLOSE)
         answer = await watched.ask()
         began = time.monotonic()
         assert await answer.clean
-        assert time.monotonic() - began < 0.3
+        assert time.monotonic() - began < 1.5
 
     watched(work)
 

@@ -17,7 +17,7 @@ def crawler() -> Any:
 
 
 def turn(crawler: Any, slot: Slot, meanwhile: Any) -> bool:
-    """Whether a flight still waits for its turn after `meanwhile` was called, and 50 ms."""
+    """Whether a flight still waits for its turn after `meanwhile` was called, and 500 ms."""
 
     async def work() -> bool:
         lane = RevalidationLane(crawler, SimpleNamespace())  # type: ignore[arg-type]
@@ -26,7 +26,7 @@ def turn(crawler: Any, slot: Slot, meanwhile: Any) -> bool:
         await asyncio.sleep(0.01)
         assert not waiting.done()
         meanwhile()
-        done, _ = await asyncio.wait([waiting], timeout=0.05)
+        done, _ = await asyncio.wait([waiting], timeout=0.5)
         waiting.cancel()
         return not done
 

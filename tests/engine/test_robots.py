@@ -528,15 +528,50 @@ def test_many_pages_ask_once_and_another_origin_asks_its_own():
 @pytest.mark.covers("M-27")
 def test_what_is_kept_is_asked_conditionally_and_a_304_renews_it():
     run = Run(kept(age=99_999_999, last_modified="yesterday"))
-    engine = Engine((304, {"ETag": '"2"'}, b""), run=run, ROBOTS_MAX_STALE_SECONDS=0)
+    engine = Engine((304, {"ETag": 'W/"1"'}, b""), run=run, ROBOTS_MAX_STALE_SECONDS=0)
 
     rules = ask(engine)
 
     assert sent(engine.asked[0]) == {b"If-None-Match": b'"1"', b"If-Modified-Since": b"yesterday"}
     assert not rules.allows(PAGE.url)
     [(_, stored, _)] = run.read
-    assert (stored.etag, stored.last_modified, stored.body) == ('"2"', "yesterday", BODY)
+    assert (stored.etag, stored.last_modified, stored.body) == ('W/"1"', "yesterday", BODY)
     assert time.time() - stored.fetched_at < 60
+
+
+@pytest.mark.covers("M-27", "RD-04")
+def test_a_304_that_names_another_version_of_robots_txt_is_asked_again_without_a_condition():
+    """RFC 9111, 4.3.4: else the rules that are kept would stay beside the ETag of others."""
+    run = Run(kept(last_modified="yesterday"))
+    other = (304, {"ETag": '"2"'}, b"")
+    engine = Engine(other, (200, {"ETag": '"2"'}, b"User-agent: *\nDisallow: /b\n"), run=run)
+
+    rules = ask(engine)
+
+    assert [bool(sent(request)) for request in engine.asked] == [True, False]
+    assert rules.allows(PAGE.url)
+    assert not rules.allows("http://site.example/b")
+    [(_, stored, _)] = run.read
+    assert (stored.etag, stored.last_modified) == ('"2"', None)
+
+
+def test_a_robots_txt_that_no_version_confirms_counts_as_it_was_kept():
+    run = Run(kept())
+    engine = Engine((304, {"ETag": '"2"'}, b""), (304, {"ETag": '"3"'}, b""), run=run)
+
+    assert not ask(engine).allows(PAGE.url)
+
+    assert run.read == []
+    assert len(engine.asked) == 2
+
+
+def test_a_304_to_the_date_of_robots_txt_stores_no_etag():
+    run = Run(kept(etag=None, last_modified="yesterday"))
+
+    ask(Engine((304, {"ETag": '"2"'}, b""), run=run))
+
+    [(_, stored, _)] = run.read
+    assert (stored.etag, stored.last_modified) == (None, "yesterday")
 
 
 def test_a_forced_run_asks_robots_txt_without_validators_too():

@@ -17,6 +17,7 @@ from smartcrawl.registry.commit.batch import Commit
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
+from smartcrawl.reports.tables import records
 from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"
@@ -27,6 +28,7 @@ class Shelf(Elsewhere):
 
     def __init__(self) -> None:
         self.held: dict[int, str] = {}
+        self.groups: dict[int, str] = {}
         self.numbers: list[int] = []
         self.refuses: set[str] = set()
         self.away = False
@@ -44,6 +46,7 @@ class Shelf(Elsewhere):
             self.held.pop(page.no, None)
             if page.mark is not None:
                 self.held[page.no] = text
+                self.groups[page.no] = page.content_group
             found.append(None)
         return found
 
@@ -93,6 +96,23 @@ def test_pages_are_in_the_index_when_the_registry_says_so(desk, remote, shelf):
     assert sorted(shelf.held.values()) == ["first", "second"]
     assert opened(desk) == []
     assert desk.value("SELECT count(*) FROM record WHERE sunk = content") == 2
+
+
+@pytest.mark.covers("R0-74")
+def test_a_content_group_is_the_same_in_the_index_and_in_the_registry(desk, remote, shelf):
+    """That of the canonical address, where the page names one; of all queries of a path."""
+    given = {"canonical": "https://a.example/c"}
+    urls = (A, f"{A}?page=2", f"{A}?page=3", "http://a.example/c")
+    visits = [
+        desk.visit(url, f"text {place}", told=given if place == 2 else None)
+        for place, url in enumerate(urls)
+    ]
+    _write(desk, remote, visits, desk._run.number)
+
+    listed = {row["url"]: row["contentGroupId"] for row in records(desk.connection)}
+    held = [shelf.groups[desk.number(url)] for url in urls]
+    assert held == [listed[url] for url in urls]
+    assert held[0] == held[1] != held[2] == held[3]
 
 
 WORDS = "SELECT txt, words, totalcount, wordcount FROM urlwords ORDER BY docsize"

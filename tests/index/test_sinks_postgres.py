@@ -103,7 +103,7 @@ def writing_beside(desk: Desk, visit: Visit) -> Iterator[int]:
     backend = twin.value("SELECT pg_backend_pid()")
     thread = Thread(target=twin.write, args=(visit,))
     thread.start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 90
     waits = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = ?"
     while not desk.value(waits, (backend,)):
         assert time.monotonic() < until, "it does not wait"

@@ -43,6 +43,8 @@ def test_a_posix_path_is_absolute_and_has_no_empty_parts(path: str, known: str):
         (r"\\NAS\Share\\x\ ".strip(), "file://nas/share/x"),
         (r"\\?\UNC\NAS\Share\X", "file://nas/share/x"),
         (r"C:\50%\a#b", "file:///c:/50%25/a%23b"),
+        ("file://NAS/Share/Dir/A%20B.txt", "file://nas/share/dir/a%20b.txt"),
+        ("file:///C:/Docs/%C3%84.PDF", "file:///c:/docs/%C3%A4.pdf"),
     ],
 )
 def test_a_windows_path_has_its_drive_case_and_slashes_normalized(path: str, known: str):
@@ -70,6 +72,11 @@ def test_a_windows_path_has_its_drive_case_and_slashes_normalized(path: str, kno
             "https://acc.blob.core.windows.net/docs/a%20b",
         ),
         ("s3://key:secret@bucket/a", "s3://bucket/a"),
+        (
+            "abfss://Docs:secret@Acc.dfs.core.windows.net/Dir//a.pdf",
+            "abfss://Docs@acc.dfs.core.windows.net/Dir/a.pdf",
+        ),
+        ("s3://bucket/%FF/a", "s3://bucket/%FF/a"),
     ],
 )
 def test_the_url_of_a_blob_keeps_container_and_path_and_no_secret(url: str, known: str):
@@ -91,6 +98,7 @@ def test_the_url_of_a_blob_keeps_container_and_path_and_no_secret(url: str, know
         ("Sub/B.TXT", r"\\NAS\Share", "file://nas/share/sub/b.txt"),
         ("a/B", "s3://bucket/dir", "s3://bucket/dir/a/B"),
         ("/elsewhere", "/srv", "file:///elsewhere"),
+        ("b.txt", "/not-utf8-\udcff", "file:///not-utf8-%FF/b.txt"),
     ],
 )
 def test_a_relative_path_starts_from_its_base(path: str, base: str, known: str):
@@ -105,7 +113,15 @@ def test_a_path_that_leads_nowhere_is_refused(path: str, base: str):
 
 _PARTS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6))
 _STARTS = st.sampled_from(
-    ["/", "C:\\", "\\\\nas\\share\\", "s3://b/", "https://a.blob.core.windows.net/c/"]
+    [
+        "/",
+        "C:\\",
+        "\\\\nas\\share\\",
+        "s3://b/",
+        "https://a.blob.core.windows.net/c/",
+        "wasbs://c@a.blob.core.windows.net/",
+        "file://NAS/Share/",
+    ]
 )
 
 

@@ -523,6 +523,13 @@ class Crawler:
                     (run,),
                 )
                 model.probes = {self.place(url): probe for url, probe, _ in probes}
+                waiting = self.connection.look(
+                    "SELECT r.url, c.rule, c.run FROM candidate c JOIN record r USING (no)"
+                    " WHERE c.withheld"
+                )
+                model.withheld = {
+                    self.place(url): (Rule(rule).word, first) for url, rule, first in waiting
+                }
                 model.hand_on()
                 astray = reached ^ model.reached
                 assert not astray, f"run {run} reached {reached}, not {model.reached}"

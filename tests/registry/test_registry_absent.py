@@ -70,6 +70,8 @@ def test_a_lost_page_stays_when_the_look_finds_no_loss(site: Desk, look: int):
     assert run(site, look=look) == [PAGE]
 
     assert site.removed == []
+    waits = site.value("SELECT count(*) FROM candidate WHERE no = ?", (site.number(PAGE),))
+    assert waits == (look not in (200, 304)), "nothing speaks against a page that is there"
 
 
 @pytest.mark.covers("R4-07", "U-18")
@@ -82,6 +84,29 @@ def test_nothing_goes_while_no_other_page_of_the_host_answers(site: Desk):
 
     run(site, look=403)
     assert [page.url for page in site.removed] == [PAGE]
+
+
+@pytest.mark.covers("R4-07", "U-18")
+@pytest.mark.parametrize("what", ["a sitemap", "soft 404s", "pages of an earlier run"])
+def test_only_pages_that_answer_in_this_run_speak_for_their_host(site: Desk, what: str):
+    for _ in range(2):
+        run(site, 403)
+    site.open()
+    site.reach(ELSEWHERE)
+    site.write(touched=[site.number(ELSEWHERE)])
+    if what == "a sitemap":
+        site.connection.execute("UPDATE record SET kind = 1 WHERE url = ?", (HOME,))
+        site.reach(HOME)
+        site.write(touched=[site.number(HOME)])
+    if what == "soft 404s":
+        site.reach(HOME, *OTHERS)
+        for url in (HOME, *OTHERS):
+            site.write(site.visit(url, outcome=Outcome.SOFT_404))
+    assert PAGE in site.verify({PAGE: 403})
+
+    site.seal(look=False)
+
+    assert site.removed == []
 
 
 @pytest.mark.covers("R4-07", "M-05", "U-18")

@@ -20,7 +20,7 @@ ANSWERS = {
 def redirect(desk: Desk, url: str, status: int, target: str) -> None:
     targets = [] if target == OUT else [desk.page(target).no]
     link = Link(target, "", "redirect", False)
-    told = {"links": [link], "targets": targets, "location": target}
+    told = {"links": [link], "targets": targets, "location": target, "kind": desk.page(url).kind}
     desk.write(desk.visit(url, outcome=Outcome.REDIRECT, status=status, **told))
 
 
@@ -97,6 +97,36 @@ def test_an_end_that_the_operator_blocks_is_waited_for(site: Desk):
     run(site, {OLD: (301, END)}, {END: None}, now=NOW + 1)
 
     assert found(site)[0] == Word.REDIRECTED
+
+
+def test_what_an_end_answered_in_an_earlier_run_is_no_answer(site: Desk):
+    run(site, {}, {OLD: 200, END: 404}, now=NOW + 1)
+
+    run(site, {OLD: (301, END)}, {}, now=NOW + 2)
+
+    assert found(site) == (Word.REDIRECTED, None, 0, 0)
+
+
+def test_a_sitemap_may_move_anywhere(site: Desk):
+    site.connection.execute("UPDATE record SET kind = 1 WHERE url = ?", (OLD,))
+
+    run(site, {OLD: (301, OUT)}, {}, now=NOW + 1)
+
+    assert found(site) == (Word.REDIRECTED, None, 0, 0)
+
+
+@pytest.mark.covers("U-06", "M-21")
+@pytest.mark.parametrize("status", [302, 303, 307])
+def test_a_chain_that_turns_off_for_the_moment_is_lost_and_never_gone(site: Desk, status: int):
+    """Nor does it carry on what was counted as gone before."""
+    run(site, {}, {OLD: 404}, now=NOW + 1)
+    for count in (2, 3, 4):
+        run(site, {OLD: (301, HOP), HOP: (status, OUT)}, {}, now=NOW + count)
+
+        assert found(site)[2:] == (count, 1)
+        stored = site.value("SELECT http_status FROM state WHERE no = ?", (site.number(OLD),))
+        assert stored == status
+        assert site.removed == []
 
 
 def test_an_end_out_of_scope_counts_for_the_whole_chain(site: Desk):

@@ -1,9 +1,11 @@
 """A damaged registry: one line with the remedy from every command, and what a salvage saves."""
 
 import json
+import os
 import random
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl.engine.command import RegistryCommand
+from smartcrawl.model.exceptions import RunHeldError
 from smartcrawl.registry.database.lease import FileLease
 from smartcrawl.registry.repair.integrity import problems
 from tests.crawls.commands import Crawl, Scrapy
@@ -216,6 +219,115 @@ def test_an_audit_finds_what_no_other_command_meets(shelf: Shelf, capsys):
         assert "scrapy audit --salvage" in told
 
 
+def edited(shelf: Shelf, *statements: str) -> None:
+    """Change a sound registry as only damage does: its schema, too."""
+    shelf.put(shelf.sound)
+    connection = apsw.Connection(str(shelf.file))
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    connection.execute("PRAGMA writable_schema = ON").fetchall()
+    for statement in statements:
+        connection.execute(statement).fetchall()
+    connection.close()
+
+
+_LOST_PARTS = {
+    "table state": "DELETE FROM sqlite_schema WHERE name = 'state'",
+    "view url_frontier": "DELETE FROM sqlite_schema WHERE name = 'url_frontier'",
+    "table chunk_words": "DELETE FROM sqlite_schema WHERE name = 'chunk_words'",
+    "index record_id": "DELETE FROM sqlite_schema WHERE name = 'record_id'",
+    "table content": "UPDATE sqlite_schema SET sql = replace(sql, 'txt', 'tyt')",
+}
+
+
+@pytest.mark.parametrize("part", _LOST_PARTS)
+def test_a_part_of_the_schema_that_is_lost_is_damage(shelf: Shelf, part: str, capsys):
+    """No page of the file is damaged then, and no statement is refused as corrupt."""
+    edited(shelf, _LOST_PARTS[part])
+    content = shelf.file.read_bytes()
+
+    for name, *words in [*_COMMANDS, ("why", shelf.url)]:
+        shelf.put(content)
+        status = shelf.run(name, *words)
+        told = capsys.readouterr().err
+        assert status in (0, 1), (name, told)
+        assert (status == 1) is ("scrapy audit --salvage" in told), (name, told)
+        if name == "audit":
+            assert f"the {part} " in told
+            assert status == 1
+
+    shelf.put(content)
+    status, told = salvaged(shelf, capsys)
+    assert status == (3 if part in ("table state", "table content") else 0), told
+    for name, *words in _COMMANDS:
+        assert shelf.run(name, *words) == 0, (name, capsys.readouterr())
+
+
+_UNPACKED = {
+    "links.raw": "UPDATE links SET raw = x'28b52ffd00' WHERE no = 1",
+    "links.raw as JSON": "UPDATE links SET raw = CAST('[[1]]' AS BLOB) WHERE no = 1",
+    "content.document": "UPDATE content SET document = x'28b52ffd00' WHERE no = 1",
+    "run.counts": "UPDATE run SET counts = '{\"new\": ' WHERE no = 1",
+}
+
+
+@pytest.mark.parametrize("value", _UNPACKED)
+def test_a_stored_value_that_cannot_be_unpacked_is_damage(shelf: Shelf, value: str, capsys):
+    """SQLite takes it for whole. What salvage drops is fetched again."""
+    edited(shelf, _UNPACKED[value])
+    content = shelf.file.read_bytes()
+
+    for name, *words in [*_COMMANDS, ("why", shelf.url)]:
+        shelf.put(content)
+        status = shelf.run(name, *words)
+        told = capsys.readouterr().err
+        assert (status == 1) is ("scrapy audit --salvage" in told), (name, told)
+        if name == "audit":
+            assert f"{value.removesuffix(' as JSON')} of row 1 cannot be read" in told
+            assert status == 1
+
+    shelf.put(content)
+    status, told = salvaged(shelf, capsys)
+    page = "links" in value or "content" in value
+    assert (status, told["mended"]["fetched_again"]) == (3, int(page))
+    for name, *words in [*_COMMANDS, ("why", shelf.url)]:
+        assert shelf.run(name, *words) == 0, (name, capsys.readouterr())
+
+
+@pytest.mark.parametrize("said", [3, 12])
+def test_a_wrong_schema_version_is_damage_and_costs_nothing(shelf: Shelf, said: int, capsys):
+    damaged = shelf.sound[:60] + said.to_bytes(4) + shelf.sound[64:]
+    shelf.put(damaged)
+
+    assert shelf.run("status") == 1
+    told = capsys.readouterr().err
+    assert f"is damaged (its schema is not that of version {said}" in told
+    assert "scrapy audit --salvage" in told
+    assert shelf.file.read_bytes()[100:] == damaged[100:]
+
+    status, told = salvaged(shelf, capsys)
+    assert (status, told["whole"]) == (0, True)
+    with closing(apsw.Connection(str(shelf.file))) as connection:
+        assert problems(connection) == []
+
+
+def test_a_registry_that_lost_every_byte_is_not_begun_anew(shelf: Shelf, capsys):
+    """A new one has no leases beside it; this one was crawled into."""
+    with FileLease.take(shelf.folder / "leases", "a.example:8080", "now"):
+        pass
+    shelf.put(b"")
+
+    for name, *words in [*_COMMANDS, ("reindex", "--url", shelf.url)]:
+        assert shelf.run(name, *words) == 1, name
+        assert "is empty, though a run wrote to it" in capsys.readouterr().err
+    assert shelf.run("audit", "--salvage") == 1
+    assert "nothing can be read" in capsys.readouterr().err
+    assert shelf.file.read_bytes() == b""
+
+    shelf.file.unlink()
+    assert shelf.run("status") == 1
+    assert "there is no registry" in capsys.readouterr().err
+
+
 # Salvage
 
 
@@ -316,6 +428,55 @@ def test_a_header_that_is_lost_loses_nothing_else(shelf: Shelf, capsys):
 
     assert (status, told["whole"]) == (0, True)
     assert shelf.rows("SELECT count(*) FROM record") == [(_PAGES + 1,)]
+
+
+@pytest.mark.parametrize(("start", "found"), [(18, b"\x09\x09"), (20, b"\x99"), (21, b"\0\0\0")])
+def test_a_header_that_is_not_sqlites_loses_nothing_else(shelf: Shelf, start, found, capsys):
+    shelf.put(shelf.sound[:start] + found + shelf.sound[start + len(found) :])
+    if shelf.run("status") == 0:
+        return  # SQLite does not look at it
+    capsys.readouterr()
+
+    status, told = salvaged(shelf, capsys)
+
+    assert (status, told["whole"]) == (0, True)
+    assert shelf.rows("SELECT count(*) FROM record") == [(_PAGES + 1,)]
+
+
+def test_no_run_begins_under_a_salvage(shelf: Shelf, monkeypatch, capsys):
+    """What it wrote would go with the damaged file."""
+    shelf.put(zeroed(shelf.sound, pages_of(shelf, "chunk")[1]))
+    leases = shelf.folder / "leases"
+    with FileLease.take(leases, "a.example:8080", "now"):
+        pass
+    swap = Path.replace
+
+    def look(path: Path, target: Path) -> Path:
+        with pytest.raises(RunHeldError, match=r"a\.example:8080"):
+            FileLease.take(leases, "a.example:8080", "now")
+        return swap(path, target)
+
+    monkeypatch.setattr(Path, "replace", look)
+    status, told = salvaged(shelf, capsys)
+
+    assert (status, told["sound"]) == (3, False)
+    FileLease.take(leases, "a.example:8080", "now").release()
+
+
+@pytest.mark.parametrize("last", [(os, "link"), (Path, "replace")], ids=["link", "replace"])
+def test_a_salvage_that_dies_at_its_end_leaves_a_registry(shelf: Shelf, last, monkeypatch):
+    """Without one the next crawl would begin an empty one."""
+    damaged = zeroed(shelf.sound, pages_of(shelf, "chunk")[1])
+    shelf.put(damaged)
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*last, dies)
+    with pytest.raises(KeyboardInterrupt):
+        shelf.run("audit", "--salvage")
+
+    assert shelf.file.read_bytes() == damaged
 
 
 def test_a_second_salvage_writes_over_no_first_one(shelf: Shelf, capsys):

@@ -116,3 +116,47 @@ def test_what_due_crawls_removed_since_the_last_complete_run_counts(site: Desk, 
         removed += [page.url for page in site.removed]
 
     assert removed == PAGES[:3]
+
+
+def test_what_came_since_does_not_release_what_was_withheld(site: Desk):
+    """Not even beside a removal that is small enough by itself; who answers again is free."""
+    new = [f"http://a.example/new/{n}" for n in range(20)]
+    for _ in range(3):
+        site.open()
+        site.reach(LOGIN)
+        links_only(site, LOGIN)
+        answer(site, 404, *PAGES[:4])
+        answer(site, 200, HOME, *PAGES[4:])
+        for url in new:
+            site.index(url, f"words of {url}")
+
+        assert site.seal().withheld == 4
+        assert site.removed == []
+
+    site.open()
+    site.reach(LOGIN)
+    links_only(site, LOGIN)
+    answer(site, 404, *PAGES[:3])
+    answer(site, 200, HOME, *PAGES[3:], *new)
+
+    assert site.seal().withheld == 0
+    assert {page.url for page in site.removed} == set(PAGES[:3])
+
+
+def test_what_came_since_counts_by_itself_as_well(site: Desk):
+    """The pages from before may lose one of them, the source not all of those that came."""
+    new = [f"http://a.example/new/{n}" for n in range(20)]
+    site.closing = closing(lost_threshold=1, max_ratio=0.0, min_count=0)
+    site.open()
+    answer(site, 404, PAGES[0])
+    answer(site, 200, HOME, *PAGES[1:])
+    for url in new:
+        site.index(url, f"words of {url}")
+    assert site.seal().withheld == 1
+    site.closing = closing(lost_threshold=1)
+    site.open()
+    answer(site, 404, PAGES[0], *new)
+    answer(site, 200, HOME, *PAGES[1:])
+
+    assert site.seal().withheld == 21
+    assert site.removed == []

@@ -160,11 +160,13 @@ def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
 @pytest.mark.covers("R0-87", "R0-88")
 @pytest.mark.parametrize("by", ["register", "order"])
 @pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("due", [None, NOW - 86_400, NOW + 86_400])
 def test_an_order_keeps_what_is_indexed_or_crawled_and_all_else_waits(
-    desk: Desk, status: Status, by: str
+    desk: Desk, status: Status, by: str, due: int | None
 ):
     no = item(desk).no
-    desk.connection.execute("UPDATE state SET status = ? WHERE no = ?", (int(status), no))
+    change = "UPDATE state SET status = ?, next_visit = ? WHERE no = ?"
+    desk.connection.execute(change, (int(status), due, no))
 
     if by == "register":
         with transaction(desk.connection):

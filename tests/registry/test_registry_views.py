@@ -642,6 +642,7 @@ def test_pages_are_those_with_content(shelf: Shelf):
         "created_at": FIRST,
         "updated_at": FIRST,
     }
+    assert [found[name]["depth"] for name in ("post-1", "clone")] == [0, 1]
     assert shelf.rows("versions") == [{"id": 1, "name": "docs", "created_at": FIRST}]
 
 

@@ -1,10 +1,13 @@
 """Fields of the seeds' shapes by their values: each test changes one and looks at it (ADR 42)."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from smartcrawl.model.documents import Link
+from smartcrawl.model.documents import Image, Link
+from smartcrawl.registry import items
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.tables import RECORD_KEYS, records
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk
@@ -32,6 +35,36 @@ def visited(desk: Desk, outcome: Outcome, status: int | None, now: int, text: st
     desk.reach(POST)
     desk.write(desk.visit(POST, text, outcome=outcome, status=status), now=now)
     desk.seal(now=now)
+
+
+@pytest.mark.covers("R0-27")
+def test_a_page_is_identified_by_its_normalized_source_and_has_no_parent(desk: Desk):
+    """The page that links to it first is in url_frontier.discovered_from."""
+    origin = desk.index(BASE, "home")
+    asked = BASE + "a/?utm_source=x&b=1"
+    desk.write(addresses=[desk.address(asked, 1, origin=origin)])
+    desk.write(desk.visit(asked, "words"))
+
+    found = entity(desk, BASE + "a?b=1")
+
+    names = ("type", "displaySource", "sourceHost", "PartitionKey", "parentPageId")
+    assert [found[name] for name in names] == ["url", asked, "contoso.com", "contoso.com", None]
+    assert found["id"] == f"url_{found['RowKey']}"
+    discovered = "SELECT discovered_from IS NULL FROM url_frontier WHERE url = ?"
+    assert [bool(desk.value(discovered, (url,))) for url in (BASE, asked)] == [True, False]
+
+
+@pytest.mark.covers("R0-31")
+def test_a_page_of_the_web_has_no_field_of_a_file(desk: Desk):
+    """Also where its fields of HTTP have values."""
+    given = {"etag": '"1"', "last_modified": "Mon, 05 Jan 2026 10:00:00 GMT"}
+    desk.index(POST, "words", **given)
+    found = entity(desk)
+
+    of_http = ("httpEtag", "httpLastModified", "httpContentLength", "mimeType")
+    of_file = ("fileEtag", "fileLastModified", "fileLength", "fileContentType")
+    assert None not in [found[name] for name in of_http]
+    assert [found[name] for name in of_file] == [None] * 4
 
 
 @pytest.mark.covers("R0-05", "R0-34", "R0-63", "R0-94")
@@ -165,6 +198,30 @@ def test_validators_and_lengths_are_kept_whole(desk: Desk):
     assert desk.rows(row) == [(etag, 5_000_000_000)]
 
 
+@pytest.mark.covers("R0-32", "R4-22")
+def test_language_and_charset_are_those_of_the_document(desk: Desk):
+    visit = desk.visit(POST, "einige Worte")
+    assert visit.document is not None
+    visit.document = replace(visit.document, language="de", charset="iso-8859-1")
+    desk.write(visit)
+
+    assert entity(desk)["language"] == "de"
+    assert desk.rows("SELECT lang, charset FROM urlwords") == [("de", "iso-8859-1")]
+
+
+@pytest.mark.covers("R0-32")
+def test_a_page_of_links_has_hashes_of_its_own(desk: Desk):
+    """Only its links are stored, and its content is compared by these."""
+    for name in ("one", "other"):
+        desk.index(BASE + name, f"hidden {name}", outcome=Outcome.NOT_ACCEPTABLE)
+
+    found = [entity(desk, BASE + name) for name in ("one", "other")]
+
+    hashes = {str(row[name]) for row in found for name in ("contentHash", "textHash")}
+    assert len(hashes) == 4
+    assert all(one.startswith("sha256:") and len(one) == 71 for one in hashes)
+
+
 @pytest.mark.covers("R0-32", "R0-92")
 def test_hashes_follow_what_is_indexed(desk: Desk):
     """A new title changes contentHash alone, new text both."""
@@ -202,6 +259,60 @@ def test_the_document_in_the_index_is_one_that_is_there(desk: Desk):
     assert (
         entity(desk, BASE + "blog/clone-of-1")["lastIndexedDocId"] == of[BASE + "blog/clone-of-1"]
     )
+
+
+@pytest.mark.covers("R0-33")
+def test_images_are_counted_where_they_are_indexed(desk: Desk):
+    """A clone has none: they are children of its original."""
+    images = (Image("a.png", "A"), Image("b.png", "B"))
+    clone = BASE + "blog/clone-of-1"
+    desk.index(POST, LONG, told={"images": images})
+    desk.index(clone, LONG, told={"images": images})
+    desk.index(BASE + "bare", outcome=Outcome.NOT_FOUND, status=404)
+    desk.seal()
+
+    urls = (POST, clone, BASE + "bare")
+    assert [entity(desk, url)["imageCount"] for url in urls] == [2, None, None]
+
+
+@pytest.mark.covers("R0-34")
+def test_a_forced_visit_indexes_equal_content_again_and_changes_nothing(desk: Desk):
+    desk.index(POST, "words")
+    desk.seal()
+    desk.open(now=LATER, forced=True)
+    desk.reach(POST)
+    desk.write(desk.visit(POST, "words", outcome=Outcome.SAME), now=LATER)
+
+    names = ("firstSeen", "lastChanged", "lastChecked", "lastIndexed")
+    assert [entity(desk)[name] for name in names] == [FIRST, FIRST, SECOND, SECOND]
+
+
+@pytest.mark.covers("R0-34")
+def test_the_interval_is_that_of_the_schedule(desk: Desk):
+    """Ten minutes after a first error; an order brings the next visit forward, and it alone."""
+    desk.index(POST, "words")
+    desk.index(BASE + "bare", outcome=Outcome.UNREACHABLE, status=1103, error="time out")
+    with transaction(desk.connection):
+        items.order(desk.connection, [desk.number(POST)], LATER)
+
+    names = ("lastChecked", "nextCrawlAt", "crawlIntervalSeconds", "errorMessage")
+    assert [entity(desk)[name] for name in names] == [FIRST, SECOND, DAY, None]
+    assert [entity(desk, BASE + "bare")[name] for name in names] == [
+        FIRST, "2025-06-15T15:16:40Z", 600, "time out",
+    ]  # fmt: skip
+
+
+@pytest.mark.covers("R4-21")
+def test_the_last_answer_of_a_page_is_when_its_server_answered(desk: Desk):
+    given = {"etag": 'W/"1"', "last_modified": "Mon, 05 Jan 2026 10:00:00 GMT"}
+    desk.index(POST, "words", **given)
+    desk.seal()
+    visited(desk, Outcome.UNREACHABLE, 1103, LATER)
+
+    assert desk.rows("SELECT etag, last_modified, last_index_time, hops FROM urlword") == [
+        (*given.values(), NOW, 0)
+    ]
+    assert entity(desk)["lastChecked"] == SECOND
 
 
 @pytest.mark.covers("R0-34", "R0-62", "R0-93", "R1-11", "R1-13")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, product
 
 HOST = "http://a.example/"
 OUTSIDE = "http://elsewhere.example/"
@@ -112,6 +112,7 @@ class Known:
     target: int = -1
     moved_to: int | None = None  #: where it redirected to, in the scope of that visit
     new: int = 0  #: run in which it came
+    met: int = 0  #: run that met its address
     tomb: bool = False
     held_ever: bool = False
     pinned: bool = False
@@ -174,6 +175,8 @@ class Model:
     silent: int = 0
     probes: dict[int, int | None] = field(default_factory=dict)
     proposed: dict[int, str] = field(default_factory=dict)
+    #: What the guard withheld before: why, and the run that proposed it first.
+    withheld: dict[int, tuple[str, int]] = field(default_factory=dict)
     removed: dict[int, dict[int, tuple[str, Known]]] = field(default_factory=dict)
     history: list[str] = field(default_factory=list)
 
@@ -195,7 +198,7 @@ class Model:
         """Seeds or links lead to pages; those in scope are to be visited."""
         for page in pages:
             if self.in_scope(page):
-                self.pages.setdefault(page, Known())
+                self.pages.setdefault(page, Known(met=self.run))
                 self.reached.add(page)
 
     def hand_on(self, among: Container[int] | None = None) -> None:
@@ -492,9 +495,16 @@ class Model:
         choices = self.choices
         if choices.max_ratio >= 1:
             return
-        for least in (LINKS, HELD):  # all records, then those with content
+        waiting = [
+            run for no, (rule, run) in self.withheld.items() if self.proposed.get(no) == rule
+        ]
+        end = min(waiting, default=self.run + 1)  # what came since does not release it
+        # All records, then those with content; of every run, then of those before.
+        for least, last in product((LINKS, HELD), (self.run + 1, end)):
             before = {
-                no for no, p in self.pages.items() if p.standing >= least and not came_now(no)
+                no
+                for no, p in self.pages.items()
+                if p.standing >= least and p.met < last and not came_now(no)
             }
             pages, removals = len(before), len(before & self.proposed.keys())
             half = least == HELD and pages > 3 and removals >= pages / 2

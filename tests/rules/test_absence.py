@@ -328,6 +328,8 @@ def test_a_redirect_counts_where_the_page_was_lost_by_one():
     look = Look(302, 2, 0, 1, 302, host_answered=True)
 
     assert lets_go(look, Policy())
+    led_away = {n for n in range(1300) if lets_go(look._replace(before=n), Policy())}
+    assert led_away == {*REDIRECTS, 1002, 1003, 1004}, "the look follows no redirect"
     assert not lets_go(look._replace(host_answered=False), Policy())
     assert not lets_go(look._replace(before=403), Policy())
     assert not lets_go(look._replace(answer=200), Policy())

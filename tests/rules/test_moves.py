@@ -58,6 +58,10 @@ WAYS = {
     ],
     "a page that robots.txt excludes": lambda status: way(status, 2, GONE),
     "a page that answers 404 or 410": lambda status: way(status, GONE),
+    "out of scope, by way of a temporary redirect": lambda status: [
+        *way(status, 2),
+        Move(2, 303, "http://b.example/", OUT, leaves=True),
+    ],
     "a 404, by way of a temporary redirect": lambda status: [
         *way(status, 2),
         *(Move(2, 307, "http://a.example/98", GONE),),

@@ -72,7 +72,7 @@ def courier(frontier: Stepped, desk: Desk) -> Iterator[Courier]:
 
 
 def until(fact: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not fact():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -232,13 +232,13 @@ def test_redis_that_lost_everything_is_filled_again_from_the_registry(worker, lo
 
     with pytest.raises(FrontierLostError, match="it is filled again from the registry"):
         filler.claim(1)
-    assert filler.recover(settle=0.3)
+    assert filler.recover(settle=2)
     pending = some([1, 2, 5, 6, 7, 8, 9, 10])
     assert filler.refill(pending, visited=some([3, 4])) == 8
     assert filler.refill(pending, visited=some([3, 4])) == 0
     assert filler.claim(9) == []  # nobody else had the time to say what he holds
     assert alive.renew() == []
-    time.sleep(0.35)
+    time.sleep(2.1)
 
     claims = filler.claim(20)
     assert numbers(claims) == [5, 6, 7, 8, 9, 10]
@@ -299,7 +299,7 @@ def test_redis_takes_no_claim_for_what_another_one_holds_or_had_since(worker, lo
 @pytest.mark.parametrize("who", ["holds", "visited"])
 def test_redis_waits_its_delay_at_every_host_that_it_hears_of_after_a_loss(client, lose, who):
     """Nobody knows when it was asked last."""
-    alive, filler = (Stepped(client, "docs", 7, per_host=9, delay=0.3) for _ in range(2))
+    alive, filler = (Stepped(client, "docs", 7, per_host=9, delay=60) for _ in range(2))
     alive.begin()
     alive.offer(some([1]))
     alive.claim(1)
@@ -312,7 +312,7 @@ def test_redis_waits_its_delay_at_every_host_that_it_hears_of_after_a_loss(clien
     filler.offer(some([2], depth=1))
 
     assert filler.claim(1) == []
-    assert 0 < filler.exchange(1).wait <= 0.3
+    assert 0 < filler.exchange(1).wait <= 60
 
 
 def test_redis_frees_the_place_of_a_request_that_is_over_for_the_later_of_two(client, lose):
@@ -354,7 +354,7 @@ def test_redis_believes_the_later_of_two_that_hold_a_number(client, worker, lose
 
 
 def test_redis_keeps_requests_in_flight_and_the_delay_over_a_loss(client, lose):
-    alive, filler = (Stepped(client, "docs", 7, per_host=1, delay=0.3) for _ in range(2))
+    alive, filler = (Stepped(client, "docs", 7, per_host=1, delay=2) for _ in range(2))
     alive.begin()
     filler.begin()
     alive.offer(some([1, 2]))
@@ -364,7 +364,7 @@ def test_redis_keeps_requests_in_flight_and_the_delay_over_a_loss(client, lose):
     filler.refill(some([1, 2]))
     assert filler.claim(1) == []  # its delay
     alive.renew()
-    time.sleep(0.35)
+    time.sleep(2.1)
     assert filler.claim(1) == []  # full
     alive.land(held)
     assert numbers(filler.claim(1)) == [2]

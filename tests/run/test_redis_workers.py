@@ -16,7 +16,7 @@ from tests.run.drain import HOSTS, Batches, waiting
 
 ROOT = Path(__file__).parents[2]
 TOTAL = 2_000
-_SECONDS = 60
+_SECONDS = 180
 
 
 class Crew:

@@ -20,8 +20,8 @@ from tests.servers.cache import UnavailableError, absent
 from tests.servers.debian import library_path, unpacked
 from tests.servers.processes import free_port, stop
 
-_START_SECONDS = 10
-_LOG_SECONDS = 10
+_START_SECONDS = 60
+_LOG_SECONDS = 60
 
 _CONFIGURATION = """\
 daemon off;

@@ -28,6 +28,7 @@ from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     REDIRECTS,
     conditional_headers,
+    is_other_version,
     kept_validators,
 )
 from smartcrawl.rules.model import Fault
@@ -156,7 +157,8 @@ class RobotsCache:
         """Return what is answered, possibly behind redirects.
 
         Validators belong to one address: none is sent to where a redirect leads, and none
-        is kept from there.
+        is kept from there. A 304 that names another version is asked again without them, for it
+        confirms nothing (RFC 9111 section 4.3.4).
         """
         headers = (
             {}
@@ -181,10 +183,12 @@ class RobotsCache:
             _header(response, "ETag"), _header(response, "Last-Modified"), now
         )
         if status == 304 and kept is not None and headers and not hop:
+            if is_other_version(headers.get("If-None-Match"), etag):
+                return await self._download(url, None, trusted=False)
             return replace(
                 kept,
                 fetched_at=now,
-                etag=etag or kept.etag,
+                etag=kept.etag and (etag or kept.etag),
                 last_modified=last_modified or kept.last_modified,
             )
         if 200 <= status < 300:

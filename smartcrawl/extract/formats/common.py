@@ -9,7 +9,7 @@ from typing import Final
 
 import can_ada
 
-from smartcrawl.extract.language import SAMPLE, language
+from smartcrawl.extract.language import SAMPLE, iso_639_1, language
 from smartcrawl.extract.links import Reference, base_url, resolve
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line, sections
 from smartcrawl.model.documents import Document, Section
@@ -180,6 +180,7 @@ def document(
         or line(first[: 4 * MAX_TITLE].partition("\n")[0])[:MAX_TITLE].rstrip(),
         description=line(clean(description))[:MAX_DESCRIPTION],
         language=language(_sample(kept), declared),
+        declared=iso_639_1(declared),
         sections=kept,
         links=found.links,
         links_cut=found.more,

@@ -19,7 +19,7 @@ from smartcrawl.registry.commit.snapshot_store import is_snapshot
 from smartcrawl.registry.database.choices import store, stored
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import RunState
-from smartcrawl.sources.private_files import FILE
+from smartcrawl.sources.private_files import FILE, folder_like_its_parent
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ _DIED: Final = f"""
 SELECT count(*) FROM run WHERE no >= ? AND state = {int(RunState.INTERRUPTED)}
 """
 _NAMED: Final = "SELECT path FROM snapshot WHERE path IN carray(?)"
+_HAS_NONE: Final = "SELECT NOT EXISTS (SELECT 1 FROM snapshot)"
 _FORGET: Final = f"DELETE FROM choice WHERE substr(name, 1, {len(_MARK)}) = '{_MARK}'"
 
 
@@ -47,6 +48,7 @@ class Mark:
     database: str  #: where the registry was then: a copy of it has the same mark
     since: int  #: Unix seconds; files from before may be another registry's
     looked: int = 0  #: run that looked for leftovers last
+    again: str = ""  #: day, yyyy/mm/dd, of which it could not remove any; empty: none is left
 
     @classmethod
     def of(cls, connection: Connection, url: str) -> Self | None:
@@ -67,7 +69,8 @@ class Leftovers:
     They must have the name of a snapshot, or of one that was being written; be younger than the
     mark that says that this registry alone writes to the folder; be of a day and a minute before
     this run; and be named by no row, of whichever store. It looks only where a run was interrupted
-    since it looked last: otherwise nothing is left behind, and no folder is listed.
+    since it looked last, and once more on another day: otherwise nothing is left behind, and no
+    folder is listed.
     """
 
     folder: Path
@@ -90,11 +93,13 @@ class Leftovers:
         if owner != mark.token or mark.database != database:
             self._share(owner)
             return 0
-        if not (resumed or connection.execute(_DIED, (mark.looked,)).get):
+        today = datetime.fromtimestamp(now, UTC).strftime("%Y/%m/%d")
+        died = resumed or bool(connection.execute(_DIED, (mark.looked,)).get)
+        if not died and mark.again in ("", today):
             return 0
-        found = self._candidates(mark.since, now)
+        found = self._candidates(mark.since, now, today)
         count = sum(self._remove(connection, some) for some in _slices(found))
-        replace(mark, looked=run).keep(connection, self.url)
+        replace(mark, looked=run, again=today if died else "").keep(connection, self.url)
         if count:
             logger.info("removed %d snapshot files that a killed process left behind", count)
         return count
@@ -106,15 +111,21 @@ class Leftovers:
             return None
 
     def _claim(self, connection: Connection, now: int, database: str, owner: str | None) -> None:
-        """Mark a folder that has no mark yet; one with another's is shared from now on."""
+        """Mark a folder that has no mark yet; one with another's is shared from now on.
+
+        A folder that is not there is made and marked before the first crawl writes to it, for
+        that crawl may be killed, too; not where snapshots are said to be there.
+        """
         if owner is not None:
             self._share(owner)
             return
-        if not any(self.folder.glob(_YEAR)):
+        is_new = not self.folder.exists() and connection.execute(_HAS_NONE).get
+        if not (is_new or any(self.folder.glob(_YEAR))):
             return  # the store may be a disk that is not mounted now
         mark = Mark(token_hex(16), database, now)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with suppress(OSError):  # not writable: then nothing is ever removed
+            folder_like_its_parent(self.folder)
             with open(os.open(self.folder / _OWNER, flags, FILE), "w", encoding="utf-8") as file:
                 os.fchmod(file.fileno(), FILE)  # a umask may have taken the owner's own rights
                 file.write(f"{mark.token}\n")
@@ -126,9 +137,8 @@ class Leftovers:
             with suppress(OSError):
                 (self.folder / _OWNER).write_text(_SHARED, "utf-8")
 
-    def _candidates(self, since: int, now: int) -> Iterator[str]:
+    def _candidates(self, since: int, now: int, today: str) -> Iterator[str]:
         """Yield the paths of files whose name, age and day allow that nothing needs them."""
-        today = datetime.fromtimestamp(now, UTC).strftime("%Y/%m/%d")
         for year in sorted(self.folder.glob(_YEAR)):
             for file in year.glob("[0-9][0-9]/[0-9][0-9]/*"):
                 day = file.parent.relative_to(self.folder).as_posix()

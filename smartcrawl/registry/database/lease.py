@@ -76,8 +76,12 @@ class FileLease:
     @staticmethod
     def held(folder: Path) -> list[str]:
         """Return the sources that processes crawl now, by their leases alone."""
-        sources = [unquote(path.stem) for path in sorted(folder.glob("*.lock"))]
-        return [source for source in sources if FileLease.is_held(folder, source)]
+        return [source for source in FileLease.known(folder) if FileLease.is_held(folder, source)]
+
+    @staticmethod
+    def known(folder: Path) -> list[str]:
+        """Return the sources that were ever crawled, by their leases alone."""
+        return [unquote(path.stem) for path in sorted(folder.glob("*.lock"))]
 
     def release(self) -> None:
         """Give the lease back; a second call does nothing."""

@@ -6,7 +6,8 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -62,6 +63,7 @@ class SqliteDatabase:
 
         A file that this user may only read is opened for that.
         """
+        refuse_emptied(self.path)
         if self._only_readable():
             return self._read()
         try:
@@ -113,6 +115,7 @@ class SqliteDatabase:
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
         """Connect for reading, with the virtual table ``outlinks``."""
+        refuse_emptied(self.path)
         if self._only_readable():
             connection = self._read()
             show_links(connection, trackers)
@@ -154,6 +157,19 @@ class SqliteDatabase:
         """Return the sources that processes crawl now; the file itself is not read."""
         return FileLease.held(self._leases)
 
+    @contextmanager
+    def none_runs(self) -> Iterator[None]:
+        """Hold the leases of all sources that were ever crawled.
+
+        Raises:
+            RunHeldError: one of them is being crawled.
+        """
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        with ExitStack() as stack:
+            for source in FileLease.known(self._leases):
+                stack.enter_context(self.take(source, since))
+            yield
+
     def problems(self, connection: SqliteConnection) -> list[str]:
         """Return what is wrong with the file, its references and its index of words."""
         return problems(connection)
@@ -190,6 +206,10 @@ def translated(path: Path, doing: str) -> Iterator[None]:
     except apsw.Error as error:
         if is_broken_index(error):
             raise damaged(path, error) from error
+        if isinstance(error, apsw.SQLError) and "no such " in str(error):
+            found = explained(path, error)  # a part of the schema is lost
+            if found is not None:
+                raise found from error
         raise RegistryError(
             f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
             " kept: start again with -a resume=1, and report this if it comes again"
@@ -275,7 +295,30 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
             )
         if version < latest:
             _switch_to_wal(connection)
-            apply(connection)
+            try:
+                apply(connection)
+            except apsw.SQLError as error:
+                why = f"its schema is not that of version {version}: {error}"
+                raise damaged(path, why) from error
+
+
+def refuse_emptied(path: Path) -> None:
+    """Refuse a file without a byte that a run wrote to: it was cut, and is not made anew.
+
+    Raises:
+        RegistryDamagedError: it is one.
+    """
+    wal = path.with_name(f"{path.name}-wal")
+    for _ in range(20):  # another process may be making it now
+        if not path.exists() or path.stat().st_size or (wal.exists() and wal.stat().st_size):
+            return
+        if not any((path.parent / "leases").glob("*.lock")):
+            return  # leases are taken when there is a schema
+        time.sleep(0.05)
+    raise RegistryDamagedError(
+        f"{path} is empty, though a run wrote to it; restore a backup, or remove the file to crawl"
+        " everything anew"
+    )
 
 
 def _looked_at(connection: SqliteConnection) -> tuple[int, int, int]:

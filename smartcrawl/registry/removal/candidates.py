@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.pack import numbers
@@ -37,14 +37,14 @@ SELECT s.no, s.seen_run, s.lost_count, s.gone_count, r.url, s.depth, s.visited_r
   FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.{_OF_SOURCE}
 """
-#: What another rule proposed in this run stays; what an earlier run proposed is renewed.
+#: What another rule proposed in this run stays; what an earlier run proposed is renewed, and the
+#: guard judges anew whether it is withheld.
 _PROPOSE = """
 INSERT INTO candidate (no, source, run, renewed, rule, detail)
 SELECT :no, :source, :run, :run, :rule, :detail
  WHERE :rule IN (1, 3, 7) OR NOT EXISTS (SELECT 1 FROM pin WHERE no = :no)
 ON CONFLICT (no) DO UPDATE
    SET renewed = excluded.renewed, rule = excluded.rule, detail = excluded.detail, probe = NULL,
-       withheld = FALSE,
        run = CASE WHEN candidate.rule = excluded.rule THEN candidate.run ELSE excluded.run END
  WHERE candidate.renewed < excluded.renewed
 """
@@ -98,16 +98,22 @@ _DROP = "DELETE FROM candidate WHERE no IN carray(?)"
 _PROPOSED = f"""
 SELECT s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*)
   FROM candidate c JOIN state s USING (no)
- WHERE c.source = :source AND c.renewed = :run AND {GOES} GROUP BY 1, 2
+ WHERE c.source = :source AND c.renewed = :run AND c.no < :end AND {GOES} GROUP BY 1, 2
 """
 _PAGES = f"""
 SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
- WHERE standing > 0 AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
+ WHERE standing > 0 AND no < :end AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
 """
+#: Of what goes now, the run that proposed the first that a guard withheld before.
+_WITHHELD_SINCE = f"""
+SELECT min(run) FROM candidate
+ WHERE source = :source AND renewed = :run AND withheld AND {GOES}
+"""
+#: Addresses have their numbers in the order in which the runs of their source met them.
+_MET_SINCE = "SELECT min(no) FROM record WHERE source = :source AND first_run >= :since"
+EVERY: Final = 1 << 62  #: No number of an address is as large.
 _WITHHOLD = f"""
-UPDATE candidate SET withheld = TRUE
- WHERE source = :source AND renewed = :run
-   AND {GOES}
+UPDATE candidate SET withheld = :withheld AND {GOES} WHERE source = :source AND renewed = :run
 """
 #: What was proposed as absent by a run that turned out not to have seen everything.
 _NOT_ABSENT = f"""
@@ -302,7 +308,8 @@ def guard(connection: Connection, ending: Ending) -> int:
     """Withhold the removals of a run if there are too many; return how many are withheld.
 
     What came with this very run, such as a page whose canonical page turned up later, is no
-    loss and does not count.
+    loss and does not count. What was withheld before is judged without what came since, too: the
+    pages of a login wall, or of a new home, do not release it.
     """
     names, policy = ending.names, ending.closing.policy
     away = looked_away(connection, ending.run, ending.source, policy)
@@ -314,20 +321,39 @@ def guard(connection: Connection, ending: Ending) -> int:
     ]
     connection.execute(_DROP, (numbers(early),))
     connection.execute(_IS_THERE, values | {"spoken": numbers(SPOKEN)})
+    ends = {EVERY}
+    if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
+        ends.add(met_since(connection, ending.source, int(since)))
+    too_many = any(_is_too_much(connection, ending, values | {"end": end}) for end in ends)
+    connection.execute(_WITHHOLD, values | {"withheld": too_many})
+    return int(connection.execute(_WITHHELD, names).get)
+
+
+def met_since(connection: Connection, source: int, run: int) -> int:
+    """Return the first number of a source that ``run`` met or a later one, ``EVERY`` if none.
+
+    ``source``: source.no.
+    """
+    first = connection.execute(_MET_SINCE, {"source": source, "since": run}).get
+    return EVERY if first is None else int(first)
+
+
+def _is_too_much(connection: Connection, ending: Ending, values: Mapping[str, object]) -> bool:
+    """Whether a sweep takes too much of the addresses with numbers below ``end``."""
     removals: Counter[bool] = Counter()  # by whether content goes
     for is_new, has_content, count in _rows(connection, _PROPOSED, values):
         if not is_new:
             removals[bool(has_content)] += count
-    [before] = _rows(connection, _REMOVED_BEFORE, names)
-    [pages] = _rows(connection, _PAGES, names)
+    if not removals:
+        return False
+    [before] = _rows(connection, _REMOVED_BEFORE, ending.names)
+    [pages] = _rows(connection, _PAGES, ending.names | {"end": values["end"]})
     leaving = (removals[True], removals.total())
     content, records = (
         Loss(now + earlier, left + earlier)
         for now, left, earlier in zip(leaving, pages, before, strict=True)
     )
-    if removals and ending.closing.withholds(content, records):
-        connection.execute(_WITHHOLD, values)
-    return int(connection.execute(_WITHHELD, names).get)
+    return ending.closing.withholds(content, records)
 
 
 def _rows(connection: Connection, statement: str, names: Mapping[str, object]) -> list[Any]:

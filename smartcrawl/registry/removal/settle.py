@@ -23,7 +23,7 @@ from smartcrawl.registry.removal.candidates import (
     propose_direct,
     refute,
 )
-from smartcrawl.rules.absence import Counts, counted, paced
+from smartcrawl.rules.absence import TEMPORARY, Counts, counted, paced
 from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
 
@@ -165,6 +165,7 @@ def _moves(
     walls = ending.closing.max_ratio < 1
     judged = fates([*before, *moves], indexed, aside, ended=ended, walls=walls)
     ends = {move.no: move.target for move in moves}
+    temporary = {m.no: m.http_status for m in (*before, *moves) if m.http_status in TEMPORARY}
     proposed: list[Proposal] = []
     lost = Counter[Fate]()
     for move, row in zip(moves, rows, strict=True):
@@ -179,7 +180,8 @@ def _moves(
         elif fate not in (Fate.LOST, Fate.AWAY) or old.standing is not Standing.BARE:
             lost[fate] += 1
             end = next((ends[no] for no in reversed(passed) if no in ends), move.target)
-            _age(connection, ending, fate, old, end)
+            turn = next((hop for hop in (move.no, *passed) if hop in temporary), move.no)
+            _age(connection, ending, fate, old, _Way(end, temporary.get(turn, move.http_status)))
     if lost[Fate.LOST]:
         notes.append(f"temporary_redirects: {lost[Fate.LOST]} treated as lost")
     if loops := lost[Fate.LOOP] + lost[Fate.TOO_LONG]:
@@ -195,6 +197,13 @@ class _Old(NamedTuple):
     standing: Standing
     status: Status
     counts: Counts
+
+
+class _Way(NamedTuple):
+    """Where a redirect leads."""
+
+    end: str  #: last address of its chain
+    status: int  #: of the first temporary redirect of its chain; where there is none, its own
 
 
 def _those(
@@ -230,14 +239,14 @@ _AGES = {
 }
 
 
-def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, end: str) -> None:
+def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, way: _Way) -> None:
     """Count a redirect that leads nowhere as an error of its page.
 
-    ``end``: the last address of its chain.
+    The status that is stored says whether it is one for good (rules.absence.Policy.purges).
     """
     fault, move = _FAULTS.get(fate), old.move
     outcome = _AGES[fate]
-    status = int(fault) if fault else move.http_status
+    status = int(fault) if fault else way.status
     held = old.standing is Standing.HELD
     policy = ending.closing.policy
     counts = counted(old.counts, outcome, status, policy, ending.now, held=held)
@@ -247,7 +256,7 @@ def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, end: str
     row = (counts.lost, counts.gone, counts.lost_since, counts.gone_since)
     connection.execute(_COUNTED, (*row, Status.ERROR, word, status, status, move.no))
     connection.execute(_FAILED, (move.no,))
-    message = _MESSAGES[fate].format(end if fate is Fate.AWAY else move.target)[:1024]
+    message = _MESSAGES[fate].format(move.target if fault else way.end)[:1024]
     connection.execute(_TOLD, (message, move.no))
     told = (Status.ERROR, old.standing, word, status, message)
     connection.execute(EVENT, (move.no, ending.run, ending.now, *told))

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import apsw
+from backports.zstd import ZstdError
 
 from smartcrawl.model.exceptions import RegistryDamagedError
+from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.pack import unpack_document, unpack_links
 
 REMEDY: Final = (
     "restore a backup, or copy what can be read into a new file with scrapy audit --salvage"
@@ -26,7 +31,23 @@ SELECT name FROM sqlite_schema
  ORDER BY name
 """
 #: Errors of what decodes stored values: text, JSON, compressed bytes, words of an enumeration.
-_UNREADABLE: Final = (ValueError, zlib.error, EOFError, OverflowError)
+_UNREADABLE: Final = (ValueError, zlib.error, ZstdError, EOFError, OverflowError)
+#: Columns of compressed values, and what reads them.
+_PACKED: Final[tuple[tuple[str, str, Callable[[bytes], object]], ...]] = (
+    ("links", "raw", unpack_links),
+    ("content", "document", unpack_document),
+    ("evidence", "links", unpack_links),
+)
+#: Columns of JSON.
+_JSON: Final = (
+    ("run", "reasons"), ("run", "counts"), ("run", "notes"), ("run", "cut"),
+    ("candidate", "detail"), ("evidence", "detail"), ("evidence", "restore"),
+    ("not_found", "profile"), ("collapse", "answer"),
+)  # fmt: skip
+_SCHEMA: Final = """
+SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
+ ORDER BY type <> 'table', type, name
+"""
 
 
 def damaged(path: Path, why: object) -> RegistryDamagedError:
@@ -41,9 +62,10 @@ def tables(connection: apsw.Connection) -> list[str]:
 
 
 def problems(connection: apsw.Connection) -> list[str]:
-    """Return what is wrong with a registry, at most 20 findings: pages, references, types, index.
+    """Return what is wrong with a registry, at most 20 findings.
 
-    Every page of the file is read. The index is compared with its text where the connection may
+    Pages, schema, references, types, compressed values and the index are checked. Every page of
+    the file is read. The index is compared with its text where the connection may
     write.
     """
     found: list[str] = []
@@ -52,11 +74,16 @@ def problems(connection: apsw.Connection) -> list[str]:
         found += [" ".join(str(text).split()) for (text,) in checked if text != "ok"]
         if found:
             return found
+        found += lacking(connection)
+        if found:
+            return found[:_MOST]
         loose: Any = connection.execute("PRAGMA foreign_key_check").fetchall()
         for table, rowid, parent, _ in loose:
             found.append(f"row {rowid} of {table} refers to a missing row of {parent}")
         for table in tables(connection):
             found += _wrong_types(connection, table)
+        for table, column, rowid in unreadable(connection):
+            found.append(f"{table}.{column} of row {rowid} cannot be read")
         found += _wrong_words(connection)
     except (apsw.CorruptError, apsw.NotADBError, RegistryDamagedError, *_UNREADABLE) as error:
         found.append(" ".join(str(error).split()))
@@ -65,6 +92,61 @@ def problems(connection: apsw.Connection) -> list[str]:
             raise
         found.append(str(error))
     return found[:_MOST]
+
+
+def lacking(connection: apsw.Connection, version: int | None = None) -> list[str]:
+    """Return the tables, views, indexes, triggers and columns that a schema lacks.
+
+    ``version``: of the schema; None: the one that the file says.
+    """
+    version = int(str(connection.pragma("user_version"))) if version is None else version
+    there = _shape(connection)
+    found = []
+    for (kind, name), columns in _made(version).items():
+        if (kind, name) not in there:
+            found.append(f"the {kind} {name} is missing")
+        elif lost := columns - there[kind, name]:
+            found.append(f"the {kind} {name} lacks {', '.join(sorted(lost))}")
+    return found
+
+
+@lru_cache
+def _made(version: int) -> dict[tuple[str, str], frozenset[str]]:
+    """Return the shape of a new registry of a schema version."""
+    with closing(apsw.Connection(":memory:")) as connection:
+        for number, statements in migrations("sqlite"):
+            for statement in statements if number <= version else ():
+                connection.execute(statement).fetchall()
+        return _shape(connection)
+
+
+def _shape(connection: apsw.Connection) -> dict[tuple[str, str], frozenset[str]]:
+    """Return the columns of all that a schema has, by kind and name."""
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    named: Any = connection.execute(_SCHEMA).fetchall()
+    for kind, name in named:
+        try:
+            columns: Any = connection.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
+        except apsw.SQLError:
+            continue  # a view of what is missing
+        found[kind, name] = frozenset(column[1] for column in columns)
+    return found
+
+
+def unreadable(connection: apsw.Connection) -> Iterator[tuple[str, str, int]]:
+    """Yield (table, column, row number) of each stored value that cannot be unpacked."""
+    value: Any
+    for table, column, unpack in _PACKED:
+        for rowid, value in connection.execute(f"SELECT rowid, {column} FROM {table}"):
+            try:
+                if value is not None:
+                    unpack(value)
+            except (*_UNREADABLE, TypeError, LookupError):
+                yield table, column, int(str(rowid))
+    for table, column in _JSON:
+        statement = f"SELECT rowid FROM {table} WHERE {column} IS NOT NULL AND NOT json_valid(%s)"
+        for (rowid,) in connection.execute(statement % column):
+            yield table, column, int(str(rowid))
 
 
 def _wrong_types(connection: apsw.Connection, table: str) -> list[str]:

@@ -10,6 +10,7 @@ from smartcrawl.model.urls import host_key
 from smartcrawl.registry.commit.leftovers import forget_marks
 from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.repair.integrity import unreadable
 from smartcrawl.rules.model import Standing, Status
 
 _FAR: Final = 250  #: depth of a page whose own is lost: the next link to it sets it right
@@ -70,7 +71,7 @@ class Mended:
     fetched_again: int  #: pages whose content or state is lost
     sources: int  #: sources whose name is lost
     hosts: int  #: hosts whose figures are lost
-    dropped: int  #: rows that referred to missing ones
+    dropped: int  #: rows that referred to missing ones, or had a value that cannot be read
 
     def counts(self) -> dict[str, int]:
         """Return the numbers by name."""
@@ -93,7 +94,9 @@ def mend(
     with transaction(connection):
         for table in _SETS:
             connection.execute(f"CREATE TEMP TABLE {table} (no INTEGER PRIMARY KEY)").fetchall()
-        dropped = _drop(connection)
+        unpacked = list(unreadable(connection))
+        links = links or any(table == "links" for table, _, _ in unpacked)
+        dropped = _drop_unreadable(connection, unpacked) + _drop(connection)
         connection.execute(_STATE)
         for gap in torn:
             connection.execute(_TORN_BESIDE, {"gap": gap})
@@ -108,6 +111,23 @@ def mend(
         for table in _SETS:
             connection.execute(f"DROP TABLE {table}").fetchall()
     return Mended(again, sources, hosts, dropped)
+
+
+def _drop_unreadable(connection: SqliteConnection, found: Sequence[tuple[str, str, int]]) -> int:
+    """Remove rows with values that cannot be unpacked; what a run said of itself is emptied."""
+    count = 0
+    for table, column, rowid in found:
+        if table == "content":
+            connection.execute("INSERT OR IGNORE INTO torn VALUES (?)", (rowid,))
+            continue
+        if table == "run":
+            empty = "{}" if column in ("counts", "cut") else "[]"
+            statement = f"UPDATE run SET {column} = '{empty}' WHERE no = ?"
+        else:
+            statement = f"DELETE FROM {table} WHERE rowid = ?"
+        connection.execute(statement, (rowid,))
+        count += connection.changes()
+    return count
 
 
 def _drop(connection: SqliteConnection) -> int:
@@ -163,6 +183,9 @@ def _empty(connection: SqliteConnection, *, links: bool) -> int:
     connection.execute(_BARE)
     connection.execute(_EMPTY)
     connection.execute("DELETE FROM links WHERE no IN (SELECT no FROM bare)")
+    connection.execute(
+        "UPDATE evidence SET content = NULL, restore = NULL WHERE content IN (SELECT no FROM torn)"
+    )
     used = "SELECT content FROM record WHERE content IS NOT NULL UNION SELECT content FROM evidence"
     connection.execute(f"DELETE FROM content WHERE no NOT IN ({used} WHERE content IS NOT NULL)")
     connection.execute("DELETE FROM chunk WHERE content NOT IN (SELECT no FROM content)")

@@ -21,15 +21,17 @@ from smartcrawl.registry.database.sqlite import (
     apply,
     connect,
     migrate,
+    refuse_emptied,
     translated,
 )
-from smartcrawl.registry.repair.integrity import problems, tables
+from smartcrawl.registry.repair.integrity import lacking, problems, tables
 from smartcrawl.registry.repair.rebuilt import Mended, mend
 from smartcrawl.sources.private_files import private_file, private_folder
 
-_MAGIC: Final = b"SQLite format 3\0"
 _HEADER: Final = 100  #: bytes
 _PAGE: Final = 4_096  #: bytes of a page, SQLite's default
+_BEGINS: Final = b"SQLite format 3\0" + _PAGE.to_bytes(2) + bytes((2, 2, 0, 64, 32, 32))
+_MODES: Final = (b"\1\1", b"\2\2")  #: with a journal, with a WAL
 _LONGEST: Final = 1 << 62  #: of a step between two row numbers
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 
@@ -70,6 +72,7 @@ def is_sound(path: Path) -> bool:
         RegistryError: the file is another program's, or cannot be opened.
     """
     try:
+        refuse_emptied(path)
         with closing(connect(path)) as connection:
             migrate(connection, path)
             return not problems(connection)
@@ -117,12 +120,12 @@ def _mend_header(path: Path) -> None:
     """Write the first 100 bytes anew where they are not SQLite's; all registries have the same."""
     with path.open("r+b") as file:
         found = file.read(_HEADER)
-        if found[:16] == _MAGIC and found[16:18] == _PAGE.to_bytes(2):
+        if found[:18] == _BEGINS[:18] and found[20:24] == _BEGINS[20:] and found[18:20] in _MODES:
             return
         size = os.fstat(file.fileno()).st_size
         latest = migrations("sqlite")[-1][0]
         header = bytearray(_HEADER)
-        header[:24] = _MAGIC + _PAGE.to_bytes(2) + bytes((2, 2, 0, 64, 32, 32))
+        header[:24] = _BEGINS
         for place, value in (
             (24, 1), (28, size // _PAGE), (40, 1), (44, 4), (56, 1), (60, latest),
             (68, APPLICATION_ID), (92, 1), (96, 3_054_000),
@@ -140,9 +143,7 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], Mended]:
         version = latest
         with suppress(apsw.Error):
             old.execute("PRAGMA writable_schema = ON").fetchall()
-            version = int(old.pragma("user_version"))
-        if not 1 <= version <= latest:
-            version = latest
+            version = _version(old, latest)
         target.execute("PRAGMA journal_mode = wal").fetchall()
         apply(target, until=version)
         target.execute("BEGIN IMMEDIATE")
@@ -171,6 +172,16 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], Mended]:
     return copied, mended
 
 
+def _version(old: apsw.Connection, latest: int) -> int:
+    """Return the schema version that a file says, or a later one where it has all of that."""
+    said = int(str(old.pragma("user_version")))
+    if not 1 <= said <= latest:
+        return latest
+    with suppress(apsw.Error):
+        return next((v for v in range(latest, said, -1) if not lacking(old, v)), said)
+    return said
+
+
 def _copy_table(old: apsw.Connection, target: apsw.Connection, table: str) -> Copied:
     copied = Copied(table)
     wanted = [name for _, name, *_ in target.execute(f"PRAGMA table_info({table})").fetchall()]
@@ -183,6 +194,8 @@ def _copy_table(old: apsw.Connection, target: apsw.Connection, table: str) -> Co
     if not columns:
         copied.missing = None  # its part of the schema is lost
         return copied
+    if len(columns) < len(wanted):
+        copied.missing = None  # a column is lost
     names = ", ".join(f'"{name}"' for name in columns)
     into = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
     target.execute(f"DELETE FROM {table}").fetchall()
@@ -273,9 +286,9 @@ def _swap(path: Path, new: Path, now: int) -> Path:
         number += 1
         name = f"{path.name}.damaged-{stamp}-{number}"
     aside = path.with_name(name)
+    os.link(path, aside)  # unlike a rename it writes over nothing
     for end in _BESIDE:
         with suppress(FileNotFoundError):
             path.with_name(f"{path.name}{end}").rename(path.with_name(f"{name}{end}"))
-    path.rename(aside)
-    os.link(new, path)  # unlike a rename it writes over nothing
+    new.replace(path)  # at no moment is there no registry, for a crawl would begin an empty one
     return aside
