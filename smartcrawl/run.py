@@ -42,6 +42,7 @@ from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.scope import Scope
 from smartcrawl.snapshots import SnapshotStore
 from smartcrawl.sources import Source
+from smartcrawl.strays import Strays
 from smartcrawl.trusting import HostTrust
 from smartcrawl.turns import Turns
 
@@ -81,6 +82,7 @@ class Run:
         self._reader: PageReader = registry.reader(opened.source)
         self.held = Held(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
+        self.strays = Strays()
         self._left = orders.max_pages or source.max_pages or -1
         self.frontier: Depths = self._new_frontier()
         self.frontier.grow(self._reader.last_number())

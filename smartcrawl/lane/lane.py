@@ -36,6 +36,7 @@ from smartcrawl.run import Run, run_of
 from smartcrawl.scheduler import NumberScheduler
 from smartcrawl.spiders.site import confirmed
 from smartcrawl.stopping import is_stopping
+from smartcrawl.strays import FRESH, origin_of
 from smartcrawl.urls import endpoint
 
 logger = logging.getLogger(__name__)
@@ -174,8 +175,7 @@ class RevalidationLane:
 
     def _origin(self, url: str) -> Origin | None:
         """Return what is known of an origin; None where the lane may not ask."""
-        end = url.find("/", 8)
-        name = url[:end] if end > 0 else url
+        name = origin_of(url)
         origin = self._origins.get(name)
         if origin is None:
             refusal = self._resolver.refusal(*endpoint(url))
@@ -308,7 +308,9 @@ class RevalidationLane:
     def _open(self) -> LaneClient:
         if self._client is None:
             trust = Trust.of(self._run.source, self._run.options)
-            self._client = LaneClient(self._crawler.settings, self._resolver, trust, self._headers)
+            self._client = LaneClient(
+                self._crawler.settings, self._resolver, trust, self._headers, self._run.strays
+            )
         return self._client
 
     # What comes of it
@@ -383,10 +385,12 @@ class RevalidationLane:
         return request
 
     def _withdraw(self, flight: Flight) -> None:
-        """Let the engine ask again: the answer may have been that of another page."""
+        """Let the engine ask again, apart: the answer may have been that of another page."""
         self._counts.withdrawn += 1
         logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
-        self._scheduler.pass_on(self._request(flight))
+        request = self._request(flight)
+        request.meta[FRESH] = True
+        self._scheduler.pass_on(request)
 
     def _fall_back(self, flight: Flight, error: LaneError) -> None:
         """Let the engine ask what the lane could not."""

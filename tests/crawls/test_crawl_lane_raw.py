@@ -357,6 +357,38 @@ def test_a_host_that_sends_too_much_twice_gets_one_request_a_connection(crawl: C
         assert len(closing) >= len(alone)
 
 
+@pytest.mark.parametrize("more", [after(_stray), after(0.02, _stray)], ids=["at once", "later"])
+def test_the_engine_gives_such_a_host_one_request_a_connection_too(crawl: Crawl, more: Kind):
+    with RawSite(60) as site:
+        crawl(site.url())
+        site.edit("/40", "/41")
+        site.log.clear()
+        for path in ("/5", "/6", "/7", "/8"):
+            site.once[path] = more(site, path)
+
+        again(crawl, site, REVALIDATION_LANE="off", DOWNLOAD_DELAY="0.03")
+
+        alone = [path for path, headers in site.log if headers.get("connection") == "close"]
+        assert len(alone) > 30
+        assert not {"/", "/robots.txt", "/0"} & {*alone}
+
+
+@pytest.mark.parametrize("late", [0.0, 0.003, 0.01])
+def test_a_host_that_always_sends_too_much_swaps_no_pages(crawl: Crawl, late: float):
+    """What the lane withdraws is asked on connections that are used for nothing else."""
+    with RawSite(40) as site:
+        crawl(site.url())
+        site.edit(*_EDITED)
+        for path in site.paths:
+            site.scripts[path] = after(late, _stray)(site, path)
+
+        counts = again(crawl, site)
+
+        assert wrong(crawl, site) == []
+        assert Counter(crawl.outcomes().values()) == {"modified": 5, "unchanged": 36}
+        assert counts["lane/strays"] > 2
+
+
 @pytest.mark.covers("RD-04")
 def test_an_etag_is_sent_back_byte_for_byte(crawl: Crawl):
     """RD-04: Latin-1 is how bytes beyond ASCII are read and sent."""
