@@ -177,12 +177,23 @@ def test_the_lane_refuses_what_the_engine_refuses(
         handshake(secure, asyncio_context(Settings(), Trust()))
 
 
-def handshake(secure: Secure, context: ssl.SSLContext) -> None:
+@pytest.mark.parametrize("hosts", [(), ("127.0.0.2",)], ids=["nameless", "for an address"])
+def test_the_lane_does_not_look_at_the_common_name(secure: Secure, hosts: tuple[str, ...]):
+    """Python's default does, where a certificate is for no host name (RFC 9110 section 4.3.4)."""
+    context = asyncio_context(Settings(), secure.trust)
+    handshake(secure, context, "localhost")
+
+    secure.show(made("localhost", hosts=hosts, issuer=secure.authority))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(secure, context, "localhost")
+
+
+def handshake(secure: Secure, context: ssl.SSLContext, host: str = "127.0.0.1") -> None:
     """Open a connection as asyncio does, and close it."""
     port = int(secure.url("").rpartition(":")[2])
     with (
         socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
-        context.wrap_socket(plain, server_hostname="127.0.0.1"),
+        context.wrap_socket(plain, server_hostname=host),
     ):
         pass
 
