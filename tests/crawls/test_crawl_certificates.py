@@ -20,6 +20,7 @@ from tests.site_server import Site, html
 
 _PAGES = 4
 _ROADS = pytest.mark.parametrize("road", ["auto", "off"], ids=["lane", "engine"])
+_STACKS = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
 _HOSTS = ("127.0.0.1", "localhost")
 
 
@@ -140,6 +141,7 @@ def test_an_authority_that_is_named_is_trusted(secure: Secure, crawl: Crawl, roa
     assert "lane/fallbacks" not in again.err
 
 
+@_STACKS
 @_ROADS
 @_EACH
 def test_a_wrong_certificate_is_said_and_removes_nothing(
@@ -279,6 +281,7 @@ def test_a_context_factory_of_your_own_keeps_the_lane_closed(secure: Secure, cra
     assert set(crawl.outcomes().values()) == {"unchanged"}
 
 
+@_STACKS
 def test_sitemaps_are_verified_too(secure: Secure, crawl: Crawl):
     """Its pages stay reached through the links that are stored."""
     pages = "".join(f"<url><loc>{secure.url(f'/{n}')}</loc></url>" for n in range(_PAGES))

@@ -163,21 +163,21 @@ LATE: dict[str, Kind] = {
 }
 
 
-def _once(roads: Roads, kind: Kind, *paths: str) -> None:
+def _once(site: RawSite, kind: Kind, *paths: str) -> None:
     for path in paths:
-        roads.site.once[path] = kind(roads.site, path)
+        site.once[path] = kind(site, path)
 
 
 @pytest.mark.parametrize("kind", STRAYS)
 def test_bytes_after_an_answer_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """Lane and engine leave what they leave where nothing was wrong."""
-    _once(roads, STRAYS[kind], "/5", "/11", "/20")
+    _once(roads.site, STRAYS[kind], "/5", "/11", "/20")
     lane = roads.copy("lane")
     counts = again(lane, roads.site)
     assert not roads.site.once
     roads.site.restore()
     roads.site.edit(*_EDITED)
-    _once(roads, STRAYS[kind], "/5", "/11", "/20")
+    _once(roads.site, STRAYS[kind], "/5", "/11", "/20")
     engine = roads.copy("engine")
     again(engine, roads.site, REVALIDATION_LANE="off")
 
@@ -188,10 +188,28 @@ def test_bytes_after_an_answer_are_no_answer(kind: str, roads: Roads, truth: dic
     assert counts["lane/fallbacks"] == 0
 
 
+@pytest.mark.parametrize("road", ["auto", "off"], ids=["lane", "engine"])
+def test_a_database_of_either_kind_holds_the_same(
+    road: str, crawl: Crawl, stage: tuple[RawSite, Crawl], truth: dict[str, Any]
+):
+    """All kinds in one crawl, each once; what the first registry held is in none of them."""
+    site, _ = stage
+    site.restore()
+    crawl(site.url())
+    site.edit(*_EDITED)
+    for number, kind in enumerate(STRAYS.values()):
+        _once(site, kind, f"/{2 * number + 1}")
+
+    again(crawl, site, REVALIDATION_LANE=road)
+
+    assert not site.once
+    assert not list(differences(truth, facts(crawl)))
+
+
 @pytest.mark.parametrize("kind", LATE)
 def test_late_bytes_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """The lane is right where not even the engine can be."""
-    _once(roads, LATE[kind], "/5", "/11", "/20")
+    _once(roads.site, LATE[kind], "/5", "/11", "/20")
     lane = roads.copy("lane")
 
     counts = again(lane, roads.site)
