@@ -88,12 +88,11 @@ class _BoundedProtocol(_LenientHTTP11ClientProtocol):
 
     strays: Strays
     _head = 0
-    _origin = ""  #: of the last request, until bytes came that it did not ask for
+    _asked: Any = None  #: the last request's URI, until bytes came that it did not ask for
 
     def request(self, request: Any) -> Any:
         self._head = 0
-        uri = request._parsedURI
-        self._origin = f"{uri.scheme.decode('ascii')}://{uri.netloc.decode('ascii')}"
+        self._asked = request._parsedURI
         answer = super().request(request)
         assert self._parser is not None
         self._parser.__class__ = _BoundedParser  # Scrapy replaces the class in the same way
@@ -118,9 +117,9 @@ class _BoundedProtocol(_LenientHTTP11ClientProtocol):
         super()._finishResponse_WAITING(rest)
 
     def _stray(self) -> None:
-        if self._origin:
-            self.strays.came(self._origin)
-            self._origin = ""
+        uri, self._asked = self._asked, None
+        if uri is not None:
+            self.strays.came(f"{uri.scheme.decode('ascii')}://{uri.netloc.decode('ascii')}")
 
 
 class _BoundedParser(_LenientHTTPClientParser):
