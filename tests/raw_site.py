@@ -8,6 +8,7 @@ with RawSite() as site:
 """
 
 import socket
+import ssl
 import struct
 import threading
 from collections import Counter
@@ -41,7 +42,9 @@ Script = Callable[[bytes], Steps]
 class RawSite:
     """`/`, which links to `/0` … `/N`, and those, each with validators that are honoured."""
 
-    def __init__(self, pages: int = 30, *, etags: bool = True) -> None:
+    def __init__(
+        self, pages: int = 30, *, etags: bool = True, tls: ssl.SSLContext | None = None
+    ) -> None:
         """Without `etags` all pages share one Last-Modified, until they are edited."""
         self.paths = [f"/{number}" for number in range(pages)]
         self.etags = etags
@@ -53,6 +56,8 @@ class RawSite:
         self._edited: Counter[str] = Counter()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port = self._listener.getsockname()[1]
+        if tls is not None:
+            self._listener = tls.wrap_socket(self._listener, server_side=True)
         self._stopping = threading.Event()
         self._open: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()

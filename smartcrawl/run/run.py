@@ -40,6 +40,7 @@ from smartcrawl.run.links import Links
 from smartcrawl.run.orders import Orders, closing_of
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.stored_pages import StoredPages
+from smartcrawl.run.strays import Strays
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
 from smartcrawl.sources.private_files import narrow_data, private_folder
@@ -82,6 +83,7 @@ class Run:
         self._reader: PageReader = registry.reader(opened.source)
         self.held = StoredPages(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
+        self.strays = Strays()
         self._left = orders.max_pages or source.max_pages or -1
         self.frontier: Depths = self._new_frontier()
         self.frontier.grow(self._reader.last_number())

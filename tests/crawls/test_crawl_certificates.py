@@ -20,6 +20,7 @@ from tests.site_server import Site, html
 
 _PAGES = 4
 _ROADS = pytest.mark.parametrize("road", ["auto", "off"], ids=["lane", "engine"])
+_STACKS = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
 _HOSTS = ("127.0.0.1", "localhost")
 
 
@@ -140,6 +141,7 @@ def test_an_authority_that_is_named_is_trusted(secure: Secure, crawl: Crawl, roa
     assert "lane/fallbacks" not in again.err
 
 
+@_STACKS
 @_ROADS
 @_EACH
 def test_a_wrong_certificate_is_said_and_removes_nothing(
@@ -177,12 +179,23 @@ def test_the_lane_refuses_what_the_engine_refuses(
         handshake(secure, asyncio_context(Settings(), Trust()))
 
 
-def handshake(secure: Secure, context: ssl.SSLContext) -> None:
+@pytest.mark.parametrize("hosts", [(), ("127.0.0.2",)], ids=["nameless", "for an address"])
+def test_the_lane_does_not_look_at_the_common_name(secure: Secure, hosts: tuple[str, ...]):
+    """Python's default does, where a certificate is for no host name (RFC 9110 section 4.3.4)."""
+    context = asyncio_context(Settings(), secure.trust)
+    handshake(secure, context, "localhost")
+
+    secure.show(made("localhost", hosts=hosts, issuer=secure.authority))
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(secure, context, "localhost")
+
+
+def handshake(secure: Secure, context: ssl.SSLContext, host: str = "127.0.0.1") -> None:
     """Open a connection as asyncio does, and close it."""
     port = int(secure.url("").rpartition(":")[2])
     with (
         socket.create_connection(("127.0.0.1", port), timeout=10) as plain,
-        context.wrap_socket(plain, server_hostname="127.0.0.1"),
+        context.wrap_socket(plain, server_hostname=host),
     ):
         pass
 
@@ -268,6 +281,7 @@ def test_a_context_factory_of_your_own_keeps_the_lane_closed(secure: Secure, cra
     assert set(crawl.outcomes().values()) == {"unchanged"}
 
 
+@_STACKS
 def test_sitemaps_are_verified_too(secure: Secure, crawl: Crawl):
     """Its pages stay reached through the links that are stored."""
     pages = "".join(f"<url><loc>{secure.url(f'/{n}')}</loc></url>" for n in range(_PAGES))

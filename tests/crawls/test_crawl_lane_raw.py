@@ -163,21 +163,21 @@ LATE: dict[str, Kind] = {
 }
 
 
-def _once(roads: Roads, kind: Kind, *paths: str) -> None:
+def _once(site: RawSite, kind: Kind, *paths: str) -> None:
     for path in paths:
-        roads.site.once[path] = kind(roads.site, path)
+        site.once[path] = kind(site, path)
 
 
 @pytest.mark.parametrize("kind", STRAYS)
 def test_bytes_after_an_answer_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """Lane and engine leave what they leave where nothing was wrong."""
-    _once(roads, STRAYS[kind], "/5", "/11", "/20")
+    _once(roads.site, STRAYS[kind], "/5", "/11", "/20")
     lane = roads.copy("lane")
     counts = again(lane, roads.site)
     assert not roads.site.once
     roads.site.restore()
     roads.site.edit(*_EDITED)
-    _once(roads, STRAYS[kind], "/5", "/11", "/20")
+    _once(roads.site, STRAYS[kind], "/5", "/11", "/20")
     engine = roads.copy("engine")
     again(engine, roads.site, REVALIDATION_LANE="off")
 
@@ -188,10 +188,28 @@ def test_bytes_after_an_answer_are_no_answer(kind: str, roads: Roads, truth: dic
     assert counts["lane/fallbacks"] == 0
 
 
+@pytest.mark.parametrize("road", ["auto", "off"], ids=["lane", "engine"])
+def test_a_database_of_either_kind_holds_the_same(
+    road: str, crawl: Crawl, stage: tuple[RawSite, Crawl], truth: dict[str, Any]
+):
+    """All kinds in one crawl, each once; what the first registry held is in none of them."""
+    site, _ = stage
+    site.restore()
+    crawl(site.url())
+    site.edit(*_EDITED)
+    for number, kind in enumerate(STRAYS.values()):
+        _once(site, kind, f"/{2 * number + 1}")
+
+    again(crawl, site, REVALIDATION_LANE=road)
+
+    assert not site.once
+    assert not list(differences(truth, facts(crawl)))
+
+
 @pytest.mark.parametrize("kind", LATE)
 def test_late_bytes_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """The lane is right where not even the engine can be."""
-    _once(roads, LATE[kind], "/5", "/11", "/20")
+    _once(roads.site, LATE[kind], "/5", "/11", "/20")
     lane = roads.copy("lane")
 
     counts = again(lane, roads.site)
@@ -355,6 +373,38 @@ def test_a_host_that_sends_too_much_twice_gets_one_request_a_connection(crawl: C
         assert counts["lane/not_modified"] > 30
         closing = [number for number, requests in site.used.items() if requests == 1]
         assert len(closing) >= len(alone)
+
+
+@pytest.mark.parametrize("more", [after(_stray), after(0.02, _stray)], ids=["at once", "later"])
+def test_the_engine_gives_such_a_host_one_request_a_connection_too(crawl: Crawl, more: Kind):
+    with RawSite(60) as site:
+        crawl(site.url())
+        site.edit("/40", "/41")
+        site.log.clear()
+        for path in ("/5", "/6", "/7", "/8"):
+            site.once[path] = more(site, path)
+
+        again(crawl, site, REVALIDATION_LANE="off", DOWNLOAD_DELAY="0.03")
+
+        alone = [path for path, headers in site.log if headers.get("connection") == "close"]
+        assert len(alone) > 30
+        assert not {"/", "/robots.txt", "/0"} & {*alone}
+
+
+@pytest.mark.parametrize("late", [0.0, 0.003, 0.01])
+def test_a_host_that_always_sends_too_much_swaps_no_pages(crawl: Crawl, late: float):
+    """What the lane withdraws is asked on connections that are used for nothing else."""
+    with RawSite(40) as site:
+        crawl(site.url())
+        site.edit(*_EDITED)
+        for path in site.paths:
+            site.scripts[path] = after(late, _stray)(site, path)
+
+        counts = again(crawl, site)
+
+        assert wrong(crawl, site) == []
+        assert Counter(crawl.outcomes().values()) == {"modified": 5, "unchanged": 36}
+        assert counts["lane/strays"] > 2
 
 
 @pytest.mark.covers("RD-04")

@@ -71,6 +71,7 @@ def asyncio_context(settings: BaseSettings, trust: Trust) -> ssl.SSLContext:
     context.check_hostname = False  # first: a context without verification takes no check of names
     context.verify_mode = ssl.CERT_REQUIRED if trust.verify else ssl.CERT_NONE
     context.check_hostname = trust.verify
+    context.hostname_checks_common_name = False
     if trust.verify:
         context.load_default_certs()
         if trust.ca_file is not None:

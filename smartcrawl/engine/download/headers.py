@@ -1,10 +1,12 @@
-"""The download handler: Scrapy's own, with an end to the headers that it will read."""
+"""The download handler: Scrapy's own, with an end to the headers, and to connections gone wrong."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, Final
 
+from scrapy import Request
 from scrapy.core.downloader.handlers.http11 import (
     HTTP11DownloadHandler,
     _LenientHTTP11ClientFactory,
@@ -12,15 +14,18 @@ from scrapy.core.downloader.handlers.http11 import (
     _LenientHTTPClientParser,
 )
 from scrapy.crawler import Crawler
+from scrapy.http import Response
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
+from twisted.web.client import HTTPConnectionPool
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.engine.download.certificates import ContextFactory, Trust
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
 from smartcrawl.run.run import run_of
+from smartcrawl.run.strays import FRESH, Strays, origin_of
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included
@@ -31,13 +36,20 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
 
     Twisted bounds a line of the headers and not their number, so that a server could fill
     the memory before the body, the one part that DOWNLOAD_MAXSIZE bounds, has begun.
+
+    An origin that sends what no request asked for gets one request a connection (Strays), and so
+    does a page that is asked again for that reason (FRESH).
     """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._pool._factory = _BoundedFactory
+        run = run_of(crawler)
+        self._strays = Strays() if run is None else run.strays
+        self._kept = self._pool
+        self._single: Any = HTTPConnectionPool(self._pool._reactor, persistent=False)  # type: ignore[no-untyped-call]
+        for pool in (self._kept, self._single):
+            pool._factory = partial(_BoundedFactory, self._strays)  # type: ignore[assignment]
         if crawler.settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] == "SENTINEL":  # Scrapy's default
-            run = run_of(crawler)
             contexts: Any = ContextFactory.from_crawler(crawler)
             if run is None:
                 contexts.trust = Trust.of(None, Options.of(crawler.settings))
@@ -45,31 +57,69 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
                 contexts.trust = Trust.of(run.source, run.options)
             self._contextFactory = contexts
 
+    async def download_request(self, request: Request) -> Response:
+        """Download a request on a kept connection, or on one of its own."""
+        alone = FRESH in request.meta or self._strays.suspects(origin_of(request.url))
+        self._pool = self._single if alone else self._kept  # it is read before anything is awaited
+        return await super().download_request(request)
+
+    async def close(self) -> None:
+        """Close the connections that are kept."""
+        self._pool = self._kept
+        await super().close()
+
 
 class _BoundedFactory(_LenientHTTP11ClientFactory):
+    def __init__(self, strays: Strays, *others: Any) -> None:
+        super().__init__(*others)  # type: ignore[no-untyped-call]
+        self._strays = strays
+
     def buildProtocol(self, addr: Any) -> _BoundedProtocol:
-        return _BoundedProtocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
+        protocol = _BoundedProtocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
+        protocol.strays = self._strays
+        return protocol
 
 
 class _BoundedProtocol(_LenientHTTP11ClientProtocol):
-    """Counts what comes before the body; past MAX_HEADERS it gives the connection up."""
+    """Counts what comes before the body; past MAX_HEADERS it gives the connection up.
 
+    It gives up, too, what sends bytes while no request is under way, and counts it.
+    """
+
+    strays: Strays
     _head = 0
+    _asked: Any = None  #: the last request's URI, until bytes came that it did not ask for
 
     def request(self, request: Any) -> Any:
         self._head = 0
+        self._asked = request._parsedURI
         answer = super().request(request)
         assert self._parser is not None
         self._parser.__class__ = _BoundedParser  # Scrapy replaces the class in the same way
         return answer
 
     def dataReceived(self, data: bytes) -> None:
+        if self._state == "QUIESCENT":  # neither before an answer's end, nor after it was cut off
+            self._stray()
         super().dataReceived(data)  # type: ignore[no-untyped-call]
         parser = self._parser
         if parser is not None and parser.state in (STATUS, HEADER):
             self._head += len(data)
             if self._head > MAX_HEADERS:
                 self._giveUp(Failure(HeadersTooLargeError()))  # type: ignore[no-untyped-call]
+
+    def _finishResponse_WAITING(self, rest: bytes) -> None:
+        """End an answer; Twisted drops bytes after it and keeps the connection."""
+        if rest:
+            self._stray()
+            assert self._currentRequest is not None
+            self._currentRequest.persistent = False
+        super()._finishResponse_WAITING(rest)
+
+    def _stray(self) -> None:
+        uri, self._asked = self._asked, None
+        if uri is not None:
+            self.strays.came(f"{uri.scheme.decode('ascii')}://{uri.netloc.decode('ascii')}")
 
 
 class _BoundedParser(_LenientHTTPClientParser):

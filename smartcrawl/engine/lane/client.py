@@ -19,12 +19,12 @@ from smartcrawl.engine.download.network import GuardedResolver, addresses_of
 from smartcrawl.engine.lane.connections import Answer, ClosedError, Connection
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.urls import endpoint
+from smartcrawl.run.strays import Strays, origin_of
 
 logger = logging.getLogger(__name__)
 
 _TARGET: Final = re.compile(r"[!-\"$-~]+")  #: what a request line may hold: no space, no fragment
 _BREAKS: Final = re.compile(r"[\r\n\0]")
-_MOST_STRAYS: Final = 2  #: connections of an origin with bytes that no request asked for
 _OTHER_ADDRESS: Final = 2.0  #: seconds after which the next address of a host is tried
 _MOST_CHECKS: Final = 1.0  #: seconds between two looks at timeouts
 
@@ -43,14 +43,19 @@ class LaneClient:
         resolver: GuardedResolver,
         trust: Trust | None = None,
         headers: Mapping[str, str] | None = None,
+        unasked: Strays | None = None,
     ) -> None:
-        """Read the settings, once; ``headers`` are sent with each request."""
+        """Read the settings, once; ``headers`` are sent with each request.
+
+        ``unasked`` counts what no request asked for, for the engine, too.
+        """
         self.rate = settings.getint("MIN_DOWNLOAD_RATE")
         self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
         self.most_connections = 2 * settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN")
         self.resolver = resolver
         self.head = _lines(headers or {})
-        self.strays = 0  #: connections on which bytes came without a request
+        self.unasked = unasked or Strays()
+        self.strays = 0  #: connections of the lane on which bytes came without a request
         self._most_idle = settings.getint("CONCURRENT_REQUESTS")
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         self._settings = settings
@@ -68,8 +73,8 @@ class LaneClient:
         Raises:
             LaneError: no whole answer within the limits came.
         """
-        end = url.find("/", 8)
-        name, target = (url[:end], url[end:]) if end > 0 else (url, "/")
+        name = origin_of(url)
+        target = url[len(name) :] or "/"
         if not _TARGET.fullmatch(target):
             raise LaneError(f"{url} cannot be sent as it is", sent=False)
         origin = self._origins.get(name)
@@ -128,7 +133,6 @@ class _Origin:
     """The connections to a scheme, host and port."""
 
     def __init__(self, client: LaneClient, name: str) -> None:
-        self.one_request_each = False
         self.name = name
         self._client = client
         self._scheme, _, authority = name.partition("://")
@@ -140,9 +144,13 @@ class _Origin:
         self._open: set[Connection] = set()
         self._opening = 0  #: connections
         self._serial = 0
-        self._strays = 0
         self._waiting: list[asyncio.Future[None]] = []  #: for a connection
         self._first: str | None = None  #: the address that answered last
+
+    @property
+    def one_request_each(self) -> bool:
+        """Whether no connection is used twice."""
+        return self._client.unasked.suspects(self.name)
 
     @property
     def head(self) -> bytes:
@@ -247,14 +255,8 @@ class _Origin:
 
     def strayed(self) -> None:
         """Count a connection on which bytes came without a request."""
-        self._strays += 1
         self._client.strays += 1
-        if self._strays == _MOST_STRAYS:
-            self.one_request_each = True
-            logger.info(
-                "%s sends answers that no request asked for: one request a connection from now on",
-                self.name,
-            )
+        self._client.unasked.came(self.name)
 
     def lost(self, connection: Connection) -> None:
         """Forget a connection that ended."""

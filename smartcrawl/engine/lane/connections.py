@@ -46,7 +46,9 @@ class ClosedError(LaneError):
 class Owner(Protocol):
     """What a connection reports to."""
 
-    one_request_each: bool  #: no connection is used twice
+    @property
+    def one_request_each(self) -> bool:
+        """Whether no connection is used twice."""
 
     def usable(self, connection: Connection) -> None:
         """Take a connection that may be used again."""

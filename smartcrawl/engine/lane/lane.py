@@ -36,6 +36,7 @@ from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.model.urls import endpoint
 from smartcrawl.run.hosts.gate import slot_of
 from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.strays import FRESH, origin_of
 from smartcrawl.run.visits import confirmed
 
 logger = logging.getLogger(__name__)
@@ -175,8 +176,7 @@ class RevalidationLane:
 
     def _origin(self, url: str) -> Origin | None:
         """Return what is known of an origin; None where the lane may not ask."""
-        end = url.find("/", 8)
-        name = url[:end] if end > 0 else url
+        name = origin_of(url)
         origin = self._origins.get(name)
         if origin is None:
             refusal = self._resolver.refusal(*endpoint(url))
@@ -309,7 +309,9 @@ class RevalidationLane:
     def _open(self) -> LaneClient:
         if self._client is None:
             trust = Trust.of(self._run.source, self._run.options)
-            self._client = LaneClient(self._crawler.settings, self._resolver, trust, self._headers)
+            self._client = LaneClient(
+                self._crawler.settings, self._resolver, trust, self._headers, self._run.strays
+            )
         return self._client
 
     # What comes of it
@@ -384,10 +386,12 @@ class RevalidationLane:
         return request
 
     def _withdraw(self, flight: Flight) -> None:
-        """Let the engine ask again: the answer may have been that of another page."""
+        """Let the engine ask again, apart: the answer may have been that of another page."""
         self._counts.withdrawn += 1
         logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
-        self._scheduler.pass_on(self._request(flight))
+        request = self._request(flight)
+        request.meta[FRESH] = True
+        self._scheduler.pass_on(request)
 
     def _fall_back(self, flight: Flight, error: LaneError) -> None:
         """Let the engine ask what the lane could not."""
