@@ -106,7 +106,8 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "pages": result.visits + (result.reextracted if crawler.spider.run.turns else 0),
+                "pages": result.visits
+                + (result.reextracted if crawler.spider.run.due_pages else 0),
                 "cpu": round(cpu, 3),
                 "wall": round(time.perf_counter() - clock["wall"], 3),
                 "rss": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),

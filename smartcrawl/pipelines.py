@@ -88,7 +88,7 @@ class ExtractPipeline(VisitPipeline):
             DocumentReader(
                 run.configuration,
                 run.options,
-                unreadable=run.held.unreadable,
+                unreadable=run.stored_pages.unreadable,
                 is_stopping=partial(is_stopping, crawler),
             )
             if run is not None
@@ -121,9 +121,9 @@ class ExtractPipeline(VisitPipeline):
             item.document, item.links, item.targets = None, None, b""
         run.trust.learn(item)
         # Behind a seed are the pages that show whether the whole site answers so.
-        waits = item.collapse is not None and not run.reach.is_seed(item.page.no)
+        waits = item.collapse is not None and not run.links.is_seed(item.page.no)
         if _vouches(item) and not (item.again or waits):
-            run.reach.replay(item.page)
+            run.links.replay(item.page)
         return item
 
     async def _confirmed(self, run: Run, visit: Visit) -> None:
@@ -148,7 +148,7 @@ class ExtractPipeline(VisitPipeline):
         page = visit.page
         visit.extracted_again = True
         try:
-            visit.body, visit.content_type = await run.held.body(page)
+            visit.body, visit.content_type = await run.stored_pages.body(page)
         except SnapshotStoreError as error:  # the store is away; the snapshot may be well
             visit.extracted_again = False
             run.extractions.unread(str(error))
@@ -160,12 +160,12 @@ class ExtractPipeline(VisitPipeline):
         await self._read(run, visit)
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
-        if run.reach.seed_moved(visit.page.no, target):
+        if run.links.seed_moved(visit.page.no, target):
             hosts = ", ".join(sorted(run.scope.hosts))
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             if (resolver := installed_resolver()) is not None:
-                resolver.protect(run.reach.endpoints(), run.reach.ports())
-        if not run.reach.follow_redirect(visit, target):
+                resolver.protect(run.links.endpoints(), run.links.ports())
+        if not run.links.follow_redirect(visit, target):
             visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
 
     async def _read(self, run: Run, visit: Visit) -> None:
@@ -193,9 +193,9 @@ class ExtractPipeline(VisitPipeline):
             visit.outcome = Outcome.SAME
             return
         assert self._documents is not None, "the spider has a run"
-        alike = run.held.is_read_alike(visit)
-        keeps = alike and run.reach.keeps_links(page) and not nofollow
-        known = None if run.forces(page) else run.held.told(page)
+        alike = run.stored_pages.is_read_alike(visit)
+        keeps = alike and run.links.keeps_links(page) and not nofollow
+        known = None if run.forces(page) else run.stored_pages.told(page)
         try:
             document, readable = await self._documents.read(
                 visit, body, links=not keeps, told=known, forced=run.forces(page)
@@ -221,16 +221,16 @@ class ExtractPipeline(VisitPipeline):
             self._follow(run, visit, document, nofollow=nofollow)
         if visit.outcome in (Outcome.SOFT_404, Outcome.UNPROCESSABLE):
             visit.links = None
-        elif visit.outcome is Outcome.CHANGED and run.reach.stands_aside(visit):
+        elif visit.outcome is Outcome.CHANGED and run.links.stands_aside(visit):
             visit.outcome = Outcome.ALIAS
 
     def _follow(self, run: Run, visit: Visit, document: Document, *, nofollow: bool) -> None:
         links = document.links
         if nofollow or document.nofollow or visit.page.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
-        run.reach.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
+        run.links.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
         for url in filter(run.scope.holds, document.overlong):
-            run.cuts.refuse(Trap.URL_TOO_LONG, url)
+            run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
     async def _judge(self, run: Run, visit: Visit, document: Document, *, noindex: bool) -> None:
         """Say whether what was read is to be indexed, and whether it is news."""
@@ -244,12 +244,12 @@ class ExtractPipeline(VisitPipeline):
         elif visit.outcome is Outcome.CHANGED:
             held = page.standing is Standing.HELD
             if held and (
-                visit.extracted_again or visit.content_hash == run.held.content_hash(page)
+                visit.extracted_again or visit.content_hash == run.stored_pages.content_hash(page)
             ):
                 visit.outcome = Outcome.SAME
                 visit.recanonical = (
                     run.options.force_on_canonical  # R0-86
-                    and document.canonical != run.held.canonical_url(page)
+                    and document.canonical != run.stored_pages.canonical_url(page)
                 )
             elif visit.accepted:
                 pass  # it was judged when it came
@@ -302,7 +302,7 @@ def _not_indexed(mode: Mode) -> str:
 
 def _shielded(run: Run, visit: Visit, document: Document) -> tuple[Fault, str] | None:
     """Return why what answered does not take the place of what is held, or None when it may."""
-    length, before = len(document.text), run.held.text_length(visit.page)
+    length, before = len(document.text), run.stored_pages.text_length(visit.page)
     if is_login(
         visit.body or b"", title=document.title, text_length=length, held_text_length=before
     ):
@@ -310,7 +310,7 @@ def _shielded(run: Run, visit: Visit, document: Document) -> tuple[Fault, str] |
     page = visit.page
     found_so = page.error_count if page.http_status == Fault.COLLAPSED else 0
     collapsed = is_collapsed(text_length=length, held_text_length=before)
-    if collapsed and not (accepts_collapse(found_so) or run.held.had_text(visit)):
+    if collapsed and not (accepts_collapse(found_so) or run.stored_pages.had_text(visit)):
         told = f"{length:,} of {before:,} characters are left: what was there before stays for now"
         return Fault.COLLAPSED, told
     return None
@@ -371,12 +371,12 @@ class CommitPipeline(VisitPipeline):
             return item
         self._loop = asyncio.get_running_loop()
         if item.page.verify:
-            run.ledger.probe(item)
+            run.batches.probe(item)
         else:
-            run.ledger.record(item)
+            run.batches.record(item)
             if run.watcher is not None and not item.again:
                 run.watcher(progress_of(item))
-        if run.ledger.batch.full or run.hurries:
+        if run.batches.batch.full or run.hurries:
             await self._flush(run)
         elif self._timer is None:
             self._timer = self._loop.call_later(_FLUSH_AFTER, self._flush_late)
@@ -390,7 +390,7 @@ class CommitPipeline(VisitPipeline):
 
     def _hurry(self) -> None:
         """Write what this worker found, for nothing else waits for anybody."""
-        if self.run is not None and self.run.ledger.batch and self.run.hurries:
+        if self.run is not None and self.run.batches.batch and self.run.hurries:
             self._flush_late()
 
     def _on_written(self) -> None:
@@ -404,7 +404,7 @@ class CommitPipeline(VisitPipeline):
         if run is None or run.failure is not None or self._closing:
             return
         try:
-            run.ledger.collect()
+            run.batches.collect()
         except (RegistryError, SinkError) as error:
             self._end(run, error)
 
@@ -418,10 +418,10 @@ class CommitPipeline(VisitPipeline):
             self._timer.cancel()
             self._timer = None
         try:
-            before = run.ledger.submit(int(time.time()))
+            before = run.batches.submit(int(time.time()))
             if before is not None:
                 await asyncio.wrap_future(before)
-            run.ledger.collect()
+            run.batches.collect()
         except (RegistryError, SinkError) as error:
             self._end(run, error)
 
@@ -434,8 +434,8 @@ class CommitPipeline(VisitPipeline):
         if self._timer is not None:
             self._timer.cancel()
         try:
-            run.ledger.submit(int(time.time()))
-            await asyncio.to_thread(run.ledger.drain)
+            run.batches.submit(int(time.time()))
+            await asyncio.to_thread(run.batches.drain)
         except (RegistryError, SinkError) as error:
             if not (isinstance(error, RunOverError) and run.found_over()):
                 run.failure = error

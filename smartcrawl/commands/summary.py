@@ -87,7 +87,7 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
             f" {'was' if result.edits == 1 else 'were'} taken as"
             f" {'an edit' if result.edits == 1 else 'edits'}: each has a text of its own"
         )
-    _print_snapshots(console, run.ledger.progress)
+    _print_snapshots(console, run.batches.progress)
     if result.sitemaps:
         maps = f"{result.sitemaps:,} sitemaps and feeds"
         if result.sitemaps == 1:

@@ -76,10 +76,10 @@ class RunLifecycle:
             )
         resolver = installed_resolver()
         if resolver is not None:
-            resolver.protect([*run.reach.endpoints(), *self._proxies()], run.reach.ports())
-        run.ledger.observe = partial(host_now, self._crawler)
-        if run.turns is not None:  # it may have no reason to read robots.txt again
-            run.reach.sitemaps_known(sitemaps)
+            resolver.protect([*run.links.endpoints(), *self._proxies()], run.links.ports())
+        run.batches.observe = partial(host_now, self._crawler)
+        if run.due_pages is not None:  # it may have no reason to read robots.txt again
+            run.links.sitemaps_known(sitemaps)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._tell
         gc.collect()
@@ -159,5 +159,5 @@ class RunLifecycle:
         except (RegistryError, SinkError) as error:
             run.failure = run.failure or error
             logger.error("%s", error)
-        if stale := run.ledger.progress.stale:
+        if stale := run.batches.progress.stale:
             logger.warning("%d visits came too late and were dropped", stale)

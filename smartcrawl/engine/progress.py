@@ -86,7 +86,7 @@ class Progress:
 
         Of a run that workers share it tells what this one did; how much waits, Redis knows.
         """
-        progress = self._run.ledger.progress
+        progress = self._run.batches.progress
         rate = progress.visits / elapsed if elapsed > 0 else 0.0
         share = 100 * progress.not_modified / progress.visits if progress.visits else 0
         waits, left = "more with others", ""

@@ -40,7 +40,7 @@ class ReExtraction:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
         run = run_of(crawler)
-        if run is None or run.turns is None:
+        if run is None or run.due_pages is None:
             raise NotConfigured
         found = cls(crawler, run)
         crawler.signals.connect(found.idle, signal=signals.spider_idle)

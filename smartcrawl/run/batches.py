@@ -57,13 +57,13 @@ class Batches:
         writer: Writer,
         *,
         written: Callable[[Written], None],
-        cuts: Shortcomings,
+        shortcomings: Shortcomings,
         keeps_bodies: bool = False,
         forced: bool = False,
         shared: bool = False,
     ) -> None:
         self.batch = Batch()
-        self._cuts = cuts
+        self._shortcomings = shortcomings
         self.keeps_bodies = keeps_bodies
         self._forced = forced
         self._shared = shared
@@ -158,9 +158,11 @@ class Batches:
 
     def submit(self, now: int) -> Future[Written] | None:
         """Give the open batch to the writer; return the batch before last, if still written."""
-        if self._cuts.changed:
-            self._cuts.changed = False
-            self.batch.cut = self._cuts.news() if self._shared else self._cuts.dumps()
+        if self._shortcomings.changed:
+            self._shortcomings.changed = False
+            self.batch.cut = (
+                self._shortcomings.news() if self._shared else self._shortcomings.dumps()
+            )
         if self.batch:
             self._look_at_hosts()
             submitted = self._writer.submit(self.batch, now)

@@ -47,17 +47,17 @@ class Collapses:
         *,
         registry: Registry,
         opened: OpenRun,
-        reach: Links,
+        links: Links,
         frontier: Depths,
         extractions: ExtractionPlan,
-        ledger: Batches,
+        batches: Batches,
     ) -> None:
         self._registry = registry
         self._run = opened.no
-        self._reach = reach
+        self._links = links
         self._frontier = frontier
         self._extractions = extractions
-        self._ledger = ledger
+        self._batches = batches
         self._tried: set[int] = set()  #: numbers of pages that this process has committed
         self.accepted: deque[int] = deque()  #: numbers of pages that are to be committed
 
@@ -96,7 +96,7 @@ class Collapses:
             RegistryError: the registry cannot be written, or another worker closed the run.
         """
         for page in self._pages(numbers):
-            self._reach.replay(page)
+            self._links.replay(page)
         self._write(now)
         self._registry.drop_collapsed(self._run, numbers)
 
@@ -112,12 +112,12 @@ class Collapses:
         return None
 
     def _write(self, now: int) -> None:
-        self._ledger.submit(now)
-        self._ledger.drain()
+        self._batches.submit(now)
+        self._batches.drain()
 
     def _pages(self, numbers: list[int]) -> list[Page]:
         """Return pages as the registry has them, at the depth that the run found for them."""
-        pages = self._reach.pages(numbers)
+        pages = self._links.pages(numbers)
         frontier = self._frontier
         for page in pages:
             self._extractions.configure(page)

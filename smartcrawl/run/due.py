@@ -26,18 +26,18 @@ class DuePages:
 
     def __init__(
         self,
-        reach: Links,
+        links: Links,
         frontier: Frontier,
         extractions: ExtractionPlan,
-        ledger: Batches,
+        batches: Batches,
         now: int,
     ) -> None:
         self.skipped = 0  #: pages
         self._skipped = bytearray()  #: by number
-        self._reach = reach
+        self._links = links
         self._frontier = frontier
         self._extractions = extractions
-        self._ledger = ledger
+        self._batches = batches
         self._now = now
         self._modified: dict[int, int] = {}  #: when sitemaps say that a page was modified last
 
@@ -49,9 +49,9 @@ class DuePages:
                 asked.append(page)
             else:
                 self._skip(page)
-        if self._ledger.batch.full:
-            self._ledger.submit(self._now)
-            self._ledger.collect()
+        if self._batches.batch.full:
+            self._batches.submit(self._now)
+            self._batches.collect()
         return asked
 
     def _is_due(self, page: Page) -> bool:
@@ -69,15 +69,15 @@ class DuePages:
         if page.no >= len(self._skipped):
             self._skipped.extend(bytes(len(self._frontier.reached) - len(self._skipped)))
         if not self._skipped[page.no]:
-            self._ledger.batch.skipped.append(page.no)
+            self._batches.batch.skipped.append(page.no)
             if page.moved:
-                self._reach.skipped_redirect(page)
+                self._links.skipped_redirect(page)
         self._skipped[page.no] = SKIPPED
         self.skipped += 1
         if page.extraction is Extraction.AGAIN:
             self._extractions.again.put(page.no)
         if page.kind or page.status is not Status.OUT_OF_SCOPE:
-            self._reach.replay(page)
+            self._links.replay(page)
 
     def notice(self, entries: Iterable[Link], stored: Sequence[Link]) -> None:
         """Bring forward what a sitemap says was modified since it was read last.
@@ -91,9 +91,9 @@ class DuePages:
                 modified = modified_by(link.anchor, self._now)
                 if modified is not None:
                     news[link.url] = modified
-        for number, modified in self._reach.numbers_of(news).items():
+        for number, modified in self._links.numbers_of(news).items():
             self._modified[number] = modified
-            self._ledger.batch.noticed.append((number, modified))
+            self._batches.batch.noticed.append((number, modified))
             if number < len(self._skipped) and self._skipped[number] == SKIPPED:
                 self._skipped[number] = ASKED_AFTER_ALL
                 self.skipped -= 1

@@ -30,11 +30,11 @@ class ExtractionPlan:
         fingerprints: Mapping[Mode, int],
         options: Options,
         registry: Registry,
-        reach: Links,
+        links: Links,
         frontier: Depths,
         trust: HostTrust,
-        held: StoredPages,
-        ledger: Batches,
+        stored_pages: StoredPages,
+        batches: Batches,
     ) -> None:
         """``fingerprints``: the numbers that stand for the configuration of each mode."""
         self.again = Queue()  #: numbers of skipped pages that are to be extracted again
@@ -42,11 +42,11 @@ class ExtractionPlan:
         self._configuration = configuration
         self._fingerprints = fingerprints
         self._registry = registry
-        self._reach = reach
+        self._links = links
         self._frontier = frontier
         self._trust = trust
-        self._held = held
-        self._ledger = ledger
+        self._stored_pages = stored_pages
+        self._batches = batches
         self._whole_left = options.re_extract_per_run or -1
         self._whole: set[int] = set()  #: numbers of pages that are among those
         self._unread_told = False
@@ -79,7 +79,7 @@ class ExtractionPlan:
 
     def take(self, most: int) -> list[Page]:
         """Return the next pages whose snapshots are to be extracted, without a visit."""
-        pages = self._reach.pages(self.again.take(most))
+        pages = self._links.pages(self.again.take(most))
         for page in pages:
             self.configure(page)
             page.depth = self._frontier.depth(page.no)
@@ -87,7 +87,7 @@ class ExtractionPlan:
 
     def unread(self, why: str) -> None:
         """Note that the store did not give a snapshot; the page stays as it is until it does."""
-        self._ledger.progress.unread += 1
+        self._batches.progress.unread += 1
         if not self._unread_told:
             self._unread_told = True
             logger.warning(
@@ -95,6 +95,6 @@ class ExtractionPlan:
                 " again; where the snapshots are gone for good, crawl once with -a force=1",
                 why,
             )
-        if self._held.store_failed:
-            self._ledger.progress.unread += len(self.again)
+        if self._stored_pages.store_failed:
+            self._batches.progress.unread += len(self.again)
             self.again = Queue()

@@ -14,13 +14,13 @@ class UrlBudget:
     """Asks the budget of one run about the addresses that nobody knew before."""
 
     def __init__(
-        self, reader: PageReader, options: Options, cuts: Shortcomings, started_at: int
+        self, reader: PageReader, options: Options, shortcomings: Shortcomings, started_at: int
     ) -> None:
         """``started_at``: when the run did, in seconds since 1970."""
         self.hit = False  #: whether a limit on numbers refused something; for the caller to reset
         self._reader = reader
         self._options = options
-        self._cuts = cuts
+        self._shortcomings = shortcomings
         self._started_at = started_at
         self._budget: Budget | None = None  #: None: nothing new was met so far
 
@@ -31,7 +31,7 @@ class UrlBudget:
             budget = self._budget = self._new_budget()
         trap = budget.refuse(url, host)
         if trap is not None:
-            self._cuts.refuse(trap, url)
+            self._shortcomings.refuse(trap, url)
             self.hit = self.hit or trap in (Trap.HOST_BUDGET, Trap.TOO_MANY_HOSTS)
         return trap is not None
 

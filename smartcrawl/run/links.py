@@ -51,8 +51,8 @@ class Links:
         reader: PageReader,
         frontier: Depths,
         book: AddressBook,
-        ledger: Batches,
-        cuts: Shortcomings,
+        batches: Batches,
+        shortcomings: Shortcomings,
         hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
         """``hops_of``: by how many redirects in a row others found an address."""
@@ -67,10 +67,10 @@ class Links:
         self._reader = reader
         self._frontier = frontier
         self._book = book
-        self._ledger = ledger
-        self._cuts = cuts
+        self._batches = batches
+        self._shortcomings = shortcomings
         self._options = options
-        self._limits = UrlBudget(reader, options, cuts, opened.started_at)
+        self._limits = UrlBudget(reader, options, shortcomings, opened.started_at)
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
         self._hops_of = hops_of
@@ -218,7 +218,7 @@ class Links:
             number = self._canonical(named, page.no, depth)
         if whole:
             targets = pack_numbers(numbers)
-            self._ledger.batch.retargeted.append((page.no, self.scope_no, targets, number))
+            self._batches.batch.retargeted.append((page.no, self.scope_no, targets, number))
 
     def skipped_redirect(self, page: Page) -> None:
         """Let a seed that is not asked lead where it led when it was asked last."""
@@ -275,7 +275,7 @@ class Links:
         for link in links:
             if link.type == CUT:
                 whole = False
-                self._cuts.count("too_many_urls" if kind else "too_many_links", page.url)
+                self._shortcomings.count("too_many_urls" if kind else "too_many_links", page.url)
             elif link.type == SITEMAP:
                 sitemaps.append(link.url)
             elif kind and link.type == REDIRECT:
@@ -291,7 +291,7 @@ class Links:
             hosts = [page.host, *(map(host_key, listed) if nesting == 1 else ())]
             if listed and nesting > MAX_NESTING:
                 whole = False
-                self._cuts.count("sitemap_nesting", listed[0])
+                self._shortcomings.count("sitemap_nesting", listed[0])
             elif listed:
                 numbers += self._sitemaps(listed, hosts, origin=page.no, kind=nesting, depth=depth)
         return list(dict.fromkeys(numbers)), whole and not self._limits.hit
@@ -300,14 +300,14 @@ class Links:
         def register(found: Found) -> None:
             address = Address(*found, depth, origin, kind)
             self._frontier.grow(found.no)
-            self._ledger.batch.addresses.append(address)
+            self._batches.batch.addresses.append(address)
             self._book.remember(address)
 
         return register
 
     def offer(self, numbers: Sequence[int], depth: int) -> None:
         """Offer numbers at a depth, and note which of them that reached or brought nearer."""
-        reached = self._ledger.batch.reached
+        reached = self._batches.batch.reached
         for number in self._frontier.offer(numbers, depth):
             if not self._book.is_new(number) or number in self._frontier.lowered:
                 reached[number] = depth
@@ -365,7 +365,7 @@ class Links:
         numbers = [number for number in found if number != origin]
         for number in numbers:
             if kind < self._kinds.get(number, MAX_NESTING + 1):
-                self._kinds[number] = self._ledger.batch.kinds[number] = kind
+                self._kinds[number] = self._batches.batch.kinds[number] = kind
         self.offer(numbers, depth)
         return numbers
 

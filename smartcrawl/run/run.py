@@ -75,13 +75,13 @@ class Run:
             mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
             for mode in Mode
         }
-        self.cuts = Shortcomings.loads(opened.cut)  #: why it will not have seen everything
+        self.shortcomings = Shortcomings.loads(opened.cut)  #: why it will not have seen everything
         self.failure: SmartcrawlError | None = None
         self.result: RunResult | None = None
         self._lease = lease
         self._closed = False
         self._reader: PageReader = registry.reader(opened.source)
-        self.held = StoredPages(self._reader, registry)
+        self.stored_pages = StoredPages(self._reader, registry)
         self.blocked_hosts = self._reader.blocked_hosts()
         self.strays = Strays()
         self._left = orders.max_pages or source.max_pages or -1
@@ -91,10 +91,10 @@ class Run:
         closing = closing_of(source, options, orders)
         pace = closing.pace if opened.due else 0
         judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
-        self.ledger = Batches(
+        self.batches = Batches(
             Writer(registry, opened, judgement=judgement, merged=self._merged),
             written=self._written,
-            cuts=self.cuts,
+            shortcomings=self.shortcomings,
             keeps_bodies=registry.snapshots is not None,
             forced=opened.forced,
             shared=opened.shared,
@@ -102,8 +102,8 @@ class Run:
         self.hosts = self._new_hosts()
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         known = self._reader.trust(forgotten)
-        self.trust = HostTrust(known, options, self.ledger, now, opened.no)
-        self.reach = Links(
+        self.trust = HostTrust(known, options, self.batches, now, opened.no)
+        self.links = Links(
             source=source,
             options=options,
             registry=registry,
@@ -111,8 +111,8 @@ class Run:
             reader=self._reader,
             frontier=self.frontier,
             book=self._book,
-            ledger=self.ledger,
-            cuts=self.cuts,
+            batches=self.batches,
+            shortcomings=self.shortcomings,
             hops_of=self._hops_of,
         )
         self.extractions = ExtractionPlan(
@@ -120,23 +120,23 @@ class Run:
             fingerprints=fingerprints,
             options=options,
             registry=registry,
-            reach=self.reach,
+            links=self.links,
             frontier=self.frontier,
             trust=self.trust,
-            held=self.held,
-            ledger=self.ledger,
+            stored_pages=self.stored_pages,
+            batches=self.batches,
         )
         self.collapses = Collapses(
             registry=registry,
             opened=opened,
-            reach=self.reach,
+            links=self.links,
             frontier=self.frontier,
             extractions=self.extractions,
-            ledger=self.ledger,
+            batches=self.batches,
         )
         self._unnamed_followed = False
         #: None: the run asks everything that it reaches
-        self.turns: DuePages | None = None
+        self.due_pages: DuePages | None = None
         self._verify: Frontier | None = None  #: what was not reached and is looked at
         self._reasons: tuple[str, ...] | None = None  #: as they stood before that
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: of progress events
@@ -183,14 +183,14 @@ class Run:
     def _begin(self, now: int) -> None:
         """Offer the seeds, and on resume whatever was reached and not visited."""
         if self.opened.due and not self.forced:
-            self.turns = DuePages(self.reach, self._memory, self.extractions, self.ledger, now)
+            self.due_pages = DuePages(self.links, self._memory, self.extractions, self.batches, now)
         if self.opened.resumed:
             self._memory.mark_all(self._reader.visited(self.opened.no))
             for number, depth in self._reader.pending(self.opened.no):
                 self.frontier.offer([number], depth)
-        self.reach.begin()
+        self.links.begin()
         if self.opened.resumed:
-            self.reach.follow_seeds()
+            self.links.follow_seeds()
             if self._left > 0:
                 visits, _, _ = tally(self.registry.connection, self.opened.no)
                 self._left = max(0, self._left - visits)
@@ -199,19 +199,19 @@ class Run:
     def _offer_given(self, now: int) -> None:
         """Offer what was registered by hand, too, and remember what the run was asked for."""
         pins = [no for no, url in self._reader.pins() if self.scope.allows(url)]
-        self.reach.offer(pins, 0)
-        self.ledger.submit(now)
-        self.ledger.drain()
+        self.links.offer(pins, 0)
+        self.batches.submit(now)
+        self.batches.drain()
         if self.source.ad_hoc and not self.opened.joined:
             self._tell_of_another_start()
-        self.registry.add_seeds(self.opened.no, list(self.reach.seeds))
+        self.registry.add_seeds(self.opened.no, list(self.links.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
-        self.registry.add_seeds(self.opened.no, list(self.reach.given), Role.SITEMAP)
+        self.registry.add_seeds(self.opened.no, list(self.links.given), Role.SITEMAP)
 
     def _tell_of_another_start(self) -> None:
         """Name the starts of the last time that this run was not given."""
         connection = self.registry.connection
-        given = self.reach.seeds | self.reach.given
+        given = self.links.seeds | self.links.given
         left = left_out(
             connection, last_starts(connection, self.source.name, self.opened.no), given
         )
@@ -229,7 +229,7 @@ class Run:
     @property
     def scope(self) -> Scope:
         """What belongs to the source today, wherever a seed moved it to."""
-        return self.reach.scope
+        return self.links.scope
 
     # Where others may be at work, too (sharing.run)
 
@@ -241,7 +241,7 @@ class Run:
         return self._memory
 
     def _new_hosts(self) -> HostNotes:
-        return HostNotes(self._reader, self.ledger)
+        return HostNotes(self._reader, self.batches)
 
     def new_gate(self) -> HostGate:
         """Return what says which hosts may be asked."""
@@ -253,7 +253,7 @@ class Run:
         """Take note of a batch that is in the registry."""
         self._book.committed(written.batch.addresses)
         for visit, _ in written.failed:  # its own links were offered; those that stay are, too
-            self.reach.replay(visit.page)
+            self.links.replay(visit.page)
 
     def _hops_of(self, number: int) -> int:
         """Return by how many redirects in a row others found an address."""
@@ -261,7 +261,7 @@ class Run:
 
     def _cut_by(self) -> tuple[str, ...]:
         """Return what kept this run from seeing everything."""
-        return self.cuts.told()
+        return self.shortcomings.told()
 
     def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
         """Begin to ask; ``wake`` has the engine ask for what is next, ``failed`` ends the run."""
@@ -328,7 +328,7 @@ class Run:
         return bool(len(self.frontier)) and self._left != 0
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
-        pages = self.reach.pages(numbers)
+        pages = self.links.pages(numbers)
         for page in pages:
             self.extractions.configure(page)
             offered = self.frontier.depth(page.no)
@@ -336,29 +336,29 @@ class Run:
                 page.depth = offered
             else:
                 self.frontier.mark(page.no, page.depth)
-        return pages if self.turns is None else self.turns.due(pages)
+        return pages if self.due_pages is None else self.due_pages.due(pages)
 
     def relax(self, now: int) -> None:
         """Hand on depths, and what a moved scope leads to, until nothing is left."""
-        if not self.reach.relaxed:
-            self.ledger.submit(now)
-            self.ledger.drain()
-            self.reach.relax()
+        if not self.links.relaxed:
+            self.batches.submit(now)
+            self.batches.drain()
+            self.links.relax()
 
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named; once, when all is visited."""
         if self._verify is None and not self._unnamed_followed:
             self._unnamed_followed = True
             self._write_all(now)
-            self.reach.follow_unnamed()
+            self.links.follow_unnamed()
 
     def _write_all(self, now: int) -> None:
         """Write what was found, and what that led to (see ``_written``)."""
-        self.ledger.submit(now)
-        self.ledger.drain()
-        while self.ledger.batch:
-            self.ledger.submit(now)
-            self.ledger.drain()
+        self.batches.submit(now)
+        self.batches.drain()
+        while self.batches.batch:
+            self.batches.submit(now)
+            self.batches.drain()
 
     def settle_collapsed(self, now: int) -> None:
         """Decide about the collapsed pages that wait; once, when all else is visited."""
@@ -385,7 +385,7 @@ class Run:
         return self.pending
 
     def _load_to_verify(self, numbers: Sequence[int]) -> list[Page]:
-        pages = self.reach.pages(numbers)
+        pages = self.links.pages(numbers)
         for page in pages:
             page.verify = True
         return pages
@@ -397,7 +397,7 @@ class Run:
 
     def _in_scope(self, url: str, depth: int) -> bool:
         inside = self.scope.allows(url) or belongs(self.source, url)
-        return inside and not (self.reach.max_depth and depth > self.reach.max_depth)
+        return inside and not (self.links.max_depth and depth > self.links.max_depth)
 
     def forces(self, page: Page) -> bool:
         """Whether a page is indexed anew whatever it answers."""
@@ -406,14 +406,14 @@ class Run:
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
         """Offer the sitemaps that the robots.txt of an origin names."""
         if self._verify is None:
-            self.reach.sitemaps_named(origin, urls)
+            self.links.sitemaps_named(origin, urls)
 
     # How it ends
 
     def incomplete(self, reason: str) -> None:
         """Note why this run will not have seen everything, such as ``host_down: a.example``."""
         if self._reasons is None:
-            self.cuts.add(reason)
+            self.shortcomings.add(reason)
 
     def finish(self, reason: str, now: int) -> RunResult:
         """Seal a run that ended by itself, close any other as interrupted; report it.
@@ -451,15 +451,15 @@ class Run:
     def _flush(self, now: int) -> None:
         if self.failure is None:
             try:
-                self.ledger.submit(now)
-                self.ledger.drain()
+                self.batches.submit(now)
+                self.batches.drain()
             except (RegistryError, SinkError) as error:
                 self.failure = error
 
     def _evidence(self) -> Evidence:
         connection = self.registry.connection
         visits, unreachable, pending = tally(connection, self.opened.no)
-        skipped = self.turns.skipped if self.turns is not None else 0
+        skipped = self.due_pages.skipped if self.due_pages is not None else 0
         pending += self.collapses.waiting - skipped  # those vouch for nothing yet
         if pending and self._left == 0:
             self.incomplete("max_pages")
@@ -471,7 +471,7 @@ class Run:
             ),
             cut_by=self._cut_by(),
             sitemaps_failed=tuple(
-                map(redacted, failed_sitemaps(connection, self.opened, self.reach.given))
+                map(redacted, failed_sitemaps(connection, self.opened, self.links.given))
             ),
             visits=visits,
             unreachable=unreachable,
@@ -491,7 +491,7 @@ class Run:
         if self._closed:
             return
         self._closed = True
-        self.ledger.close()
+        self.batches.close()
         self._reader.close()
         self.registry.give_back()
         self.registry.close()

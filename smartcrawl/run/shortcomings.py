@@ -48,10 +48,10 @@ class Shortcomings:
     def told(self) -> tuple[str, ...]:
         """Return everything as reasons.
 
-        >>> cuts = Shortcomings()
-        >>> cuts.add("max_pages")
-        >>> cuts.refused["calendar"] = (2, "http://a.example/cal/2031")
-        >>> cuts.told()
+        >>> shortcomings = Shortcomings()
+        >>> shortcomings.add("max_pages")
+        >>> shortcomings.refused["calendar"] = (2, "http://a.example/cal/2031")
+        >>> shortcomings.told()
         ('max_pages', 'calendar: 2 addresses, such as http://a.example/cal/2031')
         """
         return (
@@ -90,13 +90,13 @@ def merged(stored: str, news: str) -> str:
     ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
     '{"reasons": ["max_pages"], "refused": {"calendar": [3, "http://a.example/1"]}}'
     """
-    cuts, other = Shortcomings.loads(stored), Shortcomings.loads(news)
+    shortcomings, other = Shortcomings.loads(stored), Shortcomings.loads(news)
     for reason in other.reasons:
-        cuts.add(reason)
+        shortcomings.add(reason)
     for kind, (count, first) in other.refused.items():
-        before, shown = cuts.refused.get(kind, (0, first))
-        cuts.refused[kind] = before + count, shown
-    return cuts.dumps()
+        before, shown = shortcomings.refused.get(kind, (0, first))
+        shortcomings.refused[kind] = before + count, shown
+    return shortcomings.dumps()
 
 
 def _told(kind: str, count: int, first: str) -> str:

@@ -42,7 +42,7 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
             error.kind is SitemapFault.NOT_A_SITEMAP
             and html.media_type(visit.content_type, body) in html.HTML_TYPES
             and page.standing is not Standing.LINKS
-            and page.no not in run.reach.given
+            and page.no not in run.links.given
             and run.scope.allows(visit.url)
         )
         if is_page:
@@ -55,7 +55,7 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
         visit.kind = page.kind or page.named or 1
     kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
     links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
-    before = run.held.links(page)
+    before = run.stored_pages.links(page)
     if found.kind.is_feed:  # a feed is a window: what left it is not gone
         for link in before:
             if link.type == kind and len(links) < MAX_ENTRIES:
@@ -66,7 +66,7 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
     noun = "feed" if found.kind.is_feed else "sitemap"
     count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
     visit.error = f"not indexed: a {noun} of {count}"
-    run.reach.follow(visit, links.values(), same_depth=True, cut=found.cut)
-    if run.turns is not None:
-        run.turns.notice(links.values(), before)
+    run.links.follow(visit, links.values(), same_depth=True, cut=found.cut)
+    if run.due_pages is not None:
+        run.due_pages.notice(links.values(), before)
     return True

@@ -57,7 +57,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
                 sweep_min_count=7,
                 policy=Policy(orphan_threshold=orphan_threshold),
             ),
-            ledger=SimpleNamespace(progress=progress or Progress()),
+            batches=SimpleNamespace(progress=progress or Progress()),
         )
         print_summary(run, data_dir)
         return capsys.readouterr().out

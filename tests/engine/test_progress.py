@@ -41,7 +41,7 @@ def count(run: Run, word: Word, status: int, number: int, *, conditional: bool =
         )
         visit.conditional = conditional
         visit.verdict = Verdict(Action.TOUCH, word)
-        run.ledger.progress.count(visit)
+        run.batches.progress.count(visit)
 
 
 def test_at_the_beginning_nothing_is_known_of_the_speed(run: Run):

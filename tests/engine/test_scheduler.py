@@ -413,11 +413,11 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
             visit.error = "why"
             visit.location = "http://a.example/b" if answer is Outcome.REDIRECT else None
         if outcome is not Outcome.NOT_MODIFIED:
-            run.reach.follow(visit, [Link("http://a.example/", "", "hyperlink", False)])
+            run.links.follow(visit, [Link("http://a.example/", "", "hyperlink", False)])
         visit.verdict = decide(page.standing, outcome)
-        run.ledger.record(visit)
-        run.ledger.submit(NOW)
-        run.ledger.drain()
+        run.batches.record(visit)
+        run.batches.submit(NOW)
+        run.batches.drain()
         told = run.registry.connection.execute(
             "SELECT error_message, redirect_target FROM record"
         ).fetchall()

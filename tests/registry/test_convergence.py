@@ -299,10 +299,10 @@ class Crawler:
             while len(flying) < width and (page := run.next_page(lambda _: True)) is not None:
                 flying.append(page)
             if not flying:
-                if not run.reach.relaxed:
-                    run.ledger.submit(self.now)
-                    run.ledger.drain()
-                    run.reach.relax()
+                if not run.links.relaxed:
+                    run.batches.submit(self.now)
+                    run.batches.drain()
+                    run.links.relax()
                 if not run.pending:
                     run.begin_verify(self.now)
                 if not run.pending:
@@ -317,14 +317,14 @@ class Crawler:
             page = flying.pop(rng.randrange(len(flying)))
             visit, answer = self.ask(run, page)
             if page.verify:
-                run.ledger.probe(visit)
+                run.batches.probe(visit)
             else:
                 if self.watched:
                     no = self.place(page.url)
                     self.effects[page.no] = self.model.judge(no, answer, visit.http_status)
                 decide.process_item(at_once(extract.process_item(visit)))
                 assert visit.outcome is not Outcome.UNPROCESSABLE, visit.error
-                run.ledger.record(visit)
+                run.batches.record(visit)
             visits += 1
             if visits % process.batch == 0:
                 self.submit(run)
@@ -333,9 +333,9 @@ class Crawler:
         return run
 
     def submit(self, run: Run) -> None:
-        self.batch = run.ledger.batch
-        run.ledger.submit(self.now)
-        run.ledger.drain()
+        self.batch = run.batches.batch
+        run.batches.submit(self.now)
+        run.batches.drain()
 
     def place(self, url: str) -> int:
         return int(url.removeprefix(f"{HOST}p"))

@@ -121,10 +121,10 @@ class Player:
                 continue
             visit = self.ask(run, page, step)
             if page.verify:
-                run.ledger.probe(visit)
+                run.batches.probe(visit)
             else:
                 decide.process_item(at_once(extract.process_item(visit)))
-                run.ledger.record(visit)
+                run.batches.record(visit)
         run.finish("finished", self.now)
         self.complete = run.result.complete
 

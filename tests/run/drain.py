@@ -31,7 +31,7 @@ def waiting(no: int, depth: int) -> Waiting:
     return Waiting(no, f"h{no % HOSTS}.example", depth)
 
 
-class Batches:
+class Ledger:
     """What is reached, what is visited, and every fetch; other processes see it at once."""
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class Batches:
 class Worker:
     """Claims, visits and commits until the ledger has nothing pending."""
 
-    def __init__(self, frontier: Stepped, ledger: Batches, total: int, settle: float) -> None:
+    def __init__(self, frontier: Stepped, ledger: Ledger, total: int, settle: float) -> None:
         self._frontier = frontier
         self._ledger = ledger
         self._total = total
@@ -197,7 +197,7 @@ def main() -> None:
     frontier = Stepped(
         connect(given.url), "docs", 1, per_host=50, worker=given.worker, lease=given.lease
     )
-    ledger = Batches(given.ledger)
+    ledger = Ledger(given.ledger)
     worker = Worker(frontier, ledger, given.total, settle=given.lease / 2)
     if frontier.begin():
         worker.fill()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from tests.run.drain import HOSTS, Batches, waiting
+from tests.run.drain import HOSTS, Ledger, waiting
 
 ROOT = Path(__file__).parents[2]
 TOTAL = 2_000
@@ -25,7 +25,7 @@ class Crew:
     def __init__(self, url, path):
         self._url = url
         self._path = path
-        self.ledger = Batches(path)
+        self.ledger = Ledger(path)
         self.ledger.reach([waiting(1, 0)])
         self.processes = {}
 

@@ -47,10 +47,10 @@ def redirected(run: Run, page: Page, target: str) -> None:
     """Let the answer to a page be a redirect."""
     visit = Attempt(page).visit(page.url)
     visit.outcome, visit.http_status = Outcome.REDIRECT, 301
-    run.reach.seed_moved(page.no, target)
-    run.reach.follow_redirect(visit, target)
+    run.links.seed_moved(page.no, target)
+    run.links.follow_redirect(visit, target)
     visit.verdict = decide(page.standing, visit.outcome)
-    run.ledger.record(visit)
+    run.batches.record(visit)
 
 
 def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
@@ -58,13 +58,13 @@ def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
 
     assert run.scope.hosts == {"www.example.com"}
     assert asked(run).url == MOVED
-    assert run.reach.endpoints() == [("example.com", 80)], "the server's word permits nothing"
+    assert run.links.endpoints() == [("example.com", 80)], "the server's word permits nothing"
 
 
 def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options: Options):
     """The seed was asked before the crash and is not asked again."""
     redirected(run, asked(run), MOVED)
-    run.ledger.submit(NOW)
+    run.batches.submit(NOW)
     run.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
@@ -88,8 +88,8 @@ def test_a_seed_that_moved_elsewhere_moves_no_scope(run: Run, target: str):
 def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
     seed = asked(run)
 
-    assert not run.reach.seed_moved(seed.no + 1, MOVED)
-    assert run.reach.seed_moved(seed.no, MOVED)
+    assert not run.links.seed_moved(seed.no + 1, MOVED)
+    assert run.links.seed_moved(seed.no, MOVED)
 
 
 def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
@@ -125,20 +125,20 @@ def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
     first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
     redirected(first, asked(first), "https://example.com/")
     redirected(first, asked(first), "https://www.example.com/")
-    first.ledger.submit(NOW)
+    first.batches.submit(NOW)
     first.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert again.scope.hosts == {"www.example.com"}
-    assert again.reach.is_seed(asked(again).no)
+    assert again.links.is_seed(asked(again).no)
     again.close()
 
 
 def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
     first = Run.open(ad_hoc(SEED, {}), options, Orders(max_pages=1), NOW)
     redirected(first, asked(first), "https://example.com/")
-    first.ledger.submit(NOW)
+    first.batches.submit(NOW)
     first.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True, max_pages=1), NOW + 9)
@@ -156,9 +156,9 @@ def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: O
     run.sitemaps_named("http://www.example.com", ["http://www.example.com/other.xml"])
     visit = Attempt(page).visit(page.url)
     visit.outcome, visit.http_status, visit.document = Outcome.NOT_ACCEPTABLE, 200, Document()
-    run.reach.follow(visit, [Link(f"{MOVED}a", "", "entry", False)], same_depth=True)
+    run.links.follow(visit, [Link(f"{MOVED}a", "", "entry", False)], same_depth=True)
     visit.verdict = decide(page.standing, visit.outcome)
-    run.ledger.record(visit)
+    run.batches.record(visit)
     assert run.next_page(lambda _: True) is None
     redirected(run, seed, MOVED)
 
@@ -178,22 +178,24 @@ def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
     run.sitemaps_named("http://example.com", [f"http://h{n}.example/s.xml" for n in range(9)])
 
     assert len(run.frontier) == 2, "the seed and one more host"
-    assert run.cuts.told() == ("too_many_hosts: 8 addresses, such as http://h1.example/s.xml",)
+    assert run.shortcomings.told() == (
+        "too_many_hosts: 8 addresses, such as http://h1.example/s.xml",
+    )
     run.close()
 
 
 def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
     first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
-    assert first.reach.relaxed
+    assert first.links.relaxed
     redirected(first, asked(first), "https://example.com/")
-    first.ledger.submit(NOW)
+    first.batches.submit(NOW)
     first.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
-    assert not again.reach.relaxed
-    again.reach.relax()
-    assert again.reach.relaxed
+    assert not again.links.relaxed
+    again.links.relax()
+    assert again.links.relaxed
     assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
     again.close()
 
@@ -217,11 +219,11 @@ def answered(
     if outcome is Outcome.CHANGED:
         visit.document = Document(sections=(Section(0, "", text),))
         visit.body_hash = visit.text_hash = visit.content_hash = text.encode()
-        run.reach.follow(visit, [Link(link, "", "hyperlink", False) for link in links])
+        run.links.follow(visit, [Link(link, "", "hyperlink", False) for link in links])
     if status == 404:
         visit.error = "HTTP status 404"
     visit.verdict = decide(page.standing, outcome)
-    run.ledger.record(visit)
+    run.batches.record(visit)
     return visit
 
 
@@ -235,8 +237,8 @@ def standing(run: Run, url: str) -> tuple[object, ...]:
 
 
 def flushed(run: Run) -> None:
-    run.ledger.submit(NOW)
-    run.ledger.drain()
+    run.batches.submit(NOW)
+    run.batches.drain()
 
 
 @pytest.fixture
@@ -254,7 +256,7 @@ def test_a_304_of_a_page_that_was_lost_ends_that_and_is_no_touch_in_bulk(held: O
     run = Run.open(SOURCE, held, Orders(), NOW)
     answered(run, ONE, Outcome.NOT_FOUND, 404)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
-    assert len(run.ledger.batch.touched) == 1
+    assert len(run.batches.batch.touched) == 1
     flushed(run)
     assert standing(run, ONE) == (Status.ERROR, Standing.HELD, Word.LOST, 1, 1)
     run.finish("finished", NOW)
@@ -263,7 +265,7 @@ def test_a_304_of_a_page_that_was_lost_ends_that_and_is_no_touch_in_bulk(held: O
     found = answered(run, ONE, Outcome.NOT_MODIFIED, 304)
 
     assert found.action is Action.TOUCH
-    assert not run.ledger.batch.touched
+    assert not run.batches.batch.touched
     flushed(run)
     assert standing(run, ONE) == (Status.INDEXED, Standing.HELD, Word.UNCHANGED, 0, 0)
     events = run.registry.connection.execute("SELECT run, status FROM event").fetchall()
@@ -361,7 +363,7 @@ def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options:
 
     run = Run.open(SOURCE, options, Orders(resume=True), NOW)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
-    run.reach.relax()
+    run.links.relax()
 
     assert run.next_page(lambda _: True) is None
     run.close()
@@ -413,12 +415,12 @@ def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.Log
     for number in range(7):
         queue.put(number)
     run.extractions.again = queue
-    run.held._unread = 3
+    run.stored_pages._unread = 3
 
     run.extractions.unread("it is not there")
     run.extractions.unread("it is not there")
 
-    assert run.ledger.progress.unread == 2 + 7
+    assert run.batches.progress.unread == 2 + 7
     assert len(run.extractions.again) == 0
     assert caplog.text.count("crawl once with -a force=1") == 1
 

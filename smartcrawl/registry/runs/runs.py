@@ -121,7 +121,7 @@ class OpenRun:
     resumed: bool
     interrupted: int | None  #: run before this one that did not end by itself
     last_complete: int  #: run.no; 0 without one
-    cut: str = "{}"  #: what kept it from seeing everything so far (cuts.Shortcomings)
+    cut: str = "{}"  #: what kept it from seeing everything so far (shortcomings.Shortcomings)
     due: bool = False  #: whether it asks only what is due
     shared: bool = False  #: whether other workers may be at it, too
     joined: bool = False  #: whether others were at it before

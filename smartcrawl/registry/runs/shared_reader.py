@@ -102,7 +102,7 @@ class SharedReader:
         return [(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
 
     def cut(self) -> str:
-        """Return what kept the run from seeing everything so far (cuts.Shortcomings)."""
+        """Return what kept the run from seeing everything so far (shortcomings.Shortcomings)."""
         return str(self.connection.execute(_CUT, (self._run,)).get)
 
     def visits(self) -> int:

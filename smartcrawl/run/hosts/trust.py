@@ -16,13 +16,13 @@ class HostTrust:
     """Counts what answers show, and says which pages are asked how because of that."""
 
     def __init__(
-        self, known: Mapping[str, Trust], options: Options, ledger: Batches, now: int, run: int
+        self, known: Mapping[str, Trust], options: Options, batches: Batches, now: int, run: int
     ) -> None:
         """``known``: trust by host, as former runs left it; ``run``: run.no of this one."""
         self._known = {host: trust.at(run) for host, trust in known.items()}
         self._believed = Trust(run=run)
         self._options = options
-        self._ledger = ledger
+        self._batches = batches
         self._now = now
 
     def of(self, host: str) -> Trust:
@@ -95,7 +95,7 @@ class HostTrust:
             return
         if after != before:
             self._known[page.host] = after
-            tally = self._ledger.batch.tally(page.host)
+            tally = self._batches.batch.tally(page.host)
             tally.trusted = before if tally.trust is None else tally.trusted
             tally.trust = after
 

@@ -19,9 +19,9 @@ class SharedNotes(HostNotes):
     """What hosts say, for all workers."""
 
     def __init__(
-        self, reader: PageReader, ledger: Batches, robots: SharedRobots, shared: SharedFrontier
+        self, reader: PageReader, batches: Batches, robots: SharedRobots, shared: SharedFrontier
     ) -> None:
-        super().__init__(reader, ledger)
+        super().__init__(reader, batches)
         self._robots = robots
         self._shared = shared
 

@@ -66,7 +66,7 @@ class SharedRun(Run):
         self._settled = False  #: whether the scope moves no more
         self._handed_on = False  #: whether depths were handed on from everything
         super().__init__(lease=membership, **parts)  # type: ignore[arg-type]
-        self.cuts.news()  # what the registry had already is none
+        self.shortcomings.news()  # what the registry had already is none
 
     @classmethod
     def join(cls, source: Source, options: Options, orders: Orders, now: int) -> Self:
@@ -149,7 +149,7 @@ class SharedRun(Run):
         return self.shared
 
     def _new_hosts(self) -> HostNotes:
-        return SharedNotes(self._reader, self.ledger, self._robots, self.shared)
+        return SharedNotes(self._reader, self.batches, self._robots, self.shared)
 
     def new_gate(self) -> HostGate:
         """Return a gate that heeds what all workers know."""
@@ -162,7 +162,7 @@ class SharedRun(Run):
     def _written(self, written: Written) -> None:
         super()._written(written)
         if written.renamed:
-            self.reach.rename(written.renamed)
+            self.links.rename(written.renamed)
             self.shared.rename(written.renamed)
         self.shared.written(written)
 
@@ -173,7 +173,7 @@ class SharedRun(Run):
             self.shared.over = True
             return
         self.shared.begin(joined=self.opened.joined)
-        self.reach.begin()
+        self.links.begin()
         try:
             self._offer_given(now)
         except RunOverError:  # this worker stood still meanwhile
@@ -199,8 +199,8 @@ class SharedRun(Run):
 
     def _load_shared(self, numbers: Sequence[int]) -> list[Page]:
         if self.source.ad_hoc and not self._settled:
-            self.reach.follow_seeds()
-            asked = self._shared_reader.reached([*self.reach.seeds, *self.reach.given])
+            self.links.follow_seeds()
+            asked = self._shared_reader.reached([*self.links.seeds, *self.links.given])
             self._settled = all(reached.visited for reached in asked)
         return self._load(numbers)
 
@@ -229,7 +229,7 @@ class SharedRun(Run):
     @property
     def hurries(self) -> bool:
         """Whether what this worker found is written at once: it has nothing else to do."""
-        return self.shared.starves and not self.ledger.is_writing
+        return self.shared.starves and not self.batches.is_writing
 
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over."""
@@ -242,7 +242,7 @@ class SharedRun(Run):
     def listen(self, hungry: Callable[[], None], written: Callable[[], None]) -> None:
         """Have ``hungry`` called when others wait for what was found, and nothing else is left."""
         self.shared.hungry = hungry
-        self.ledger.on_written = written
+        self.batches.on_written = written
 
     def found_over(self) -> bool:
         """Note that nothing can be written any more: somebody else sealed the run."""
@@ -264,33 +264,33 @@ class SharedRun(Run):
         """Hand on depths, and what a moved scope leads to; the one that ends the run does so."""
         if not self._looks_for_more:
             return
-        self.ledger.submit(now)
-        self.ledger.drain()
+        self.batches.submit(now)
+        self.batches.drain()
         try:
             self._relax()
         except FrontierError:  # the courier tells it; where Redis is there again, so is the turn
             self._handed_on = False
             self.shared.doubt()
             return
-        self.ledger.submit(now)
-        self.ledger.drain()
+        self.batches.submit(now)
+        self.batches.drain()
 
     def _relax(self) -> None:
         lowered = self._redis.lowered()
         unsure = self.shared.again or self.scope != self.source.scope
         if unsure and not self._handed_on:
             self._handed_on = True
-            self.reach.hand_on(self._shared_reader.links())
+            self.links.hand_on(self._shared_reader.links())
         while lowered:
-            self.reach.hand_on(self._shared_reader.links(lowered))
+            self.links.hand_on(self._shared_reader.links(lowered))
             lowered = self._redis.lowered()
 
     def follow_unnamed(self, now: int) -> None:
         """Follow the stored links of sitemaps that nobody named."""
         if self._looks_for_more:
             super().follow_unnamed(now)
-            self.ledger.submit(now)
-            self.ledger.drain()
+            self.batches.submit(now)
+            self.batches.drain()
 
     def settle_collapsed(self, now: int) -> None:
         """Decide about the collapsed pages that wait; the one that ends the run does so."""
@@ -307,7 +307,9 @@ class SharedRun(Run):
         return super()._evidence()
 
     def _cut_by(self) -> tuple[str, ...]:
-        return Shortcomings.loads(merged(self._shared_reader.cut(), self.cuts.news())).told()
+        return Shortcomings.loads(
+            merged(self._shared_reader.cut(), self.shortcomings.news())
+        ).told()
 
     def finish(self, reason: str, now: int) -> RunResult:
         """End the run if that is this worker's turn, else leave it to the others."""
