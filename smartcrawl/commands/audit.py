@@ -44,9 +44,9 @@ from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError, 
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import json_safe, shown_lines
+from smartcrawl.registry.database.integrity import damaged
 from smartcrawl.registry.database.sequences import last
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.repair.integrity import damaged
 from smartcrawl.registry.repair.salvage import Copied, Salvaged, is_sound, salvage
 from smartcrawl.rules.absence import Loss, withholds
 

@@ -15,8 +15,8 @@ from scrapy.settings import Settings
 
 from smartcrawl.engine.command import RegistryCommand
 from smartcrawl.model.exceptions import RunHeldError
+from smartcrawl.registry.database.integrity import problems
 from smartcrawl.registry.database.lease import FileLease
-from smartcrawl.registry.repair.integrity import problems
 from tests.crawls.commands import Crawl, Scrapy
 from tests.site_server import Site, html
 

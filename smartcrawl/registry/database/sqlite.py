@@ -17,17 +17,17 @@ import apsw
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
 from smartcrawl.model.ports import Many
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.database.lease import FileLease
-from smartcrawl.registry.database.migrations import migrations
-from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.database.views import show_links
-from smartcrawl.registry.repair.integrity import (
+from smartcrawl.registry.database.integrity import (
     REMEDY,
     damaged,
     explained,
     is_broken_index,
     problems,
 )
+from smartcrawl.registry.database.lease import FileLease
+from smartcrawl.registry.database.migrations import migrations
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.database.views import show_links
 from smartcrawl.sources.private_files import private_file, private_folder
 
 _T = TypeVar("_T")

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.commit.leftovers import forget_marks
+from smartcrawl.registry.database.integrity import unreadable
 from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.repair.integrity import unreadable
 from smartcrawl.rules.model import Standing, Status
 
 _FAR: Final = 250  #: depth of a page whose own is lost: the next link to it sets it right

@@ -15,6 +15,7 @@ from typing import Any, Final
 import apsw
 
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError
+from smartcrawl.registry.database.integrity import lacking, problems, tables
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
@@ -24,7 +25,6 @@ from smartcrawl.registry.database.sqlite import (
     refuse_emptied,
     translated,
 )
-from smartcrawl.registry.repair.integrity import lacking, problems, tables
 from smartcrawl.registry.repair.rebuilt import Mended, mend
 from smartcrawl.sources.private_files import private_file, private_folder
 
