@@ -23,6 +23,9 @@ from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.site_server import Site
 
+#: --doctest-modules would import each of them under one name.
+collect_ignore_glob = ["*/conftest.py"]
+
 #: Of kill places and of chaos; set one to repeat a run.
 SEEDS = ("KILL_SEED", "CHAOS_SEED")
 

@@ -111,7 +111,9 @@ def test_a_line_of_text_looks_like_scrapys():
     told = formatter("text", DATES).format(made)
 
     assert told == scrapys.format(made)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run\] INFO: run 3 of docs", told)
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run.run\] INFO: run 3 of docs", told
+    )
     assert formatter("text").format(made) == told.replace(" [", ",123 [", 1)  # without a format
 
 

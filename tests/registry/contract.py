@@ -1,0 +1,70 @@
+"""Registries in a file and in PostgreSQL: one contract, the same tests (design.md 5).
+
+The conftest.py of each folder with such tests imports all of it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import Trackers
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from tests.registry.build import Desk
+from tests.registry.spare import Spare
+
+#: Modules whose tests ask nothing of one database alone.
+CONTRACT = (
+    "test_outcome_absence", "test_outcome_removal", "test_outcome_table", "test_registry_absent",
+    "test_registry_away", "test_registry_choices", "test_registry_clones",
+    "test_registry_collapsed", "test_registry_commit", "test_registry_guard",
+    "test_registry_items", "test_registry_purge", "test_registry_reports", "test_registry_runs",
+    "test_registry_sharing", "test_registry_status", "test_registry_tombstones",
+    "test_registry_views", "test_seed_fields",
+)  # fmt: skip
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a registry may lie."""
+    return tmp_path / "data" / "registry.db"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the contract with both databases; the name of the database is in the test's id."""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    only = metafunc.definition.get_closest_marker("sqlite") is not None
+    if name in CONTRACT and not only:
+        metafunc.parametrize("database", ["sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The database that registries of a test lie in."""
+    name = getattr(request, "param", "sqlite")
+    if name == "postgres":
+        opened: list[Connection] = []
+        spare: Spare = request.getfixturevalue("spare_registries")
+        places: dict[Path | None, str] = {}
+
+        def connected(path: Path | None) -> Connection:
+            key = path if path is not None else Path(f"memory {len(places)}")
+            if key not in places:
+                places[key] = spare.take()
+            opened.append(PostgresDatabase(places[key]).open())
+            return opened[-1]
+
+        def reports(path: Path, trackers: Trackers) -> Connection:
+            opened.append(PostgresDatabase(places[path]).reports(trackers))
+            return opened[-1]
+
+        monkeypatch.setattr(Desk, "connected", staticmethod(connected))
+        monkeypatch.setattr(Desk, "reports", staticmethod(reports))
+        yield name
+        for connection in opened:
+            connection.close()
+        for url in places.values():
+            spare.put_back(url)
+    else:
+        yield name
