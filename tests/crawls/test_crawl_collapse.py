@@ -135,7 +135,7 @@ def test_two_pages_that_shrink_to_the_same_text_are_withheld(shop: Site, crawl: 
     assert "collapsed: 3 pages" in result.out
     record = crawl.pages()["/p0"]
     assert record["httpStatusCode"] == 1214
-    assert "are left" in record["errorMessage"]
+    assert "characters remain" in record["errorMessage"]
     assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
 
 
