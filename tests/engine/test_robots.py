@@ -650,7 +650,9 @@ def test_a_copy_that_is_young_enough_counts_and_a_warning_says_since_when(
 
 @pytest.mark.parametrize("fault", [Fault.ADDRESS_REFUSED, Fault.HOST_DOWN, Fault.DNS])
 def test_what_no_robots_txt_would_change_keeps_its_name(monkeypatch, fault: Fault):
-    monkeypatch.setattr("smartcrawl.engine.download.robots.told", lambda error, url: (fault, "so"))
+    monkeypatch.setattr(
+        "smartcrawl.engine.download.robots.fault_of", lambda error, url: (fault, "so")
+    )
     run = Run()
 
     rules = ask(Engine(DownloadTimeoutError("so"), run=run))
