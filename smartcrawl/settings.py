@@ -41,7 +41,9 @@ ELASTICSEARCH_API_KEY = _env("ELASTICSEARCH_API_KEY", "")  # instead of user and
 ELASTICSEARCH_USERNAME = _env("ELASTICSEARCH_USERNAME", "")  # or in the URL
 ELASTICSEARCH_PASSWORD = _env("ELASTICSEARCH_PASSWORD", "")  # or in the URL
 ELASTICSEARCH_CA_CERTS = _env("ELASTICSEARCH_CA_CERTS", "")  # PEM file that verifies the server
-SINK_WAIT_SECONDS = _env("SINK_WAIT_SECONDS", 3_600)  # to wait for an unreachable index
+SINK_WAIT_SECONDS = _env(
+    "SINK_WAIT_SECONDS", 3_600
+)  # how long to wait for an unreachable index, before the run ends
 
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
@@ -61,11 +63,13 @@ MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
 TRACKING_PARAM_PREFIXES = _env(
     "TRACKING_PARAM_PREFIXES", "utm_, gclid, fbclid, msclkid"
 )  # query parameters left out of ids, by prefix
-TRACKING_PARAM_NAMES = _env("TRACKING_PARAM_NAMES", "")  # the same by whole name
+TRACKING_PARAM_NAMES = _env(
+    "TRACKING_PARAM_NAMES", ""
+)  # query parameters left out of ids, by whole name
 
 # What may be removed, and when
 LOST_THRESHOLD = _env("LOST_THRESHOLD", 3)  # runs that must find 404 or 410
-LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first run that found that
+LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first run that found it gone
 LOST_PURGE_STATUSES = _env("LOST_PURGE_STATUSES", "404,410")  # statuses that count; *: any
 ORPHAN_THRESHOLD = _env("ORPHAN_THRESHOLD", 3)  # complete runs that must not reach a page
 ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first run that missed it
@@ -80,7 +84,9 @@ GONE_TTL_SECONDS = _env("GONE_TTL_SECONDS", 7_776_000)  # record of a removed pa
 
 # What servers are believed
 TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0.005)  # share of pages downloaded whole; 0: none
-MAX_UNVERIFIED_DAYS = _env("MAX_UNVERIFIED_DAYS", 90)  # before a whole download is due; 0: never
+MAX_UNVERIFIED_DAYS = _env(
+    "MAX_UNVERIFIED_DAYS", 90
+)  # days without a whole download after which no 304 counts; 0: never
 HEAD_POLICY = _env("HEAD_POLICY", "auto")  # never, auto or always: a HEAD before a download
 REVALIDATION_LANE = _env(
     "REVALIDATION_LANE", "auto"
@@ -137,9 +143,11 @@ TWISTED_DNS_RESOLVER = "smartcrawl.engine.download.network.GuardedResolver"  # s
 DOWNLOAD_VERIFY_CERTIFICATES = True  # of a handler of your own; ours reads VERIFY_CERTIFICATES
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome of its own
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
-RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # longest Retry-After that is obeyed
+RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # longest Retry-After to obey, in seconds
 HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row without an answer
-HOST_FAILURE_SECONDS = _env("HOST_FAILURE_SECONDS", 30)  # seconds that this must last, at least
+HOST_FAILURE_SECONDS = _env(
+    "HOST_FAILURE_SECONDS", 30
+)  # seconds of failures before a host is parked
 HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
 HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 
@@ -161,13 +169,13 @@ DOWNLOAD_HANDLERS = {
 }
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "smartcrawl.engine.lane.lane.InHandMiddleware": 10,  # first: it answers from memory
+    "smartcrawl.engine.lane.lane.InHandMiddleware": 10,  # first: it returns answers of the lane
     "smartcrawl.middlewares.AddressMiddleware": 80,  # before any request, robots.txt too
     "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it refuses that, too
     "smartcrawl.middlewares.RobotsMiddleware": 100,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "smartcrawl.middlewares.PassingRetryMiddleware": 550,
-    "smartcrawl.middlewares.RevalidationMiddleware": 595,  # outside HttpCompression: wire bytes
+    "smartcrawl.middlewares.RevalidationMiddleware": 595,  # before decoding: it counts wire bytes
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "smartcrawl.engine.download.decoding.DecodingMiddleware": 590,
     # Off, because public crawls do not need them; each can be switched on again.

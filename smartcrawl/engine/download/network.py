@@ -1,4 +1,4 @@
-"""Which addresses may be connected to: public ones, and private ones by permission only.
+"""The guard of connections: to public addresses, and to private ones by permission only.
 
 A page can name any host, and any host can resolve to this machine or its network. The guard
 therefore sits in the resolver, which every connection passes, address literals included.

@@ -36,7 +36,7 @@ from smartcrawl.run.run import run_of
 
 logger = logging.getLogger(__name__)
 
-MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer, whatever DOWNLOAD_MAXSIZE is for pages
+MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer; DOWNLOAD_MAXSIZE is for pages
 
 
 @dataclass(frozen=True, slots=True)

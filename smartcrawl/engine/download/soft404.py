@@ -30,7 +30,7 @@ KEPT_FOR: Final = 604_800  #: seconds for which an answer counts: a week
 
 
 class Soft404Probe:
-    """Requests an address that cannot exist from each host, once a week; keeps its profile."""
+    """Requests a missing address from each host once a week, and stores a profile of the answer."""
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
