@@ -242,7 +242,7 @@ def test_why_tells_that_a_page_waited(shop: Site, crawl: Crawl):
 
     waited, taken = story["history"][-2:]
     assert (waited["lastOutcome"], waited["httpStatusCode"]) == ("failed", 1214)
-    assert "are left" in waited["detail"]
+    assert "characters remain" in waited["detail"]
     assert (taken["lastOutcome"], taken["httpStatusCode"]) == ("modified", 200)
     assert taken["detail"].startswith("an edit: few pages shrank")
 
