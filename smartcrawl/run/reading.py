@@ -307,7 +307,7 @@ def _keeps_links(visit: Visit) -> bool:
     """Whether the stored links stay in force: no new body brought others (design.md 8).
 
     A stored page stays, whatever its address answers, and so do its links. An excluded page
-    has no links in force, nor has one that answers an error and has no stored page.
+    has no links in force, nor has an error at an address of which nothing is stored.
     """
     standing = visit.page.standing
     match visit.outcome:
