@@ -1,7 +1,7 @@
-"""Dotted paths of version 0.1 that a ``settings.py`` may name, forwarded for one release.
+"""Old dotted paths that a ``settings.py`` may name, forwarded for one release.
 
-``import smartcrawl`` installs a finder for the modules that are gone. They load when they are
-named, hold nothing of their own, and warn at each use of a name.
+``import smartcrawl`` installs a finder for the removed modules. Each is made when it is imported,
+forwards every name to its new module, and warns at each use.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
 
-#: The old path of each object, and its path of today.
+#: The old path of each object, and its new path.
 MOVED: Final[Mapping[str, str]] = {
     "smartcrawl.decoding.DecodingMiddleware": (
         "smartcrawl.engine.download.decoding.DecodingMiddleware"
@@ -44,16 +44,16 @@ MOVED: Final[Mapping[str, str]] = {
     "smartcrawl.scheduler.NumberScheduler": "smartcrawl.engine.scheduler.NumberScheduler",
     "smartcrawl.signals.page_progress": "smartcrawl.engine.signals.page_progress",
 }
-#: The modules that are gone, and the packages that held them.
+#: The removed modules, and their packages.
 _MODULES: Final = frozenset(path.rpartition(".")[0] for path in MOVED)
 _PACKAGES: Final = frozenset(name.rpartition(".")[0] for name in _MODULES) - {"smartcrawl"}
 
 
 class _MovedLoader(Loader):
-    """Makes a module that forwards each of its names."""
+    """Loader of a module that forwards each of its names."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let the module look each name up in MOVED when it is used."""
+        """Have the module look each name up in MOVED when it is used."""
         old = module.__name__
 
         def __getattr__(name: str) -> object:  # noqa: N807  # PEP 562
@@ -73,7 +73,7 @@ class _MovedLoader(Loader):
 
 
 class MovedFinder(MetaPathFinder):
-    """Finds the modules that are gone, after every other finder."""
+    """Finder of the removed modules, after every other finder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -85,6 +85,6 @@ class MovedFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """Add the finder, once a process."""
+    """Add the finder, once in a process."""
     if not any(isinstance(finder, MovedFinder) for finder in sys.meta_path):
         sys.meta_path.append(MovedFinder())

@@ -1,4 +1,4 @@
-"""Thin components around rules: robots, validators, and the scope of other spiders' requests."""
+"""Middlewares: each hands a request or answer to the room below that decides about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from typing import Any, Self
-from urllib.request import getproxies
 
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
@@ -17,10 +16,14 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.download.faults import PASSING_FAULTS, fault_of
-from smartcrawl.engine.download.network import GuardedResolver, installed_resolver, looked_up
-from smartcrawl.engine.download.robots import RobotsCache
+from smartcrawl.engine.download.network import (
+    AddressCheck,
+    environment_has_proxies,
+    installed_resolver,
+)
+from smartcrawl.engine.download.robots import RobotsCache, Rules
 from smartcrawl.engine.download.validators import conditions
-from smartcrawl.engine.gate import gate_of, host_of
+from smartcrawl.engine.gate import gate_of, host_of, note_failure, requested_pause
 from smartcrawl.engine.own_spiders import is_own
 from smartcrawl.model.exceptions import (
     AddressRefusedError,
@@ -30,18 +33,17 @@ from smartcrawl.model.exceptions import (
     RobotsUnknownError,
     TurnSpentError,
 )
-from smartcrawl.model.pages import Attempt
-from smartcrawl.model.urls import endpoint, host_key
+from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.urls import host_key
 from smartcrawl.rules.absence import PASSING
-from smartcrawl.rules.http import retry_after
-from smartcrawl.run.hosts.gate import HostGate, Turn
+from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.run import Run, run_of
 
 logger = logging.getLogger(__name__)
 
 
 class RevalidationMiddleware:
-    """Ask "has it changed?" for every page that is held, instead of "send it" (RP-05).
+    """Make the requests for stored pages conditional (RP-05).
 
     Requests of a page carry ``meta["attempt"]``; others pass untouched. The headers are
     computed anew for each request, so none is carried to another address (RD-03).
@@ -56,7 +58,7 @@ class RevalidationMiddleware:
         return cls(run_of(crawler))
 
     def process_request(self, request: Request) -> None:
-        """Add the validators that belong to this very address."""
+        """Add the validators of this address."""
         attempt: Attempt | None = request.meta.get("attempt")
         if attempt is None or self._run is None:
             return
@@ -69,7 +71,7 @@ class RevalidationMiddleware:
         attempt.asks(request.url, conditional=conditional, etag=headers.get("If-None-Match"))
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Note what came over the wire, before it is decompressed."""
+        """Record size and encoding of the body on the wire, before it is decompressed."""
         attempt: Attempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.content_length = len(response.body)
@@ -80,22 +82,22 @@ class RevalidationMiddleware:
 
 
 class _DisallowedError(RobotsDisallowedError, IgnoreRequest):
-    """The same for Scrapy: no error of the spider, nothing to log."""
+    """The same error, ignored by Scrapy: not logged as an error of the spider."""
 
 
 class _UnknownError(RobotsUnknownError, IgnoreRequest):
-    """Likewise."""
+    """The same error, ignored by Scrapy."""
 
 
 class _TurnSpentError(TurnSpentError, IgnoreRequest):
-    """Likewise."""
+    """The same error, ignored by Scrapy."""
 
 
 class RobotsMiddleware:
-    """Ask robots.txt before any page of a host, and ask no page that it forbids.
+    """Request robots.txt before any page of a host, and no page that it forbids.
 
-    Unknown rules make a page UNREACHABLE, never excluded and never allowed (INV-21). Where other
-    workers ask the host, too, a page whose turn was spent on robots.txt waits for the next one.
+    Unknown rules make a page UNREACHABLE, never excluded and never allowed (INV-21). Where several
+    workers share a host, a page whose turn was spent on robots.txt waits for the next turn.
     """
 
     def __init__(self, rules: RobotsCache, run: Run | None) -> None:
@@ -114,8 +116,8 @@ class RobotsMiddleware:
 
         Raises:
             RobotsDisallowedError: the rules forbid the address.
-            RobotsUnknownError: the rules of its host could not be had.
-            TurnSpentError: it is asked later.
+            RobotsUnknownError: the rules of its host are unknown.
+            TurnSpentError: the page is requested later.
         """
         if request.meta.get("dont_obey_robotstxt"):
             return
@@ -125,16 +127,21 @@ class RobotsMiddleware:
             raise _UnknownError(
                 f"{rules.origin}/robots.txt could not be read: {rules.unknown}", rules.fault
             )
-        asked = rules.asked and rules.asked_at >= began
-        run, attempt, spent = self._run, request.meta.get("attempt"), None
-        if run is not None and isinstance(attempt, Attempt) and not attempt.requests:
-            page = attempt.page  # a hop, or another try, is of the same turn
-            spent = page if run.turn_is_spent(page, rules.crawl_delay, asked=asked) else None
+        page = self._page_without_turn(request, rules, began)
         if not rules.allows(request.url):
             raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
-        if run is not None and spent is not None:
-            run.give_back(spent)
+        if page is not None and self._run is not None:
+            self._run.give_back(page)
             raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
+
+    def _page_without_turn(self, request: Request, rules: Rules, began: float) -> Page | None:
+        """Return the page of a request whose turn was spent on robots.txt since ``began``."""
+        attempt = request.meta.get("attempt")
+        if self._run is None or not isinstance(attempt, Attempt) or attempt.requests:
+            return None  # redirects and retries belong to the turn of the first request
+        asked = rules.asked and rules.asked_at >= began
+        spent = self._run.turn_is_spent(attempt.page, rules.crawl_delay, asked=asked)
+        return attempt.page if spent else None
 
 
 class ScopeMiddleware:
@@ -146,10 +153,7 @@ class ScopeMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Take the run of the crawler's spider, if that yields requests of its own.
-
-        Pages of the frontier are in scope already.
-        """
+        """Take the run of a user's own spider; requests of the frontier are in scope already."""
         if not is_own(crawler):
             raise NotConfigured
         return cls(run_of(crawler), crawler)
@@ -157,7 +161,7 @@ class ScopeMiddleware:
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        """Drop requests out of scope, counted; anything else passes."""
+        """Drop and count requests out of scope; let anything else pass."""
         async for entry in result:
             if self._outside(entry):
                 self._crawler.stats.inc_value("scope/dropped")
@@ -174,18 +178,18 @@ class ScopeMiddleware:
 
 
 class _BlockedError(HostBlockedError, IgnoreRequest):
-    """The same for Scrapy: no error of the spider, nothing to log."""
+    """The same error, ignored by Scrapy: not logged as an error of the spider."""
 
 
 class _DownError(HostDownError, IgnoreRequest):
-    """Likewise."""
+    """The same error, ignored by Scrapy."""
 
 
 class HostMiddleware:
-    """Refuse what must not be asked of a host, and tell the gate what comes of the rest.
+    """Refuse requests to hosts that are blocked or down, and notify the gate of all results.
 
-    Of a blocked host neither pages nor robots.txt are asked. Answers are noted as they come
-    from the network, before anybody looks at them.
+    Nothing is requested from a blocked host, robots.txt included. Answers are recorded as they
+    come from the network, before any other component sees them.
     """
 
     def __init__(self, crawler: Crawler, run: Run, gate: HostGate) -> None:
@@ -209,7 +213,7 @@ class HostMiddleware:
 
         Raises:
             HostBlockedError: the operator blocked the host.
-            HostDownError: nobody answers there.
+            HostDownError: the host does not answer.
         """
         blocked, gate = self._run.blocked_hosts, self._gate
         if blocked and (host := host_key(request.url)) in blocked:
@@ -218,18 +222,18 @@ class HostMiddleware:
             )
         if gate.down and gate.is_down(host_of(request)):
             raise _DownError(
-                f"not asked: nobody answers at {host_of(request)}, it was given up for this run"
+                f"not asked: {host_of(request)} does not answer, it was given up for this run"
             )
-        if gate.held and request.callback is NO_CALLBACK:  # the scheduler did not see it
+        if gate.held and request.callback is NO_CALLBACK:  # it does not pass the scheduler
             host = host_of(request)
             while (wait := gate.wait(host, time.monotonic())) and self._crawler.engine.running:
                 await asyncio.sleep(min(wait, 1))
 
     def answered(self, response: Response, request: Request) -> None:
-        """Note an answer, and the pause that it may ask for."""
+        """Record an answer, and the pause that it may ask for."""
         host, now = host_of(request), time.monotonic()
         self._gate.answered(host, now)
-        seconds = _asked_wait(response)
+        seconds = requested_pause(response)
         attempt: Attempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.retry_after = seconds
@@ -240,16 +244,16 @@ class HostMiddleware:
             self._gate.pause(host, seconds, now)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Note a visit that ended without an answer: what is tried again does not come here."""
-        _note_failure(self._crawler, request, exception, ends=True)
+        """Record a visit that ended without an answer; retried requests do not come here."""
+        note_failure(self._crawler, request, exception, ends=True)
 
 
 class PassingRetryMiddleware(RetryMiddleware):
-    """Try again in this run what may pass, and nothing else (M-32).
+    """Retry passing failures in this run, and no others (M-32).
 
-    Scrapy's own would also repeat what cannot pass: a refused address, a broken certificate,
-    an answer that is not HTTP, and a page that asks for more patience than a run has. When
-    the next try may go out is the scheduler's business.
+    Scrapy's own middleware also retries lasting failures: a refused address, a broken
+    certificate, an answer that is not HTTP, and a pause that is longer than RETRY_AFTER_MAX_WAIT.
+    The scheduler decides when the retry is sent.
     """
 
     @classmethod
@@ -265,69 +269,41 @@ class PassingRetryMiddleware(RetryMiddleware):
 
     _most: int | None = None
 
-    def process_response(  # type: ignore[override]  # Scrapy gives no spider any more
+    def process_response(  # type: ignore[override]  # Scrapy passes no spider any more
         self, request: Request, response: Response
     ) -> Request | Response:
-        """Return the next try, or the answer when it stands."""
-        if self._most is not None and (_asked_wait(response) or 0) > self._most:
+        """Return the retry, or the answer when there is none."""
+        if self._most is not None and (requested_pause(response) or 0) > self._most:
             return response
         return super().process_response(request, response)
 
     def process_exception(  # type: ignore[override]  # likewise
         self, request: Request, exception: Exception
     ) -> Request | Response | None:
-        """Return the next try, or None when the visit ends."""
+        """Return the retry, or None when the visit ends."""
         if self._most is None:
             return super().process_exception(request, exception)
         if fault_of(exception, request.url)[0] not in PASSING_FAULTS:
             return None
         again = super().process_exception(request, exception)
         if again is not None:
-            _note_failure(self.crawler, request, exception, ends=False)
+            note_failure(self.crawler, request, exception, ends=False)
         return again
 
 
-def _asked_wait(response: Response) -> int | None:
-    """Return the seconds that a 429 or 503 asks to wait."""
-    if response.status not in (429, 503):
-        return None
-    value = response.headers.get("Retry-After")
-    return retry_after(value.decode("latin-1") if value else None, int(time.time()))
-
-
-def _note_failure(crawler: Crawler, request: Request, error: Exception, *, ends: bool) -> None:
-    """Tell the gate of a page request that brought no whole answer, and people what follows."""
-    run, gate = run_of(crawler), gate_of(crawler)
-    if isinstance(error, IgnoreRequest) or request.callback is NO_CALLBACK:
-        return  # it was not asked, or is no page
-    if run is None or gate is None:
-        return
-    host, (fault, message) = host_of(request), fault_of(error, request.url)
-    turn = gate.failed(host, fault, time.monotonic(), ends=ends)
-    if turn is Turn.PARKED:
-        seconds = run.options.host_park_seconds
-        logger.warning("nobody answers at %s: left alone for %d s (%s)", host, seconds, message)
-    elif turn is Turn.DOWN:
-        run.incomplete(f"host_down: {host}")
-        logger.warning("nobody answers at %s: given up for this run (%s)", host, message)
-
-
 class _RefusedError(AddressRefusedError, IgnoreRequest):
-    """The same for Scrapy: no error of the spider, nothing to log."""
+    """The same error, ignored by Scrapy: not logged as an error of the spider."""
 
 
 class AddressMiddleware:
-    """Refuse what must not be connected to, as far as the address itself tells.
+    """Refuse addresses that must not be connected to, before any handler has them.
 
-    Names are judged when they are resolved, by the resolver that connects (network). Literals,
-    names of metadata services and schemes are judged here, before any handler has them; so is
-    what a proxy would connect to in our place.
+    Schemes, literals and names of metadata services are judged here, and the hosts that a proxy
+    would connect to. Other names are judged by the resolver, when they are resolved.
     """
 
-    def __init__(self, resolver: GuardedResolver | None, *, proxied: bool = False) -> None:
-        self._resolver = resolver
-        self._proxied = proxied  #: whether proxies of the environment connect in our place
-        self._judged: dict[tuple[str, int], str | None] = {}  #: what they would connect to
+    def __init__(self, check: AddressCheck) -> None:
+        self._check = check
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -335,29 +311,16 @@ class AddressMiddleware:
         if run_of(crawler) is None:
             raise NotConfigured("the spider has no run")
         enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
-        return cls(installed_resolver(), proxied=enabled and bool(getproxies()))
+        return cls(
+            AddressCheck(installed_resolver(), proxied=enabled and environment_has_proxies())
+        )
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
 
         Raises:
-            AddressRefusedError: it leads where no page of the web is.
+            AddressRefusedError: the address is not public, or not of the web.
         """
-        url, resolver = request.url, self._resolver
-        if not url.startswith(("http://", "https://")):
-            scheme = url.partition(":")[0]
-            raise _RefusedError(f"scheme not allowed: {scheme}")
-        if resolver is None:
-            return
-        host, port = endpoint(url)
-        refusal = resolver.refusal(host, port)
-        if refusal is None and (self._proxied or "proxy" in request.meta):
-            refusal = await self._judge(resolver, host, port)
+        refusal = await self._check.refusal(request.url, proxied="proxy" in request.meta)
         if refusal is not None:
             raise _RefusedError(refusal)
-
-    async def _judge(self, resolver: GuardedResolver, host: str, port: int) -> str | None:
-        """Look a name up that a proxy will connect to, once."""
-        if (host, port) not in self._judged:
-            self._judged[host, port] = await looked_up(resolver, host, port)
-        return self._judged[host, port]

@@ -1,4 +1,4 @@
-"""Every setting: its default, its unit, one comment. The manual is docs/settings.md.
+"""Every setting: its default, its unit and one comment. The manual is docs/settings.md.
 
 ``scrapy config`` prints the groups and the comments.
 Precedence: ``-a`` > ``-s`` > environment variable of the same name > the default here.
@@ -9,7 +9,7 @@ import os
 
 from smartcrawl import __version__
 
-defaults: dict[str, object] = {}  # by name, whatever the environment says
+defaults: dict[str, object] = {}  # by name, without the environment
 
 
 def _env(name: str, default: object) -> object:
@@ -29,19 +29,21 @@ REDIS_URL = _env("REDIS_URL", "")  # redis://HOST:PORT/DB that workers share; em
 REGISTRY_TABLE_NAME = _env("REGISTRY_TABLE_NAME", "IngestItems")  # table for other programs
 REGISTRY_PARTITION_STRATEGY = _env(
     "REGISTRY_PARTITION_STRATEGY", "host"
-)  # host or scheme: what PartitionKey holds in that table
+)  # host or scheme: value of PartitionKey in that table
 SOURCES_FILE = _env("SOURCES_FILE", "sources.toml")  # where sources are declared
 
 # Elasticsearch
-ELASTICSEARCH_URL = _env("ELASTICSEARCH_URL", "")  # where content is written; empty: the registry
+ELASTICSEARCH_URL = _env("ELASTICSEARCH_URL", "")  # server for the content; empty: the registry
 ELASTICSEARCH_INDEX_PREFIX = _env(
     "ELASTICSEARCH_INDEX_PREFIX", "smartcrawl"
-)  # name of the alias that is searched, beginning of all others
+)  # name of the searched alias, prefix of all others
 ELASTICSEARCH_API_KEY = _env("ELASTICSEARCH_API_KEY", "")  # instead of user and password
 ELASTICSEARCH_USERNAME = _env("ELASTICSEARCH_USERNAME", "")  # or in the URL
 ELASTICSEARCH_PASSWORD = _env("ELASTICSEARCH_PASSWORD", "")  # or in the URL
-ELASTICSEARCH_CA_CERTS = _env("ELASTICSEARCH_CA_CERTS", "")  # PEM file that vouches for the server
-SINK_WAIT_SECONDS = _env("SINK_WAIT_SECONDS", 3_600)  # for an index that is away, then the run ends
+ELASTICSEARCH_CA_CERTS = _env("ELASTICSEARCH_CA_CERTS", "")  # PEM file that verifies the server
+SINK_WAIT_SECONDS = _env(
+    "SINK_WAIT_SECONDS", 3_600
+)  # how long to wait for an unreachable index, before the run ends
 
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
@@ -51,53 +53,55 @@ CONTENT_HASH_BASIS = _env(
 FORCE_REINDEX_ON_CANONICAL_CHANGE = _env(
     "FORCE_REINDEX_ON_CANONICAL_CHANGE", True
 )  # index a page anew when it names another canonical address
-ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks that may be asked: 10.0.0.0/8,…
-ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts beside 80 and 443
+ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks to connect to: 10.0.0.0/8,…
+ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts in addition to 80 and 443
 VERIFY_CERTIFICATES = _env("VERIFY_CERTIFICATES", True)  # refuse servers without a valid one
-CA_FILE = _env("CA_FILE", "")  # PEM file of authorities to trust beside those of the system
+CA_FILE = _env("CA_FILE", "")  # PEM file of authorities in addition to the system's
 SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps that robots.txt names
 HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
 MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
 TRACKING_PARAM_PREFIXES = _env(
     "TRACKING_PARAM_PREFIXES", "utm_, gclid, fbclid, msclkid"
-)  # query parameters that are no part of an id, by their beginning
-TRACKING_PARAM_NAMES = _env("TRACKING_PARAM_NAMES", "")  # the same by their whole names
+)  # query parameters left out of ids, by prefix
+TRACKING_PARAM_NAMES = _env(
+    "TRACKING_PARAM_NAMES", ""
+)  # query parameters left out of ids, by whole name
 
 # What may be removed, and when
 LOST_THRESHOLD = _env("LOST_THRESHOLD", 3)  # runs that must find 404 or 410
-LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first run that found that
+LOST_MIN_AGE = _env("LOST_MIN_AGE", 0)  # seconds since the first run that found it gone
 LOST_PURGE_STATUSES = _env("LOST_PURGE_STATUSES", "404,410")  # statuses that count; *: any
 ORPHAN_THRESHOLD = _env("ORPHAN_THRESHOLD", 3)  # complete runs that must not reach a page
-ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first run that did not
+ORPHAN_MIN_AGE = _env("ORPHAN_MIN_AGE", 0)  # seconds since the first run that missed it
 LOST_ORPHAN_RULE = _env(
     "LOST_ORPHAN_RULE", "age"
 )  # age: runs lost and orphaned are added; or threshold
 OUT_OF_SCOPE_POLICY = _env("OUT_OF_SCOPE_POLICY", "orphan")  # excluded pages; or: remove
 SWEEP_MAX_RATIO = _env("SWEEP_MAX_RATIO", 0.1)  # share of a source one sweep may remove; 1.0: off
-SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages; fewer are removed whatever their share
+SWEEP_MIN_COUNT = _env("SWEEP_MIN_COUNT", 10)  # pages that a sweep may always remove
 UNDO_TTL_SECONDS = _env("UNDO_TTL_SECONDS", 2_592_000)  # how long a removal can be undone
 GONE_TTL_SECONDS = _env("GONE_TTL_SECONDS", 7_776_000)  # record of a removed page; 0: for ever
 
 # What servers are believed
 TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0.005)  # share of pages downloaded whole; 0: none
-MAX_UNVERIFIED_DAYS = _env("MAX_UNVERIFIED_DAYS", 90)  # until no 304 counts any more; 0: for ever
+MAX_UNVERIFIED_DAYS = _env(
+    "MAX_UNVERIFIED_DAYS", 90
+)  # days without a whole download after which no 304 counts; 0: never
 HEAD_POLICY = _env("HEAD_POLICY", "auto")  # never, auto or always: a HEAD before a download
 REVALIDATION_LANE = _env(
     "REVALIDATION_LANE", "auto"
-)  # auto: known pages are asked beside the engine; off
-HEAD_MIN_BYTES = _env("HEAD_MIN_BYTES", 1_048_576)  # of pages that auto asks with HEAD, at least
-SOFT_404_DETECTION = _env("SOFT_404_DETECTION", True)  # ask each host for what cannot exist
+)  # auto: stored pages are checked beside the engine; off
+HEAD_MIN_BYTES = _env("HEAD_MIN_BYTES", 1_048_576)  # least size for which auto sends a HEAD
+SOFT_404_DETECTION = _env("SOFT_404_DETECTION", True)  # request one missing address from each host
 
 # Snapshots, and pages that are read again
 SNAPSHOT_STORE = _env("SNAPSHOT_STORE", "")  # URL of fsspec; empty: in DATA_DIR; off: none are kept
-SNAPSHOT_RETENTION_DAYS = _env(
-    "SNAPSHOT_RETENTION_DAYS", 30
-)  # of bodies that no page holds any more
+SNAPSHOT_RETENTION_DAYS = _env("SNAPSHOT_RETENTION_DAYS", 30)  # of bodies that no page has any more
 RE_EXTRACT_PER_RUN = _env(
     "RE_EXTRACT_PER_RUN", 10_000
 )  # pages fetched whole because the configuration changed; 0: all
-EXTRACT_PROCESSES = _env("EXTRACT_PROCESSES", 2)  # that read PDF, Office and the like, at most
-EXTRACT_MEMORY_MB = _env("EXTRACT_MEMORY_MB", 512)  # MiB of memory of each of them
+EXTRACT_PROCESSES = _env("EXTRACT_PROCESSES", 2)  # processes for PDF, Office and the like, at most
+EXTRACT_MEMORY_MB = _env("EXTRACT_MEMORY_MB", 512)  # MiB of each process
 EXTRACT_CPU_SECONDS = _env("EXTRACT_CPU_SECONDS", 30)  # of one document; twice that by the clock
 EXTRACT_SECONDS_PER_HOST = _env("EXTRACT_SECONDS_PER_HOST", 30)  # of all documents in a run; 0: any
 
@@ -105,25 +109,25 @@ EXTRACT_SECONDS_PER_HOST = _env("EXTRACT_SECONDS_PER_HOST", 30)  # of all docume
 CRAWL_BASE_INTERVAL_SECONDS = _env("CRAWL_BASE_INTERVAL_SECONDS", 86_400)  # interval after a change
 CRAWL_MAX_INTERVAL_SECONDS = _env("CRAWL_MAX_INTERVAL_SECONDS", 1_209_600)  # longest interval
 CRAWL_INTERVAL_STEPS = _env("CRAWL_INTERVAL_STEPS", "1, 3, 7, 14")  # intervals, times the base
-UNCHANGED_CHECKS_BEFORE_BACKOFF = _env("UNCHANGED_CHECKS_BEFORE_BACKOFF", 3)  # visits for a step
+UNCHANGED_CHECKS_BEFORE_BACKOFF = _env("UNCHANGED_CHECKS_BEFORE_BACKOFF", 3)  # visits for each step
 CRAWL_ERROR_BACKOFF_BASE = _env("CRAWL_ERROR_BACKOFF_BASE", 600)  # seconds; doubles with each error
 CRAWL_JITTER = _env("CRAWL_JITTER", 0.1)  # share of an interval by which visits are spread
-RECRAWL_POLICY = _env("RECRAWL_POLICY", "always")  # always, or due: ask only what is due
+RECRAWL_POLICY = _env("RECRAWL_POLICY", "always")  # always, or due: request only due pages
 
 # Politeness and limits
-ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)  # ask for robots.txt, and do what it says
+ROBOTSTXT_OBEY = _env("ROBOTSTXT_OBEY", True)  # request robots.txt, and obey it
 ROBOTS_TTL_SECONDS = _env(
     "ROBOTS_TTL_SECONDS", 86_400
 )  # age of rules within a run; 0: fetched once
 ROBOTS_MAX_STALE_SECONDS = _env(
     "ROBOTS_MAX_STALE_SECONDS", 2_592_000
-)  # age of kept rules that count while robots.txt cannot be had
+)  # age of stored rules that count while robots.txt fails
 ROBOTSTXT_PARSER = _env(
     "ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.Rfc9309RobotParser"
 )  # class that reads robots.txt
 USER_AGENT = _env(
     "USER_AGENT", f"smartcrawl/{__version__} (incremental crawler)"
-)  # how requests introduce themselves; add how to reach you
+)  # header of each request; add how to reach you
 CONCURRENT_REQUESTS = _env("CONCURRENT_REQUESTS", 16)  # in flight, all hosts
 CONCURRENT_REQUESTS_PER_DOMAIN = _env("CONCURRENT_REQUESTS_PER_DOMAIN", 3)  # in flight, each host
 DOWNLOAD_DELAY = _env("DOWNLOAD_DELAY", 0)  # seconds between requests to a host, at least
@@ -137,11 +141,13 @@ MIN_DOWNLOAD_RATE = _env("MIN_DOWNLOAD_RATE", 1_024)  # bytes a second of a body
 DOWNLOAD_MAXSIZE = _env("DOWNLOAD_MAXSIZE", 8 * 1024 * 1024)  # bytes of one body
 TWISTED_DNS_RESOLVER = "smartcrawl.engine.download.network.GuardedResolver"  # see ALLOW_NETWORKS
 DOWNLOAD_VERIFY_CERTIFICATES = True  # of a handler of your own; ours reads VERIFY_CERTIFICATES
-DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome, reported as such
+DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome of its own
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
-RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # seconds a host may ask to be left alone
-HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row that nobody answers
-HOST_FAILURE_SECONDS = _env("HOST_FAILURE_SECONDS", 30)  # how long they must go on, at least
+RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # longest Retry-After to obey, in seconds
+HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row without an answer
+HOST_FAILURE_SECONDS = _env(
+    "HOST_FAILURE_SECONDS", 30
+)  # seconds of failures before a host is parked
 HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
 HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 
@@ -150,12 +156,12 @@ LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL
 LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line
 PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line, or json: one object for each page
 
-# The road (design.md 3): where our parts take their place in Scrapy
+# The road (design.md 3): the places of our components in Scrapy
 SCHEDULER = "smartcrawl.engine.scheduler.NumberScheduler"
 DOWNLOAD_HANDLERS = {
     "http": "smartcrawl.engine.download.headers.BoundedHttpHandler",
     "https": "smartcrawl.engine.download.headers.BoundedHttpHandler",
-    # No page of the web leads there; a redirect could.
+    # No page of the web uses these; a redirect could.
     "data": None,
     "file": None,
     "ftp": None,
@@ -163,22 +169,22 @@ DOWNLOAD_HANDLERS = {
 }
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "smartcrawl.engine.lane.lane.InHandMiddleware": 10,  # first: what is there already is not asked
-    "smartcrawl.middlewares.AddressMiddleware": 80,  # before anything is asked, robots.txt too
-    "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it is not asked either
+    "smartcrawl.engine.lane.lane.InHandMiddleware": 10,  # first: it returns answers of the lane
+    "smartcrawl.middlewares.AddressMiddleware": 80,  # before any request, robots.txt too
+    "smartcrawl.middlewares.HostMiddleware": 90,  # before robots.txt: it refuses that, too
     "smartcrawl.middlewares.RobotsMiddleware": 100,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
     "smartcrawl.middlewares.PassingRetryMiddleware": 550,
-    "smartcrawl.middlewares.RevalidationMiddleware": 595,  # outside HttpCompression: wire bytes
+    "smartcrawl.middlewares.RevalidationMiddleware": 595,  # before decoding: it counts wire bytes
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "smartcrawl.engine.download.decoding.DecodingMiddleware": 590,
     # Off, because public crawls do not need them; each can be switched on again.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
     "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
-    # Its files are pickles, which run code when they are read, and it would hide every change.
+    # Its files are pickles, which can run code when loaded, and it would hide every change.
     "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
-    # There only where something has a use for them: allowed_domains, a user to log in.
+    # Active only where needed: allowed_domains, a login.
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "smartcrawl.engine.own_spiders.Offsite": 50,
     "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
@@ -190,7 +196,7 @@ SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,  # smartcrawl.model.urls
     "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,  # HTTPERROR_ALLOW_ALL
-    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,  # helps to write spiders
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,  # for writing spiders
 }
 ITEM_PIPELINES = {
     "smartcrawl.pipelines.ExtractPipeline": 300,
@@ -198,7 +204,7 @@ ITEM_PIPELINES = {
     "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
 }
 EXTENSIONS = {
-    "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the life of the run ends
+    "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the run ends
     "smartcrawl.engine.lifecycle.RunLifecycle": 1,
     "smartcrawl.engine.lane.lane.RevalidationLane": 2,
     "smartcrawl.engine.delays.DelayControl": 0,
@@ -209,17 +215,17 @@ EXTENSIONS = {
     "scrapy.extensions.logstats.LogStats": None,
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.spiderstate.SpiderState": None,  # a pickle in JOBDIR, which is not used
-    "scrapy.extensions.remote_control.RemoteControl": None,  # aiohttp's server, and see below
+    "scrapy.extensions.remote_control.RemoteControl": None,  # an aiohttp server; see below
 }
-HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means nobody answered
+HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means no answer
 REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour
 COOKIES_ENABLED = False
-WARN_ON_GENERATOR_RETURN_VALUE = False  # it parses the spider's source for every few responses
+WARN_ON_GENERATOR_RETURN_VALUE = False  # it parses the spider's source again and again
 CONCURRENT_ITEMS = 1  # Scrapy starts one task per slot and response, and a page is one item
 SCRAPER_SLOT_MAX_ACTIVE_SIZE = 5_000_000  # bytes
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False  # it would run any Python sent to it
-STATS_DUMP = False  # the closing table says what people need
+STATS_DUMP = False  # the closing table replaces it
 LOG_FORMATTER = "smartcrawl.engine.progress.QuietLog"
 LOG_INSTALL_ROOT_HANDLER = False  # Scrapy's would take LOG_FORMAT for a %-format
-ADDONS = {"smartcrawl.engine.logs.Logs": 0}  # installs ours
+ADDONS = {"smartcrawl.engine.logs.Logs": 0}  # installs our handlers

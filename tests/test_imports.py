@@ -1,12 +1,16 @@
 """Imports point down, and the rules know nothing but the standard library (design.md 4)."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from smartcrawl.run.run import registry_of
+from tests.choices import options
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = sorted((ROOT / "smartcrawl" / "rules").glob("*.py"))
@@ -70,6 +74,38 @@ print(sorted({"aiohttp", "elasticsearch", "psycopg", "redis"} & sys.modules.keys
     )
 
     assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["search", "fuse"]], ids=["help", "search"])
+def test_a_command_that_needs_no_server_loads_no_reactor_and_no_client(
+    tmp_path: Path, words: list[str]
+):
+    registry_of(options(tmp_path)).close()
+    code = """
+import sys
+from pathlib import Path
+from scrapy.cmdline import execute
+
+try:
+    execute(["scrapy", *sys.argv[2:]])
+finally:
+    Path(sys.argv[1]).write_text("\\n".join(sys.modules))
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "modules"), *words]
+
+    result = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"DATA_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert result.returncode == 0, result.stderr
+    loaded = set((tmp_path / "modules").read_text(encoding="utf-8").split("\n"))
+    assert {"scrapy", "smartcrawl.commands.search"} <= loaded
+    assert not loaded & {
+        "twisted.internet.reactor",  # importing it installs one
+        "elasticsearch", "elastic_transport", "psycopg", "redis", "aiohttp",
+        "smartcrawl.pipelines", "smartcrawl.middlewares", "smartcrawl.engine.lane.lane",
+    }  # fmt: skip
 
 
 def test_the_rules_are_found():

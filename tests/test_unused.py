@@ -21,6 +21,8 @@ HOOKS: Final = {
     "columns": "apsw, of virtual tables",
     "default_settings": "Scrapy, of commands",
     "enqueue_request": "Scrapy, of schedulers",
+    "exec_module": "importlib, of loaders",
+    "find_spec": "importlib, of finders",
     "on_body": "httptools, of parsers",
     "on_header": "httptools, of parsers",
     "on_headers_complete": "httptools, of parsers",

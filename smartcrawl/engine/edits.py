@@ -1,4 +1,4 @@
-"""Committing the collapsed pages that a run takes as edits, without a second request."""
+"""Collapsed pages that a run accepts as edits, committed without a second request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Edits:
-    """One step at the end of a run: decide, then send the waiting answers through the pipelines."""
+    """The last step of a run: decide, then send the waiting answers through the pipelines."""
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
@@ -25,7 +25,7 @@ class Edits:
 
     @property
     def under_way(self) -> bool:
-        """Whether answers that waited are being committed."""
+        """Whether waiting answers are being committed."""
         return self._task is not None
 
     def step(self, now: int) -> None:
@@ -52,7 +52,7 @@ class Edits:
                 return
             try:
                 await chain.process_item_async(visit)
-            except Exception:  # of a pipeline of a user's own: the page is withheld then
+            except Exception:  # an error of the user's own pipeline: the page stays withheld
                 logger.exception("not taken as an edit: %s", visit.url)
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -64,6 +64,6 @@ class Edits:
             slot.nextcall.schedule()
 
     def stop(self) -> None:
-        """Stop where the run was stopped; what still waits is found again when it goes on."""
+        """Stop with the run; when it is resumed, it finds the waiting answers again."""
         if self._task is not None:
             self._task.cancel()

@@ -1,18 +1,29 @@
-"""The gate of a crawl, and the host of a request, as Scrapy has them."""
+"""Between Scrapy and the gate of a crawl: hosts of requests, pauses, and failed requests."""
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.core.downloader import Downloader
+from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.run.hosts.gate import HostGate
+from smartcrawl.engine.download.faults import fault_of
+from smartcrawl.rules.http import retry_after
+from smartcrawl.run.hosts.gate import HostGate, Turn
+from smartcrawl.run.run import run_of
+
+logger = logging.getLogger(__name__)
 
 
 def gate_of(crawler: Any) -> HostGate | None:
-    """Return the gate that the parts of a crawl share; None for a spider without a run."""
+    """Return the gate that the components of a crawl share; None for a spider without a run."""
     spider = crawler.spider
     run = getattr(spider, "run", None)
     if run is None:
@@ -24,6 +35,35 @@ def gate_of(crawler: Any) -> HostGate | None:
 
 
 def host_of(request: Request) -> str:
-    """Return the host of a request, by the name that its download slot has."""
+    """Return the host of a request: the name of its download slot."""
     slot: str | None = request.meta.get(Downloader.DOWNLOAD_SLOT)
     return slot if slot is not None else urlsplit(request.url).hostname or ""
+
+
+def requested_pause(response: Response) -> int | None:
+    """Return the seconds for which a 429 or 503 asks to wait, None without such a wish."""
+    if response.status not in (429, 503):
+        return None
+    value = response.headers.get("Retry-After")
+    return retry_after(value.decode("latin-1") if value else None, int(time.time()))
+
+
+def note_failure(crawler: Crawler, request: Request, error: Exception, *, ends: bool) -> None:
+    """Notify the gate of a page request without a whole answer, and log the consequence.
+
+    ``ends``: whether the visit ends with it. Requests that were not sent, and those of no page,
+    do not count.
+    """
+    run, gate = run_of(crawler), gate_of(crawler)
+    if isinstance(error, IgnoreRequest) or request.callback is NO_CALLBACK:
+        return
+    if run is None or gate is None:
+        return
+    host, (fault, message) = host_of(request), fault_of(error, request.url)
+    turn = gate.failed(host, fault, time.monotonic(), ends=ends)
+    if turn is Turn.PARKED:
+        seconds = run.options.host_park_seconds
+        logger.warning("%s does not answer: left alone for %d s (%s)", host, seconds, message)
+    elif turn is Turn.DOWN:
+        run.incomplete(f"host_down: {host}")
+        logger.warning("%s does not answer: given up for this run (%s)", host, message)

@@ -1,4 +1,4 @@
-"""What large pages took of the process's memory, given back."""
+"""Return of the memory that large pages took."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _LARGE: Final = 1024 * 1024  #: bytes
 
 
 def give_back_large() -> None:
-    """Let a block of 1 MiB and more go back to the system as soon as it is free.
+    """Have glibc return blocks of 1 MiB and more to the system as soon as they are freed.
 
-    Left alone, glibc raises the bound up to 32 MiB with each such block that is freed: the copies
-    that are made of one long page, one after the other, then leave holes between what stays, a
-    fifth of the process. Other libraries are left as they are.
+    By default glibc raises that bound with each such block that is freed, up to 32 MiB. The copies
+    that are made of one long page then leave holes between live blocks, a fifth of the process.
+    Other C libraries are not changed.
 
     Source: mallopt(3), M_MMAP_THRESHOLD.
     """

@@ -1,7 +1,7 @@
-"""Components that only a spider of somebody's own needs, and which cost nothing without one.
+"""Components for a spider of the user's own, which cost nothing without one.
 
-Each call of a middleware, for each request, costs as much as a look into the registry. The spider
-of this project yields no requests of its own: nothing has to keep those in bounds or log them in.
+Each call of a middleware, for each request, costs as much as a look-up in the registry. The spider
+of this project yields no requests of its own that need bounds or a login.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 
 
 def is_own(crawler: Crawler) -> bool:
-    """Whether the spider is somebody's own, and may yield requests."""
+    """Whether the spider is the user's own, and may yield requests."""
     return not type(crawler.spider).__module__.startswith("smartcrawl.")
 
 
@@ -24,26 +24,26 @@ class Offsite(OffsiteMiddleware):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Look whether the spider may yield any."""
+        """Switch this off for the spider of this project."""
         if not is_own(crawler):
             raise NotConfigured
         return super().from_crawler(crawler)
 
 
 class HttpAuth(HttpAuthMiddleware):
-    """Logs requests in: by settings, or by attributes and requests of a spider."""
+    """Adds a login to requests: from settings, spider attributes or the request itself."""
 
     @staticmethod
     def is_asleep(crawler: Crawler) -> bool:
-        """Whether only a request that names a user itself would be logged in."""
+        """Whether neither settings nor the spider name a user."""
         settings, spider = crawler.settings, crawler.spider
         named = (settings[f"HTTPAUTH_{name}"] for name in ("USER", "PASS"))
-        told = (getattr(spider, name, None) for name in ("http_user", "http_pass"))
-        return not any((*named, *told))
+        attributes = (getattr(spider, name, None) for name in ("http_user", "http_pass"))
+        return not any((*named, *attributes))
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Look whether anything may name a user."""
+        """Switch this off where no request needs a login."""
         if not is_own(crawler) and cls.is_asleep(crawler):
             raise NotConfigured
         return super().from_crawler(crawler)

@@ -1,4 +1,4 @@
-"""Extracting pages again out of their snapshots, beside the engine and without one request."""
+"""Pages extracted again from their snapshots, beside the engine and without a request."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from smartcrawl.run.run import Run, run_of
 logger = logging.getLogger(__name__)
 
 _PORTION: Final = 40  #: pages looked up with one statement
-_AT_ONCE: Final = 128  #: pages on their way: some being read, some waiting, some being written
+_AT_ONCE: Final = 128  #: pages in flight: read, waiting, or being written
 _LARGE: Final = 256 * 1024  #: bytes on the wire
 _LARGE_AT_ONCE: Final = 4  #: of larger bodies, so that they do not fill the memory
 
 
 class ReExtraction:
-    """Reads again what a due crawl skipped and today's configuration reads in another way.
+    """Extracts again the pages that a due crawl skipped and whose configuration has changed.
 
-    It begins when nothing is left to ask, and the run ends when it is done.
+    It begins when no page is left to request, and the run ends after it.
     """
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
         self._run = run
         self._task: asyncio.Task[None] | None = None
-        self._pages: deque[Page] = deque()  #: that are next
+        self._pages: deque[Page] = deque()  #: the next ones
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     @classmethod
@@ -48,7 +48,7 @@ class ReExtraction:
         return found
 
     def idle(self) -> None:
-        """Keep the spider open while there is something to read."""
+        """Keep the spider open while there are pages to read."""
         extractions = self._run.extractions
         if self._task is None and len(extractions.again):
             logger.info(
@@ -67,7 +67,7 @@ class ReExtraction:
                 tasks.create_task(self._read_pages())
 
     async def _read_pages(self) -> None:
-        """Read one page after the other, while others do the same."""
+        """Read pages one after the other, as one of several tasks."""
         chain: Any = self._crawler.engine.scraper.itemproc
         while (page := self._next()) is not None:
             if page.content_length > _LARGE:
@@ -92,13 +92,13 @@ class ReExtraction:
             slot.nextcall.schedule()
 
     def closed(self) -> None:
-        """Stop where the run was stopped; what is left is found again by the next."""
+        """Stop with the run; the next run finds the remaining pages again."""
         if self._task is not None:
             self._task.cancel()
 
 
 def _again(page: Page) -> Visit:
-    """Return what stands for a visit of a page that nobody asks."""
+    """Return the visit of a page without a request: as if a 304 had confirmed it."""
     return Visit(
         page=page,
         outcome=Outcome.NOT_MODIFIED,

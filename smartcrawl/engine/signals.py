@@ -1,7 +1,26 @@
 """Scrapy signals of smartcrawl: ``crawler.signals.connect(receiver, signal=page_progress)``."""
 
-#: Sent for each page that was visited, and again for each that a sweep removed. Receivers take
-#: ``event``, a dict: ``url``; ``pageId``, the record's number; ``depth``; ``status``, HTTP or
-#: extended, None where nothing was asked; ``outcome``, a word of ``lastOutcome``; ``deleted``,
-#: whether the page was removed just now (R1-08).
+from __future__ import annotations
+
+from typing import Any
+
+from smartcrawl.model.pages import Visit
+
+#: Sent for each page that was visited, and again for each page that a sweep removed. Receivers
+#: take ``event``, a dict: ``url``; ``pageId``, the number of the record; ``depth``; ``status``,
+#: HTTP or extended, None where no request was sent; ``outcome``, a word of ``lastOutcome``;
+#: ``deleted``, whether the page was just removed (R1-08).
 page_progress = object()
+
+
+def progress_of(visit: Visit) -> dict[str, Any]:
+    """Return the event of ``page_progress`` for a visit (R1-08)."""
+    page, word = visit.page, visit.verdict.word if visit.verdict else None
+    return {
+        "url": visit.url,
+        "pageId": page.no,
+        "depth": page.depth,
+        "status": visit.http_status,
+        "outcome": word.word if word is not None else None,
+        "deleted": False,
+    }

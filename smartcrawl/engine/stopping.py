@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 
 def is_stopping(crawler: Crawler) -> bool:
-    """Whether a crawl is to end: nothing is to be asked or waited for any more."""
+    """Whether a crawl ends: no request is sent and nothing waited for any more."""
     slot = crawler.engine._slot
     return slot is None or slot.closing is not None
 
 
 def stop(crawler: Crawler, run: Run, error: SmartcrawlError) -> None:
-    """Let a run end as interrupted: nothing committed is lost, and it can be resumed."""
+    """End a run as interrupted: committed pages stay, and it can be resumed."""
     if run.failure is None:
         run.failure = error
         logger.error("%s", error)

@@ -1,4 +1,4 @@
-"""Documents that wait for a reading process, beside the engine: no page waits behind them."""
+"""Documents that wait for a reading process, beside the engine so that no page waits for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_BYTES: Final = 64 * 1024 * 1024  #: bytes of their bodies
 
 
 class WaitingDocuments:
-    """Passes documents through the pipelines in tasks of their own.
+    """Passes documents through the pipelines in separate tasks.
 
     Scrapy stops downloading while 5 MB of answers are in its pipelines
-    (SCRAPER_SLOT_MAX_ACTIVE_SIZE). Documents that wait here are not among them. What is beyond
-    ``MOST`` and ``MOST_BYTES`` takes the ordinary way, so memory stays bounded.
+    (SCRAPER_SLOT_MAX_ACTIVE_SIZE). Documents that wait here are not among them. Documents beyond
+    ``MOST`` and ``MOST_BYTES`` take the ordinary way, so memory stays bounded.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -29,7 +29,7 @@ class WaitingDocuments:
         self._bytes = 0
 
     def take(self, visit: Visit) -> bool:
-        """Return whether a visit is a document that is on its way now; others are to be yielded."""
+        """Take a visit if it is a document; return False for others, which are to be yielded."""
         body = visit.body or b""
         if len(self._tasks) >= MOST or self._bytes + len(body) > MOST_BYTES:
             return False

@@ -1,10 +1,11 @@
-"""Bodies to documents: new pages here, everything else in processes of their own."""
+"""Bodies to documents: downloaded pages in this process, everything else in child processes."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from smartcrawl.extract import html
@@ -15,7 +16,6 @@ from smartcrawl.extract.portions import MAX_PAGE, Portions
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError
-from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
@@ -39,27 +39,37 @@ _NOT_AGAIN: Final = "(found before with the same bytes: they are not read again)
 _BUDGET: Final = "extraction_budget"
 
 
-class DocumentReader:
-    """Reads what a source's pages answer, as its configuration has it.
+@dataclass(frozen=True, slots=True)
+class DocumentLimits:
+    """Limits of the processes that read documents."""
 
-    A page that was downloaded is read here, for the network takes longer; those that lie ready in
-    snapshots are read by several processes at once.
+    processes: int  #: at most
+    memory: int  #: MiB of each process
+    cpu_seconds: int  #: of one document; twice that by the clock
+    seconds_per_host: int  #: of all documents of a host in a run; 0: any
+
+
+class DocumentReader:
+    """Reads the bodies of a source's pages under its extraction configuration.
+
+    A page that was downloaded is read in this process, because the network takes longer. Pages
+    out of snapshots are read by several processes at once.
     """
 
     def __init__(
         self,
         configuration: ExtractionConfig,
-        options: Options,
+        limits: DocumentLimits,
         *,
         unreadable: Callable[[bytes, str], Unreadable | None],
         is_stopping: Callable[[], bool],
     ) -> None:
         self._selected = Selected(configuration.selectors.keep, configuration.selectors.drop)
-        self._options = options
+        self._limits = limits
         self._unreadable = unreadable
         self._is_stopping = is_stopping
-        self._turns = asyncio.Semaphore(options.extract_processes)
-        self._budget = Budget(options.extract_seconds_per_host)
+        self._turns = asyncio.Semaphore(limits.processes)
+        self._budget = Budget(limits.seconds_per_host)
         self._formats: FormatPool | None = None
         self._pages: Portions | None = None
 
@@ -69,17 +79,17 @@ class DocumentReader:
         body: bytes,
         *,
         links: bool = True,
-        told: html.Told | None = None,
+        language: html.Told | None = None,
         forced: bool = False,
     ) -> tuple[Document, bool]:
         """Return the document of a body, and whether its type can be read at all.
 
-        ``links``: whether those of a page are wanted. ``told``: the stored language of the page,
-        and the digest of what it was detected by. ``forced``: try again with bytes that could not
-        be read before.
+        ``links``: whether the links of a page are wanted. ``language``: the stored language of
+        the page, and the digest of the text that it was detected in. ``forced``: try again with
+        bytes that could not be read before.
 
         Raises:
-            FormatError: it can, but not this one.
+            FormatError: its type can be read, but this body cannot.
             GivenUpError: the crawl ended while it waited for a process.
 
         Source: R0-59, R0-60, R0-76.
@@ -87,37 +97,40 @@ class DocumentReader:
         header, url = visit.content_type, visit.url
         media_type = html.media_type(header, body, url)
         if media_type in html.HTML_TYPES:
-            if visit.extracted_again and len(body) <= MAX_PAGE:
-                task = PageTask(body, header, url, links, detect=told is None)
-                if self._pages is None:
-                    self._pages = Portions(self._pool(pages_only=True), self._selected)
-                page = await self._pages.read(task)
-                return html.with_language(page, told) if told is not None else page, True
-            keep, drop = self._selected
-            document = html.parse(
-                body,
-                content_type=header,
-                url=url,
-                keep=keep,
-                drop=drop,
-                links=links,
-                detect=told is None,
-            )
-            return html.with_language(document, told) if told is not None else document, True
+            page = await self._page(visit, body, links=links, detect=language is None)
+            return html.with_language(page, language) if language is not None else page, True
         if media_type in html.TEXT_TYPES:
             if len(body) > MAX_TEXT:
                 raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
-            return html.kept(html.parse_text(body, content_type=header, url=url), told), True
+            return html.kept(html.parse_text(body, content_type=header, url=url), language), True
         if media_type in FORMATS:
             document = await self._formatted(visit, body, media_type, forced=forced)
-            return html.kept(document, told), True
+            return html.kept(document, language), True
         return Document(content_type=media_type), False
+
+    async def _page(self, visit: Visit, body: bytes, *, links: bool, detect: bool) -> Document:
+        """Return the document of an HTML page; ``detect``: whether to detect its language."""
+        header, url = visit.content_type, visit.url
+        if visit.extracted_again and len(body) <= MAX_PAGE:
+            if self._pages is None:
+                self._pages = Portions(self._pool(pages_only=True), self._selected)
+            return await self._pages.read(PageTask(body, header, url, links, detect=detect))
+        keep, drop = self._selected
+        return html.parse(
+            body,
+            content_type=header,
+            url=url,
+            keep=keep,
+            drop=drop,
+            links=links,
+            detect=detect,
+        )
 
     async def _formatted(
         self, visit: Visit, body: bytes, media_type: str, *, forced: bool
     ) -> Document:
-        """Return the document of a body that is no page, unless its bytes are known to fail."""
-        assert visit.body_hash is not None, "the body was hashed when it came"
+        """Return the document of a body that is no page; bytes that failed before fail at once."""
+        assert visit.body_hash is not None, "the body was hashed on arrival"
         media = _media(media_type, visit.content_type)
         known = None if forced else self._unreadable(visit.body_hash, media)
         if known is not None and known.allowed >= self._allowed(known.fault):
@@ -141,24 +154,25 @@ class DocumentReader:
                 raise FormatError(error.kind, f"{_BUDGET}: {error}", lasting=False) from error
             if error.lasting:
                 fault = FORMAT_FAULTS[error.kind]
-                what = (fault, self._allowed(fault), str(error)[:_MAX_MESSAGE])
-                visit.unreadable = Unreadable(visit.body_hash, EXTRACTION_VERSION, media, *what)
+                why = (fault, self._allowed(fault), str(error)[:_MAX_MESSAGE])
+                visit.unreadable = Unreadable(visit.body_hash, EXTRACTION_VERSION, media, *why)
             raise
 
     def _allowed(self, fault: Fault) -> int:
-        """Return how much a document may take of what it had too little of."""
+        """Return the limit that a fault exceeded, in seconds or MiB; 0: a fault of another kind."""
         if fault is Fault.READING_TIME_OUT:
-            return self._options.extract_cpu_seconds
-        return self._options.extract_memory if fault is Fault.OUT_OF_MEMORY else 0
+            return self._limits.cpu_seconds
+        return self._limits.memory if fault is Fault.OUT_OF_MEMORY else 0
 
     def _pool(self, *, pages_only: bool = False) -> FormatPool:
-        options = self._options
-        processes, memory = options.extract_processes, options.extract_memory * MIB
-        seconds = options.extract_cpu_seconds
-        return FormatPool(processes, memory, seconds, 2 * seconds, pages_only=pages_only)
+        limits = self._limits
+        seconds = limits.cpu_seconds
+        return FormatPool(
+            limits.processes, limits.memory * MIB, seconds, 2 * seconds, pages_only=pages_only
+        )
 
     async def close(self) -> None:
-        """End the processes; those that were not needed never started."""
+        """End the processes that were started."""
         if self._pages is not None:
             await self._pages.close()
         if self._formats is not None:
@@ -166,6 +180,6 @@ class DocumentReader:
 
 
 def _media(media_type: str, header: str) -> str:
-    """Return the type that a body is read as, with the charset that its server names."""
+    """Return the type under which a body is read, with the charset that its server names."""
     found = _CHARSET.search(header[:_MAX_HEADER])
     return f"{media_type}; charset={found[1][:_MAX_CHARSET].lower()}" if found else media_type

@@ -1,4 +1,4 @@
-"""What every spider shares: one Request a page, and exactly one Visit for it."""
+"""The base of all spiders: one Request for each page, and exactly one Visit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from smartcrawl.run.run import Run
 
 
 class VisitSpider(Spider):
-    """A spider whose pages come from a Run; ``run`` is set before the crawl starts."""
+    """Spider whose pages come from a Run; ``run`` is set before the crawl starts."""
 
     run: Run | None = None
 
@@ -29,13 +29,13 @@ class VisitSpider(Spider):
             yield seed
 
     def errback(self, failure: Failure) -> Iterator[Visit | Request]:
-        """Turn "nobody answered" into the page's one Visit; what was not asked has none yet."""
+        """Yield the Visit of a page without an answer; one that was not requested has none yet."""
         if isinstance(failure.value, TurnSpentError):
             return
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         attempt: Attempt = request.meta["attempt"]
         if request.method == "HEAD" and not isinstance(failure.value, IgnoreRequest):
-            yield request.replace(method="GET", dont_filter=True)  # it was only to save this one
+            yield request.replace(method="GET", dont_filter=True)  # the HEAD was to save this GET
             return
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
         visit = attempt.visit(unsigned(request.url))

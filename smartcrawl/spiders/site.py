@@ -1,4 +1,4 @@
-"""Web sites: seeds, links, and what each address answers."""
+"""The spider of web sites: from the answer of each address to its Visit."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from smartcrawl.spiders.base import VisitSpider
 
 
 class SiteSpider(VisitSpider):
-    """One request, one Visit: from parse() if anybody answered, else from errback()."""
+    """One Visit for each page: from parse() after an answer, otherwise from errback()."""
 
     name = "site"
-    waiting: WaitingDocuments | None = None  #: None: a spider of a user's own sees every Visit
+    waiting: WaitingDocuments | None = None  #: None: a spider of the user's own sees every Visit
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -49,7 +49,7 @@ class SiteSpider(VisitSpider):
         return spider
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
-        """Turn an answer into the page's one Visit, or ask on where its address moved."""
+        """Turn an answer into the Visit of its page, or into the next request of that Visit."""
         assert response.request is not None
         attempt: Attempt = response.meta["attempt"]
         visit = attempt.visit(unsigned(response.url))
@@ -63,12 +63,12 @@ class SiteSpider(VisitSpider):
             yield visit
             return
         if response.request.method == "HEAD":
-            yield self._looked_at(response, visit)
+            yield self._after_head(response, visit)
             return
         latency = response.meta.get("download_latency", 0)
         if visit.outcome is Outcome.NOT_MODIFIED and not visit.page.verify:
-            told = (_header(response, "ETag"), _header(response, "Last-Modified"))
-            yield confirmed(visit, *told, latency=latency)
+            etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
+            yield confirmed(visit, etag, date, latency=latency)
             return
         visit.response_ms = int(1000 * latency)
         visit.etag, visit.last_modified = kept_validators(
@@ -97,21 +97,21 @@ class SiteSpider(VisitSpider):
         if visit.body is None or self.waiting is None or not self.waiting.take(visit):
             yield visit
 
-    def _looked_at(self, response: Response, visit: Visit) -> Visit | Request:
-        """Return the Visit of a page that a HEAD shows to be the same, else ask for the page."""
+    def _after_head(self, response: Response, visit: Visit) -> Visit | Request:
+        """Return the Visit of a page that a HEAD confirms, otherwise the GET of the page."""
         assert self.run is not None
         assert response.request is not None
         length = _header(response, "Content-Length") or ""
-        told = (_header(response, "ETag"), _header(response, "Last-Modified"))
-        told_length = int(length) if length.isdecimal() else None
-        if response.status == 200 and self.run.trust.confirms(visit.page, *told, told_length):
+        etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
+        size = int(length) if length.isdecimal() else None
+        if response.status == 200 and self.run.trust.confirms(visit.page, etag, date, size):
             visit.outcome = Outcome.NOT_MODIFIED
             visit.etag, visit.last_modified = visit.page.etag, visit.page.last_modified
             return visit
         return response.request.replace(method="GET", dont_filter=True)
 
     def _redirected(self, response: Response, visit: Visit, attempt: Attempt) -> Request | None:
-        """Return the next request of this visit, or None when the redirect is its outcome."""
+        """Return the next request of this visit, or None if the redirect is its outcome."""
         location = _location(response)
         target = join(can_ada.parse(response.url), location) if location else None
         if target is None:
@@ -132,7 +132,7 @@ class SiteSpider(VisitSpider):
 
 
 def _location(response: Response) -> str:
-    """Return the Location as written: UTF-8 where it is that, as browsers read it."""
+    """Return the Location: as UTF-8 where it is valid, like browsers, otherwise as Latin-1."""
     value = response.headers.get("Location") or b""
     try:
         return value.decode("utf-8")

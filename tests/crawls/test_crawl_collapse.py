@@ -135,7 +135,7 @@ def test_two_pages_that_shrink_to_the_same_text_are_withheld(shop: Site, crawl: 
     assert "collapsed: 3 pages" in result.out
     record = crawl.pages()["/p0"]
     assert record["httpStatusCode"] == 1214
-    assert "are left" in record["errorMessage"]
+    assert "characters remain" in record["errorMessage"]
     assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
 
 
@@ -242,7 +242,7 @@ def test_why_tells_that_a_page_waited(shop: Site, crawl: Crawl):
 
     waited, taken = story["history"][-2:]
     assert (waited["lastOutcome"], waited["httpStatusCode"]) == ("failed", 1214)
-    assert "are left" in waited["detail"]
+    assert "characters remain" in waited["detail"]
     assert (taken["lastOutcome"], taken["httpStatusCode"]) == ("modified", 200)
     assert taken["detail"].startswith("an edit: few pages shrank")
 

@@ -278,7 +278,7 @@ def test_a_host_where_nobody_is_gets_a_few_probes_and_then_no_request(crawl: Cra
         # The row, what was in flight beside its last one, and the probes.
         assert 4 + 3 <= codes.count(1102) <= 4 + 2 + 3
         said = next(page["errorMessage"] for page in gone if page["httpStatusCode"] == 1110)
-        assert "nobody answers at 127.0.0.1" in said
+        assert "127.0.0.1 does not answer" in said
         [run, _] = crawl.runs()
         assert run["requests"] == codes.count(1102) + len(other.log)
         assert not run["complete"]

@@ -1,4 +1,4 @@
-"""Bodies that come too slowly, and what a further try has to do with it."""
+"""Bodies that come too slowly, and their retries."""
 
 import pytest
 from scrapy import Request
@@ -44,7 +44,7 @@ def test_a_body_that_keeps_the_rate_may_take_its_time(clock: Clock):
 
 
 def test_a_further_try_begins_anew(clock: Clock):
-    """The seconds between two tries are not the second body's."""
+    """The time between two tries does not count for the second body."""
     bodies, first = SlowBodies(RATE), Request("http://a.example/", meta={"attempt": 1})
     bodies.received(b"try again", first)
     clock.now += 11

@@ -1,4 +1,4 @@
-"""Which addresses may be connected to: public ones, and others by permission only."""
+"""The guard of connections: to public addresses, and to others by permission only."""
 
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -66,9 +66,9 @@ def test_a_special_block_is_refused_from_its_first_to_its_last_address(block, pu
 )  # fmt: skip
 def test_metadata_services_are_told_as_such(address: str):
     """ATT-3, ATT-4."""
-    told = Guard().refusal(address, host="x.example", port=80)
-    assert told is not None
-    assert told.startswith("address not allowed: metadata (")
+    refusal = Guard().refusal(address, host="x.example", port=80)
+    assert refusal is not None
+    assert refusal.startswith("address not allowed: metadata (")
 
 
 @pytest.mark.parametrize("name", sorted(METADATA_NAMES))
@@ -142,7 +142,7 @@ def test_networks_are_allowed_as_named_and_no_others():
 
 @implementer(IHostnameResolver)
 class Names:
-    """A name server that cannot run here: it knows what it was told."""
+    """A name server with prepared addresses."""
 
     def __init__(self, **addresses: list[str]) -> None:
         self.addresses = addresses
@@ -158,7 +158,7 @@ class Names:
 
 
 @implementer(IResolutionReceiver)
-class Told:
+class Receiver:
     def __init__(self) -> None:
         self.addresses: list[str] = []
         self.complete = False
@@ -186,10 +186,10 @@ def resolver(names: Names) -> Iterator[GuardedResolver]:
 
 
 def resolve(resolver: GuardedResolver, host: str, port: int = 80) -> list[str]:
-    told = Told()
-    resolver.resolveHostName(told, host, port)
-    assert told.complete
-    return told.addresses
+    receiver = Receiver()
+    resolver.resolveHostName(receiver, host, port)
+    assert receiver.complete
+    return receiver.addresses
 
 
 def test_the_resolver_leaves_out_what_may_not_be_connected_to(resolver: GuardedResolver):
@@ -197,16 +197,16 @@ def test_the_resolver_leaves_out_what_may_not_be_connected_to(resolver: GuardedR
     assert resolve(resolver, "outside.example") == ["8.8.8.8"]
     assert resolve(resolver, "inside.example") == []
     assert resolve(resolver, "127.0.0.1") == []
-    told = resolver.refused
-    assert told["inside.example", 80] == "address not allowed: private (10.0.0.1)"
-    assert told["127.0.0.1", 80] == "address not allowed: loopback (127.0.0.1)"
-    assert ("outside.example", 80) not in told
+    refused = resolver.refused
+    assert refused["inside.example", 80] == "address not allowed: private (10.0.0.1)"
+    assert refused["127.0.0.1", 80] == "address not allowed: loopback (127.0.0.1)"
+    assert ("outside.example", 80) not in refused
 
 
 def test_a_name_that_turns_inside_later_is_not_looked_up_again(
     resolver: GuardedResolver, names: Names
 ):
-    """ATT-6: what was checked is what is connected to."""
+    """ATT-6: connections go to the checked addresses."""
     assert resolve(resolver, "outside.example") == ["8.8.8.8"]
     names.addresses["outside"] = ["127.0.0.1"]
     assert resolve(resolver, "outside.example") == ["8.8.8.8"]
@@ -228,7 +228,7 @@ def test_a_resolver_that_does_not_guard_refuses_nothing(names: Names):
 
 
 def test_a_spider_without_a_run_connects_where_it_likes(names: Names):
-    """Whoever writes a plain Scrapy spider beside ours gets plain Scrapy."""
+    """A plain Scrapy spider beside those of this project runs in plain Scrapy."""
     plain = GuardedResolver(SimpleNamespace(nameResolver=names), 100)
 
     assert resolve(plain, "inside.example") == ["10.0.0.1"]

@@ -1,4 +1,4 @@
-"""robots.txt: who is meant, what matches, what is kept and for how long."""
+"""robots.txt: groups, matches, requests, and the storage of rules."""
 
 import asyncio
 import codecs
@@ -234,7 +234,7 @@ def test_lines_end_as_the_rfc_says(end: str):
     ids=["agents-rules", "delays", "wildcards", "one-pattern", "nul", "colons"],
 )
 def test_no_file_takes_long(kind: type[RobotParser], body: bytes):
-    """The bound is wide; what it is for would take minutes."""
+    """The bound is wide: a backtracking matcher would take minutes."""
     began = time.process_time()
     parser = kind.from_crawler(None, body)
 
@@ -400,7 +400,7 @@ def test_rules_within_500_kib_count_and_those_behind_do_not():
 
 
 class Run:
-    """What the rules ask of a run."""
+    """The part of a run that the rules use."""
 
     forced = False
 
@@ -430,7 +430,7 @@ class Run:
 
 
 class Engine:
-    """A crawler whose engine answers what it is told."""
+    """A crawler whose engine gives prepared answers."""
 
     def __init__(self, *answers: object, run: Run | None = None, **settings: object) -> None:
         ours = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
@@ -541,7 +541,7 @@ def test_what_is_kept_is_asked_conditionally_and_a_304_renews_it():
 
 @pytest.mark.covers("M-27", "RD-04")
 def test_a_304_that_names_another_version_of_robots_txt_is_asked_again_without_a_condition():
-    """RFC 9111, 4.3.4: else the rules that are kept would stay beside the ETag of others."""
+    """RFC 9111, 4.3.4: otherwise the stored rules would get the ETag of another version."""
     run = Run(kept(last_modified="yesterday"))
     other = (304, {"ETag": '"2"'}, b"")
     engine = Engine(other, (200, {"ETag": '"2"'}, b"User-agent: *\nDisallow: /b\n"), run=run)
@@ -650,7 +650,9 @@ def test_a_copy_that_is_young_enough_counts_and_a_warning_says_since_when(
 
 @pytest.mark.parametrize("fault", [Fault.ADDRESS_REFUSED, Fault.HOST_DOWN, Fault.DNS])
 def test_what_no_robots_txt_would_change_keeps_its_name(monkeypatch, fault: Fault):
-    monkeypatch.setattr("smartcrawl.engine.download.robots.told", lambda error, url: (fault, "so"))
+    monkeypatch.setattr(
+        "smartcrawl.engine.download.robots.fault_of", lambda error, url: (fault, "so")
+    )
     run = Run()
 
     rules = ask(Engine(DownloadTimeoutError("so"), run=run))
@@ -708,7 +710,7 @@ def test_five_redirects_are_followed_and_a_sixth_is_not():
 
 
 def test_validators_belong_to_one_address():
-    """Behind a redirect they are of another file, whose 304 would say nothing about ours."""
+    """Behind a redirect they belong to another file, whose 304 confirms nothing here."""
     run = Run(kept())
     engine = Engine(answer(301, "https://other.example/x"), OK, run=run)
 
@@ -843,16 +845,16 @@ def test_the_middleware_lets_pass_what_the_rules_allow_and_says_why_not():
         passes(Engine(OK))
     with pytest.raises(
         RobotsUnknownError, match=r"robots\.txt could not be read: status 503"
-    ) as told:
+    ) as caught:
         passes(Engine(answer(503)))
-    assert told.value.fault == Fault.ROBOTS_UNKNOWN
+    assert caught.value.fault == Fault.ROBOTS_UNKNOWN
     free = Engine()
     passes(free, Request("http://site.example/a", meta={"dont_obey_robotstxt": True}))
     assert free.asked == []
 
 
 class Shared(Run):
-    """A run of several workers, of a host that is asked as the rules want."""
+    """A run that several workers share."""
 
     def __init__(self, *, spent: bool) -> None:
         super().__init__()
@@ -874,13 +876,13 @@ def first_request(path: str = "b", requests: int = 0) -> Request:
 
 
 def test_a_page_waits_for_another_turn_when_robots_txt_had_this_one():
-    """Only its first request does, and only where it may be asked at all."""
+    """Only its first request does, and only if robots.txt allows the page."""
     run = Shared(spent=True)
     rules = (200, {}, BODY + b"Crawl-delay: 2\n")
-    with pytest.raises(TurnSpentError) as told:
+    with pytest.raises(TurnSpentError) as caught:
         passes(Engine(rules, run=run), first_request())
     assert (run.turns, run.given_back) == ([(2.0, True)], [7])
-    failure = SimpleNamespace(value=told.value, request=first_request())
+    failure = SimpleNamespace(value=caught.value, request=first_request())
     assert list(VisitSpider("site").errback(failure)) == []
 
     passes(Engine(rules, run=run), first_request(requests=1))

@@ -1,4 +1,4 @@
-"""Documents that wait beside the engine: how many, how large, and what becomes of the rest."""
+"""Documents that wait beside the engine: their number, their size, and the way of all others."""
 
 import asyncio
 from types import SimpleNamespace
@@ -61,7 +61,7 @@ def test_so_many_documents_wait_and_the_rest_takes_the_ordinary_way(
 def test_so_many_bytes_wait_and_are_given_back(
     monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ):
-    """Also where a pipeline raises: else no document would wait any more."""
+    """Also where a pipeline raises; otherwise no document could wait any more."""
     monkeypatch.setattr(waiting, "MOST_BYTES", 100)
 
     async def scene() -> None:

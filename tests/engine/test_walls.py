@@ -1,4 +1,4 @@
-"""Walls against bots in answers: one look tells that a page has none of their signs."""
+"""Bot walls in answers: one search shows that a page has none of their signs."""
 
 import pytest
 from scrapy.http import HtmlResponse

@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from smartcrawl import pipelines
+from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
@@ -172,15 +173,13 @@ CRAWLER = SimpleNamespace(stats=SimpleNamespace(inc_value=lambda *_: None))
 @contextmanager
 def in_memory(connection: Connection) -> Iterator[None]:
     """Have Run.open work over a connection, and extraction done once for each body."""
-    parse = pipelines.html.parse
+    parse = html.parse
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "open_registry", lambda *_: Memory(connection))
         patch.setattr(SqliteDatabase, "take", lambda *_: LEASE)
         patch.setattr(run_module, "Writer", Inline)
         patch.setattr(runs, "BATCH", 2)
-        patch.setattr(
-            pipelines.html, "parse", lambda body, **told: parsed(parse, body, tuple(told.items()))
-        )
+        patch.setattr(html, "parse", lambda body, **told: parsed(parse, body, tuple(told.items())))
         yield
 
 

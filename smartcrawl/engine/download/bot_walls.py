@@ -1,4 +1,4 @@
-"""Walls against bots, looked for in the answers that a crawl gets."""
+"""Bot walls in the answers of a crawl."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from smartcrawl.rules.shield import MARKS, START, challenge
 
 
 def wall_of(response: Response) -> str | None:
-    """Return what a wall against bots answered instead of a page, in words.
+    """Return the name of the bot wall that answered instead of a page, None without one.
 
-    Nearly every page has none of the signs, which one look tells that takes a sixth of the time
-    of a look for each.
+    Nearly every page has none of the signs. One search for all of them shows that, in a sixth of
+    the time of a search for each.
     """
     headers = {
         name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
@@ -26,7 +26,7 @@ def wall_of(response: Response) -> str | None:
 
 
 def _hint() -> Any:
-    """Return a pattern that is found in every body that has all signs of a mark."""
+    """Return a pattern that matches every body with all signs of a mark."""
     options = re2.Options()
     options.case_sensitive = False
     options.encoding = re2.Options.Encoding.LATIN1  # bytes of any encoding

@@ -1,4 +1,4 @@
-"""TLS certificates of web servers: verified alike by the engine and by the lane (RD-20)."""
+"""TLS certificates of web servers, verified by engine and lane under the same rules (RD-20)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from smartcrawl.model.exceptions import CertificateError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.declared import Source
 
-#: OpenSSL's numbers of what is wrong with a chain (openssl-verification-options(1)).
+#: OpenSSL's numbers of errors in a chain (openssl-verification-options(1)).
 _NOT_YET, _EXPIRED = 9, 10
 _SELF_SIGNED, _SELF_SIGNED_ROOT = 18, 19
 _NO_ISSUER: Final = frozenset({2, 20, 21, 27})
@@ -42,14 +42,14 @@ _OFF: Final = "or accept any certificate with verify_certificates = false (VERIF
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which certificates of web servers are accepted."""
+    """Choice of the certificates of web servers that are accepted."""
 
     verify: bool = True
-    ca_file: Path | None = None  #: PEM; trusted beside the authorities of the system
+    ca_file: Path | None = None  #: PEM; trusted in addition to the authorities of the system
 
     @classmethod
     def of(cls, source: Source | None, options: Options) -> Self:
-        """Return the trust of a source; what its table leaves out comes from the settings.
+        """Return the trust of a source; the settings fill the gaps of its declaration.
 
         None: the trust of a spider without a source.
         """
@@ -68,7 +68,7 @@ def asyncio_context(settings: BaseSettings, trust: Trust) -> ssl.SSLContext:
     Versions and ciphers are those of Scrapy's settings.
     """
     context = _make_ssl_context(settings)
-    context.check_hostname = False  # first: a context without verification takes no check of names
+    context.check_hostname = False  # first: it would refuse CERT_NONE with a check of names
     context.verify_mode = ssl.CERT_REQUIRED if trust.verify else ssl.CERT_NONE
     context.check_hostname = trust.verify
     context.hostname_checks_common_name = False
@@ -89,7 +89,7 @@ class ContextFactory(_ScrapyClientContextFactory):
     trust = Trust()
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
-        """Return what opens the connections to a host."""
+        """Return the creator of connections to a host."""
         return _Creator(self._shared, hostname.decode("ascii"), verify=self.trust.verify)
 
     @cached_property
@@ -97,7 +97,7 @@ class ContextFactory(_ScrapyClientContextFactory):
         context = self._get_cert_options().getContext()
         if not self.trust.verify:
             return context
-        paths = ssl.get_default_verify_paths()  # the lane's, SSL_CERT_FILE and SSL_CERT_DIR too
+        paths = ssl.get_default_verify_paths()  # as the lane, with SSL_CERT_FILE and SSL_CERT_DIR
         if paths.cafile or paths.capath:
             context.load_verify_locations(paths.cafile, paths.capath)
         else:
@@ -109,7 +109,7 @@ class ContextFactory(_ScrapyClientContextFactory):
 
 @implementer(IOpenSSLClientConnectionCreator)
 class _Creator:
-    """Opens the TLS connections to one host."""
+    """Creator of the TLS connections to one host."""
 
     def __init__(self, context: SSL.Context, host: str, *, verify: bool) -> None:
         self._context = context
@@ -117,7 +117,7 @@ class _Creator:
         self._verify = verify
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        """Return a connection that a wrong certificate ends with a CertificateError."""
+        """Return a connection; a wrong certificate ends it with a CertificateError."""
         connection = SSL.Connection(self._context, None)
         if not _is_address(self._host):
             connection.set_tlsext_host_name(self._host.encode("ascii"))  # never for an address
@@ -130,8 +130,8 @@ class _Creator:
 
 
 def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, int, int], bool]:
-    """Return the callback that judges each certificate of a chain, the server's own last."""
-    kept: list[Any] = [protocol]  # let go at the end: OpenSSL keeps the callback
+    """Return the callback that verifies each certificate of a chain, the server's own last."""
+    kept: list[Any] = [protocol]  # cleared at the end: OpenSSL keeps the callback
 
     def verified(_: SSL.Connection, found: X509, code: int, depth: int, ok: int) -> bool:
         problem = None
@@ -140,7 +140,7 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
                 problem = chain_problem(code, found.to_cryptography(), depth)
             elif depth == 0:
                 problem = name_problem(found, host)
-        except Exception as error:  # noqa: BLE001  # OpenSSL would lose it: nothing unread is trusted
+        except Exception as error:  # noqa: BLE001  # OpenSSL would lose it, and trust the certificate
             problem = f"it cannot be read ({type(error).__name__}: {error}): {_FIX}, {_OFF}"
         if problem is not None:
             refusal: Any = CertificateError(f"the certificate of {host} is refused: {problem}")
@@ -154,7 +154,7 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
 
 
 def chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
-    """Return what OpenSSL's error number says of a certificate, and the remedy.
+    """Return the meaning of OpenSSL's error number for a certificate, and the remedy.
 
     ``depth`` is 0 for the server's own certificate, more for those of its authorities.
     """
@@ -176,7 +176,7 @@ def chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
 
 
 def name_problem(found: X509, host: str) -> str | None:
-    """Return why a certificate is not that of a host, and the remedy; None: it is."""
+    """Return why a certificate does not belong to a host, and the remedy; None: it does."""
     wanted: ServiceID = IPAddress_ID(host) if _is_address(host) else DNS_ID(host)
     try:
         verify_service_identity(extract_patterns(found), [wanted], [])
@@ -197,7 +197,7 @@ def _names(found: x509.Certificate) -> list[str]:
 
 
 def _shown(text: str) -> str:
-    """Return a text of the server's as a message may show it."""
+    """Return a text from the server, printable and short enough for a message."""
     clean = "".join(sign if sign.isprintable() else "?" for sign in text)
     return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}…"
 

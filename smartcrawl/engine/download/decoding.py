@@ -1,4 +1,4 @@
-"""From the bytes on the wire to a body: Content-Encoding undone, and an end to patience."""
+"""From the bytes on the wire to a body: Content-Encoding undone, slow bodies given up."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from scrapy.responsetypes import responsetypes
 from smartcrawl.extract.encodings import ACCEPTED, decoded
 from smartcrawl.run.run import run_of
 
-_PATIENCE = 10  #: seconds in which a body may come as slowly as it likes
+_PATIENCE = 10  #: seconds before the rate of a body counts
 
 
 class DecodingMiddleware:
     """Undo the Content-Encoding of a body, strictly and within DOWNLOAD_MAXSIZE.
 
-    Scrapy's own returns what it could unpack of a stream that was cut or is corrupt, and half
-    a page would be taken for the page.
+    Scrapy's own middleware returns the part of a cut or corrupt stream that it could unpack, and
+    half a page would pass for the page.
     """
 
     def __init__(self, max_size: int) -> None:
@@ -36,14 +36,14 @@ class DecodingMiddleware:
         return cls(crawler.settings.getint("DOWNLOAD_MAXSIZE"))
 
     def process_request(self, request: Request) -> None:
-        """Say what can be undone."""
+        """Announce the codings that can be undone."""
         request.headers.setdefault("Accept-Encoding", ACCEPTED)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        """Return the answer with the body that was meant.
+        """Return the answer with its body decoded.
 
         Raises:
-            EncodingError: the body is not what its header says, was cut, or is too large.
+            EncodingError: the body contradicts its header, was cut, or is too large.
         """
         lines = response.headers.getlist("Content-Encoding")
         if not lines or request.method == "HEAD":
@@ -57,10 +57,10 @@ class DecodingMiddleware:
 
 
 class SlowBodies:
-    """Gives up a body that comes more slowly than MIN_DOWNLOAD_RATE.
+    """Gives up bodies that come more slowly than MIN_DOWNLOAD_RATE.
 
-    A server that sends a byte a second would hold a connection for as long as DOWNLOAD_TIMEOUT
-    allows, again and again.
+    A server that sends a byte a second would occupy a connection for DOWNLOAD_TIMEOUT, again
+    and again.
     """
 
     def __init__(self, rate: int) -> None:
@@ -69,7 +69,7 @@ class SlowBodies:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Listen to what comes in, if there is a rate to keep."""
+        """Listen for received bytes, if there is a least rate."""
         rate = crawler.settings.getint("MIN_DOWNLOAD_RATE")
         if not rate or run_of(crawler) is None:
             raise NotConfigured("no body is too slow")
@@ -78,13 +78,13 @@ class SlowBodies:
         return slow
 
     def received(self, data: bytes, request: Request) -> None:
-        """Note a piece of a body.
+        """Count a piece of a body.
 
         Raises:
-            StopDownload: it came too late.
+            StopDownload: the body is too slow.
         """
         now = time.monotonic()
-        since, size = self._bodies.get(request, (now, 0))  # a further try is another request
+        since, size = self._bodies.get(request, (now, 0))  # a retry is another request
         size += len(data)
         self._bodies[request] = since, size
         if is_slow(size, now - since, self._rate):

@@ -1,4 +1,4 @@
-"""From the errors of a download to extended statuses, and to words that help (R4-42)."""
+"""Errors of downloads as extended statuses and as messages with a remedy (R4-42)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.rules.model import Fault
 
-#: What it means that nobody answered; the first class that fits counts.
+#: Faults of the errors without an answer; the first class that fits counts.
 FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
     (CannotResolveHostError, Fault.DNS),
     (DownloadConnectionRefusedError, Fault.REFUSED),
@@ -32,7 +32,7 @@ FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
     (DownloadCancelledError, Fault.TOO_LARGE),
     (StopDownload, Fault.TOO_SLOW),
 )
-#: Twisted wraps what went wrong on a connection; these are the classes inside, by name.
+#: Faults of the errors that Twisted wraps, by the name of their class.
 REASONS: Final = {
     "HeadersTooLargeError": Fault.HEADERS_TOO_LARGE,
     "ParseError": Fault.BAD_RESPONSE,
@@ -44,18 +44,18 @@ REASONS: Final = {
     "VerificationError": Fault.TLS,
     "CertificateError": Fault.TLS,
 }
-#: What is wrong with a packed body (extract.encodings).
+#: Faults of encoded bodies (extract.encodings).
 ENCODING_FAULTS: Final = {
     "too_large": Fault.TOO_LARGE,
     "truncated": Fault.TRUNCATED,
     "corrupt": Fault.BAD_ENCODING,
     "unknown": Fault.BAD_ENCODING,
 }
-#: What may have passed by the next try of the same run (M-32).
+#: Faults that a retry in the same run may not meet again (M-32).
 PASSING_FAULTS: Final = frozenset(
     {Fault.NETWORK, Fault.DNS, Fault.REFUSED, Fault.TIME_OUT, Fault.RESET, Fault.TRUNCATED}
 )
-#: What people read, with what they may do about it.
+#: Messages, with the remedy where there is one.
 MESSAGES: Final = {
     Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
     Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
@@ -75,7 +75,7 @@ _PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TO
 
 
 def fault_of(error: BaseException, url: str) -> tuple[Fault, str]:
-    """Return the extended status of a failed download, and what may be done about it.
+    """Return the extended status of a failed download, and a message with the remedy.
 
     The message has at most 1,024 characters.
     """
@@ -106,7 +106,7 @@ def _reasons(error: BaseException) -> tuple[Any, ...]:
 
 
 def _detail(error: BaseException) -> str:
-    """Return what a library says of an error, without the wrapping of its own.
+    """Return the text of an error, or of the error inside it if a library wrapped one.
 
     >>> _detail(ConnectionResetError(104, "Connection reset by peer"))
     '[Errno 104] Connection reset by peer'

@@ -1,4 +1,4 @@
-"""The download handler: Scrapy's own, with an end to the headers, and to connections gone wrong."""
+"""The download handler: Scrapy's own, with limits for headers and for stray bytes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers
 
 
 class BoundedHttpHandler(HTTP11DownloadHandler):
-    """HTTP/1.1 as Scrapy speaks it; an answer whose headers do not end is given up.
+    """HTTP/1.1 as Scrapy speaks it; an answer with endless headers is given up.
 
-    Twisted bounds a line of the headers and not their number, so that a server could fill
-    the memory before the body, the one part that DOWNLOAD_MAXSIZE bounds, has begun.
+    Twisted bounds a line of the headers but not their number. A server could fill the memory
+    before the body begins, the only part that DOWNLOAD_MAXSIZE bounds.
 
-    An origin that sends what no request asked for gets one request a connection (Strays), and so
-    does a page that is asked again for that reason (FRESH).
+    An origin that sends bytes without a request gets one request a connection (Strays), and so
+    does a page that is requested again for that reason (FRESH).
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -58,13 +58,13 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
             self._contextFactory = contexts
 
     async def download_request(self, request: Request) -> Response:
-        """Download a request on a kept connection, or on one of its own."""
+        """Download a request on a kept connection, or on a new one."""
         alone = FRESH in request.meta or self._strays.suspects(origin_of(request.url))
-        self._pool = self._single if alone else self._kept  # it is read before anything is awaited
+        self._pool = self._single if alone else self._kept  # read by super() before its first await
         return await super().download_request(request)
 
     async def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the kept connections."""
         self._pool = self._kept
         await super().close()
 
@@ -81,14 +81,14 @@ class _BoundedFactory(_LenientHTTP11ClientFactory):
 
 
 class _BoundedProtocol(_LenientHTTP11ClientProtocol):
-    """Counts what comes before the body; past MAX_HEADERS it gives the connection up.
+    """Counts the bytes before the body, and gives the connection up after MAX_HEADERS.
 
-    It gives up, too, what sends bytes while no request is under way, and counts it.
+    A connection on which bytes come without a request is given up, too, and counted.
     """
 
     strays: Strays
     _head = 0
-    _asked: Any = None  #: the last request's URI, until bytes came that it did not ask for
+    _asked: Any = None  #: URI of the last request; None once stray bytes were counted for it
 
     def request(self, request: Any) -> Any:
         self._head = 0
@@ -99,7 +99,7 @@ class _BoundedProtocol(_LenientHTTP11ClientProtocol):
         return answer
 
     def dataReceived(self, data: bytes) -> None:
-        if self._state == "QUIESCENT":  # neither before an answer's end, nor after it was cut off
+        if self._state == "QUIESCENT":  # after the end of an answer that was not cut off
             self._stray()
         super().dataReceived(data)  # type: ignore[no-untyped-call]
         parser = self._parser
@@ -109,7 +109,7 @@ class _BoundedProtocol(_LenientHTTP11ClientProtocol):
                 self._giveUp(Failure(HeadersTooLargeError()))  # type: ignore[no-untyped-call]
 
     def _finishResponse_WAITING(self, rest: bytes) -> None:
-        """End an answer; Twisted drops bytes after it and keeps the connection."""
+        """End an answer; Twisted alone would drop bytes after it and keep the connection."""
         if rest:
             self._stray()
             assert self._currentRequest is not None
@@ -123,12 +123,12 @@ class _BoundedProtocol(_LenientHTTP11ClientProtocol):
 
 
 class _BoundedParser(_LenientHTTPClientParser):
-    """Reads what is HTTP, and says so of what is not."""
+    """Parser of HTTP; any other protocol is a ParseError."""
 
     MAX_LENGTH = MAX_HEADERS
 
     def dataReceived(self, data: bytes) -> Any:
-        """Read on; whatever is wrong with status line and headers is one kind of error."""
+        """Parse on; all errors in status line and headers are of one class."""
         if self.state not in (STATUS, HEADER):
             return super().dataReceived(data)  # type: ignore[no-untyped-call]
         try:
@@ -139,7 +139,7 @@ class _BoundedParser(_LenientHTTPClientParser):
             raise ParseError(f"{type(error).__name__}: {error}", b"") from error  # type: ignore[no-untyped-call]
 
     def statusReceived(self, status: bytes) -> None:
-        """Take the status line; its protocol must be HTTP, and its code one of HTTP's."""
+        """Take the status line; its protocol must be HTTP, and its code one of HTTP."""
         if not _STATUS_LINE.match(status):
             raise ParseError("no status line of HTTP", status)  # type: ignore[no-untyped-call]
         super().statusReceived(status)  # type: ignore[no-untyped-call]
@@ -148,7 +148,7 @@ class _BoundedParser(_LenientHTTPClientParser):
         raise HeadersTooLargeError
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """End the answer; a body without a length is whole only when it was ended in order."""
+        """End the answer; a body without a length is whole only after a clean close."""
         decoder = self.bodyDecoder
         ends_with_connection = (
             isinstance(decoder, _IdentityTransferDecoder) and decoder.contentLength is None

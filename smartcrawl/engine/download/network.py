@@ -1,4 +1,4 @@
-"""Which addresses may be connected to: public ones, and private ones by permission only.
+"""The guard of connections: to public addresses, and to private ones by permission only.
 
 A page can name any host, and any host can resolve to this machine or its network. The guard
 therefore sits in the resolver, which every connection passes, address literals included.
@@ -16,6 +16,7 @@ from ipaddress import (
     ip_network,
 )
 from typing import Any, Self
+from urllib.request import getproxies
 
 from scrapy.crawler import Crawler
 from scrapy.resolver import CachingHostnameResolver
@@ -31,9 +32,9 @@ from smartcrawl.model.urls import endpoint
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-#: Blocks that are not reachable on the public internet, and what they are for: the IANA
-#: special-purpose registries, multicast, and addresses at which clouds tell their machines'
-#: credentials. The first block that holds an address names it.
+#: Blocks that are not reachable on the public internet, and their purposes: the IANA
+#: special-purpose registries, multicast, and addresses at which clouds give credentials to
+#: their machines. The first block that contains an address names it.
 SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(block), purpose)
     for block, purpose in (
@@ -74,11 +75,11 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
         ("ff00::/8", "multicast"),
     )
 )
-#: Names under which clouds answer to their own machines, wherever they resolve to.
+#: Names under which clouds answer to their own machines, whatever they resolve to.
 METADATA_NAMES = frozenset(
     {"metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
-PORTS = frozenset({80, 443})  #: of public hosts that may be asked without more ado
+PORTS = frozenset({80, 443})  #: default ports allowed on public hosts
 METADATA = "metadata"
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
@@ -102,7 +103,7 @@ def unwrapped(address: Address) -> Address:
 
 
 class Guard:
-    """Says which addresses may be connected to."""
+    """Decides which addresses may be connected to."""
 
     def __init__(self, networks: Sequence[Network] = (), ports: Iterable[int] = ()) -> None:
         self._networks = tuple(networks)
@@ -111,7 +112,7 @@ class Guard:
         self._named: set[tuple[str, int]] = set()
 
     def permit(self, host: str, port: int) -> None:
-        """Allow one host and port, whatever it resolves to: it was given by hand as a seed."""
+        """Allow one host and port, whatever it resolves to: the operator named it as a seed."""
         self._endpoints.add((_bare(host), port))
 
     def permit_port(self, host: str, port: int) -> None:
@@ -147,7 +148,7 @@ class Guard:
             return None
         for block, purpose in SPECIAL:
             if any(form in block for form in forms):
-                # A name that was given may be private; its owner may not lead it to metadata.
+                # A seed's name may be private; the owner of the name may not lead it to metadata.
                 if given and purpose != METADATA:
                     return None
                 return f"address not allowed: {purpose} ({found})"
@@ -159,7 +160,7 @@ class Guard:
 
 
 def _parsed(text: str) -> Address | None:
-    """Return the address that a text is, without its zone; None when it is another thing."""
+    """Return a literal address without its zone; None when the text is no address."""
     try:
         return ip_address(text.partition("%")[0])
     except ValueError:
@@ -173,10 +174,10 @@ def _bare(host: str) -> str:
 class GuardedResolver(CachingHostnameResolver):
     """Twisted's name resolver, giving allowed addresses only (TWISTED_DNS_RESOLVER).
 
-    It is installed once per process and guards from the moment that a run asks it to with
-    ``protect``; a plain spider of the user's own connects where it likes. What it gives is
-    what is connected to: nobody looks the name up again. ``refused`` keeps why a host and
-    port were refused, to tell a refusal from a failed look-up.
+    It is installed once per process and guards from the first ``protect`` of a run; a plain
+    spider of the user's own may connect to any address. Connections go to the addresses that it
+    gives, without another look-up. ``refused`` has the reason by host and port, which
+    distinguishes a refusal from a failed look-up.
     """
 
     def __init__(self, reactor: ReactorBase, cache_size: int) -> None:
@@ -198,7 +199,7 @@ class GuardedResolver(CachingHostnameResolver):
     ) -> None:
         """Guard from now on, and permit these (host, port) pairs.
 
-        ``endpoints`` were given by hand, such as seeds, and may resolve to anything;
+        ``endpoints`` were named by the operator, such as seeds, and may resolve to anything;
         ``ports`` belong to hosts that the source names with them.
         """
         self.guarding = True
@@ -208,13 +209,13 @@ class GuardedResolver(CachingHostnameResolver):
             self.guard.permit_port(host, port)
 
     def refusal(self, host: str, port: int) -> str | None:
-        """Return why a host is refused, as far as its spelling tells: literals and names."""
+        """Return why a host is refused by its spelling, without a look-up: literals and names."""
         if not self.guarding:
             return None
         bare = _bare(host)
         if bare.rstrip(".") in METADATA_NAMES or _parsed(bare) is not None:
             return self.guard.refusal(bare, host=bare, port=port)
-        return None  # that takes a look-up
+        return None  # judged when it is resolved
 
     def resolveHostName(
         self,
@@ -224,7 +225,7 @@ class GuardedResolver(CachingHostnameResolver):
         addressTypes: Sequence[type[IAddress]] | None = None,
         transportSemantics: str = "TCP",
     ) -> Any:
-        """Resolve a name, or pass a literal on, and leave out what may not be connected to."""
+        """Resolve a name or pass a literal on, without the addresses that the guard refuses."""
         receiver: Any = resolutionReceiver
         if self.guarding:
             receiver = _Filter(resolutionReceiver, self, hostName, portNumber)
@@ -235,9 +236,9 @@ class GuardedResolver(CachingHostnameResolver):
 
 @implementer(IResolutionReceiver)
 class _Filter:
-    """Passes the addresses of a host on when all of them are allowed, and else none.
+    """Passes the addresses of a host on if all of them are allowed, otherwise none.
 
-    A set in which only some are forbidden is what an attack looks like, not a network.
+    A mixture of allowed and forbidden addresses is the sign of an attack, not of a network.
     """
 
     def __init__(self, receiver: Any, resolver: GuardedResolver, host: str, port: int) -> None:
@@ -270,7 +271,7 @@ class _Filter:
 
 @implementer(IResolutionReceiver)
 class _Found:
-    """Gathers the addresses of a host, and tells when the look-up is over."""
+    """Gathers the addresses of a host until the look-up is complete."""
 
     def __init__(self, done: Deferred[list[str]]) -> None:
         self._done = done
@@ -287,19 +288,53 @@ class _Found:
 
 
 async def addresses_of(resolver: GuardedResolver, host: str, port: int) -> list[str]:
-    """Look a host up; return those addresses that may be connected to, none when it is refused."""
+    """Look a host up; return the addresses that may be connected to, none if it is refused."""
     done: Deferred[list[str]] = Deferred()
     resolver.resolveHostName(_Found(done), host, port)
     return await maybe_deferred_to_future(done)
 
 
 async def looked_up(resolver: GuardedResolver, host: str, port: int) -> str | None:
-    """Look a host up that somebody else, a proxy, will connect to; return why it is refused.
+    """Look a host up that a proxy will connect to; return why it is refused, None if it is not.
 
     A name that cannot be resolved here is not refused: the proxy may know it.
     """
     await addresses_of(resolver, host, port)
     return resolver.refused.get((_bare(host), port))
+
+
+class AddressCheck:
+    """Judges the address of each request, before it is sent."""
+
+    def __init__(self, resolver: GuardedResolver | None, *, proxied: bool = False) -> None:
+        self._resolver = resolver
+        self._proxied = proxied  #: whether proxies of the environment make the connections
+        self._looked_up: dict[tuple[str, int], str | None] = {}  #: refusals of proxied hosts
+
+    async def refusal(self, url: str, *, proxied: bool) -> str | None:
+        """Return why a request may not be sent, None when it may.
+
+        ``proxied``: whether the request names a proxy. The hosts of such requests are looked up
+        once, because the resolver does not see them.
+        """
+        if not url.startswith(("http://", "https://")):
+            scheme = url.partition(":")[0]
+            return f"scheme not allowed: {scheme}"
+        resolver = self._resolver
+        if resolver is None:
+            return None
+        host, port = endpoint(url)
+        refusal = resolver.refusal(host, port)
+        if refusal is not None or not (self._proxied or proxied):
+            return refusal
+        if (host, port) not in self._looked_up:
+            self._looked_up[host, port] = await looked_up(resolver, host, port)
+        return self._looked_up[host, port]
+
+
+def environment_has_proxies() -> bool:
+    """Whether the environment names proxies."""
+    return bool(getproxies())
 
 
 def refused_address(url: str) -> str | None:

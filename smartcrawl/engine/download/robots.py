@@ -1,4 +1,4 @@
-"""What each host allows: its robots.txt, asked once a run and kept for a bad day."""
+"""The robots.txt of each host: requested once a run, and stored for runs in which it fails."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ from smartcrawl.run.run import run_of
 
 logger = logging.getLogger(__name__)
 
-MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer, whatever DOWNLOAD_MAXSIZE is for pages
+MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer; DOWNLOAD_MAXSIZE is for pages
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What an origin's robots.txt says to us."""
+    """The rules in an origin's robots.txt for this crawler."""
 
     origin: str
     user_agent: str
     asked_at: float  #: monotonic seconds
     parser: RobotParser | None = None  #: None: everything is allowed
     crawl_delay: float | None = None  #: seconds
-    asked: bool = False  #: the host was asked, and none of its pages before that
-    unknown: str | None = None  #: why the rules could not be had
+    asked: bool = False  #: whether they cost a request before any page of the origin
+    unknown: str | None = None  #: why the rules are unknown
     fault: Fault = Fault.ROBOTS_UNKNOWN  #: of a page whose rules are unknown
 
     def allows(self, url: str) -> bool:
-        """Whether an address may be asked."""
+        """Whether an address may be requested."""
         return self.parser is None or self.parser.allowed(url, self.user_agent)
 
 
 class RobotsCache:
-    """The rules of each origin: asked once a run, and conditionally if they are kept.
+    """The rules of each origin: requested once a run, conditionally if rules are stored.
 
-    2xx are rules, 304 says that the kept ones stand, every 4xx except 429 that there are
-    none. After anything else the kept ones count, unless they are too old; then the rules
-    are unknown, and the run incomplete.
+    A 2xx has the rules, a 304 confirms the stored ones, and every 4xx except 429 means that
+    there are none. After anything else the stored rules count. Without any, or with rules that
+    are too old, the rules are unknown and the run is incomplete.
 
     Source: RFC 9309 section 2.3; M-27.
     """
@@ -83,7 +83,7 @@ class RobotsCache:
         self._max_stale = max_stale
         self.delays = CrawlDelays(crawler)
         self._rules: dict[str, Rules] = {}
-        self._kept: dict[str, StoredRobots] = {}  #: of this run
+        self._kept: dict[str, StoredRobots] = {}  #: Answers of this run.
         self._asking: dict[str, asyncio.Task[Rules]] = {}
 
     @classmethod
@@ -103,7 +103,7 @@ class RobotsCache:
         )
 
     async def of(self, request: Request) -> Rules:
-        """Return the rules for a request, and hold its host to the delay that they ask for."""
+        """Return the rules for a request, and keep its host at their Crawl-delay."""
         parts = urlsplit(request.url)
         origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         rules = self.at_hand(origin) or await self._ask(origin)
@@ -112,9 +112,9 @@ class RobotsCache:
         return rules
 
     def at_hand(self, origin: str) -> Rules | None:
-        """Return the rules of an origin if they are known and need not be asked for now.
+        """Return the rules of an origin if no request is needed for them.
 
-        Who asked for them before has its host held to their delay.
+        ``of`` set the delay of its host when it read them.
         """
         rules = self._rules.get(origin)
         if rules is None or (self._ttl and time.monotonic() - rules.asked_at > self._ttl):
@@ -122,7 +122,7 @@ class RobotsCache:
         return rules
 
     async def _ask(self, origin: str) -> Rules:
-        """Ask a host once, however many of its pages are waiting for the answer."""
+        """Request robots.txt once, however many pages wait for the answer."""
         task = self._asking.get(origin)
         if task is None:
             task = self._asking[origin] = asyncio.ensure_future(self._fetch(origin))
@@ -141,7 +141,7 @@ class RobotsCache:
         try:
             fresh = await self._download(url, kept, trusted=run is None or not run.forced)
             rules = self._read(origin, fresh)
-        except Exception as error:  # noqa: BLE001  # whatever failed, these are no rules
+        except Exception as error:  # noqa: BLE001  # without an answer there are no rules
             rules = self._without(origin, kept, error)
         else:
             self._kept[origin] = fresh
@@ -154,11 +154,11 @@ class RobotsCache:
     async def _download(
         self, url: str, kept: StoredRobots | None, *, trusted: bool
     ) -> StoredRobots:
-        """Return what is answered, possibly behind redirects.
+        """Return the answer, at the end of redirects.
 
-        Validators belong to one address: none is sent to where a redirect leads, and none
-        is kept from there. A 304 that names another version is asked again without them, for it
-        confirms nothing (RFC 9111 section 4.3.4).
+        Validators belong to one address: none is sent to the target of a redirect, and none of
+        its answer is stored. After a 304 that names another version the request is repeated
+        without them, because it confirms nothing (RFC 9111 section 4.3.4).
         """
         headers = (
             {}
@@ -210,13 +210,13 @@ class RobotsCache:
         parser = self._parser.from_crawler(self._crawler, stored.body)
         delay = parser.crawl_delay(self._user_agent)
         if delay is not None:
-            delay = crawl_delay(str(delay))  # a parser of Scrapy's knows no most
+            delay = crawl_delay(str(delay))  # Scrapy's parsers have no upper bound
         if (run := run_of(self._crawler)) is not None:
             run.sitemaps_named(origin, sitemaps(stored.body, origin))
         return replace(rules, parser=parser, crawl_delay=delay)
 
     def _without(self, origin: str, kept: StoredRobots | None, error: Exception) -> Rules:
-        """Return the rules that count when they could not be had now."""
+        """Return the rules that count after a failed request: the stored ones, or unknown ones."""
         url = f"{origin}/robots.txt"
         fault, why = fault_of(error, url)
         run = run_of(self._crawler)
@@ -229,8 +229,8 @@ class RobotsCache:
             )
             return self._read(origin, kept)
         logger.warning("robots.txt unknown: no page of this host is asked: %s (%s)", why, url)
-        if fault not in (Fault.ADDRESS_REFUSED, Fault.HOST_DOWN):  # no robots.txt would help
-            if fault is not Fault.TLS:  # its pages would fail in the same way: name the remedy
+        if fault not in (Fault.ADDRESS_REFUSED, Fault.HOST_DOWN):  # robots.txt would not help
+            if fault is not Fault.TLS:  # its pages fail in the same way: name the remedy
                 fault = Fault.ROBOTS_UNKNOWN
             if run is not None:
                 run.incomplete(f"robots_unknown: {host_key(origin)}")
@@ -239,7 +239,7 @@ class RobotsCache:
 
 
 def _target(response: Response, url: str) -> str | None:
-    """Return where a redirect leads; None for any other answer, and for a useless Location."""
+    """Return the target of a redirect; None for other answers, and without a usable Location."""
     location = (response.headers.get("Location") or b"").decode("latin-1")
     if response.status not in REDIRECTS or not location:
         return None
@@ -252,11 +252,11 @@ def _header(response: Response, name: str) -> str | None:
 
 
 class CrawlDelays:
-    """Keeps download slots at the Crawl-delay that their hosts ask for, or above it.
+    """Keeps download slots at the Crawl-delay of their hosts, or above it.
 
-    AutoThrottle sets a slot's delay anew with each answer, between bounds that are the same
-    for all; so a slot is looked at after that, before its next request goes out. Its delay is
-    not varied either, for half of it would be too short. DOWNLOAD_DELAY counts when it is
+    AutoThrottle sets the delay of a slot after each answer, between bounds that are the same for
+    all hosts. Each slot is therefore checked after that, before its next request is sent. Its
+    delay has no jitter, because half of it would be too short. DOWNLOAD_DELAY counts when it is
     longer, and within a run a delay only grows.
     """
 
@@ -277,12 +277,12 @@ class CrawlDelays:
         delay = max(
             seconds, float(given.get("delay", self._crawler.settings.getfloat("DOWNLOAD_DELAY")))
         )
-        # Scrapy forgets a slot that was idle for a minute; this is what it makes a new one of.
+        # Scrapy drops a slot that was idle for a minute, and makes a new one of these values.
         downloader.per_slot_settings[slot] = {**given, "delay": delay, "jitter": 0}
         self._raise(slot)
 
     def answered(self, request: Request) -> None:
-        """Raise the delay of a slot again that AutoThrottle has lowered."""
+        """Raise the delay of a slot again, after AutoThrottle lowered it."""
         self._raise(request.meta.get(Downloader.DOWNLOAD_SLOT, ""))
 
     def _raise(self, name: str) -> None:

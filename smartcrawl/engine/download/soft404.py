@@ -1,4 +1,4 @@
-"""What hosts answer for addresses that cannot exist, so that a 200 that says so is no page."""
+"""Soft 404s: pages with status 200 whose text is that of a host's page for missing addresses."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 
-KEPT_FOR: Final = 604_800  #: seconds that an answer counts: a week
+KEPT_FOR: Final = 604_800  #: seconds for which an answer counts: a week
 
 
 class Soft404Probe:
-    """Asks each host once a week for an address that cannot exist, and remembers what it said."""
+    """Requests a missing address from each host once a week, and stores a profile of the answer."""
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
         self._run = run
         self._known: dict[str, NotFound | None] = {}
         self._asked: dict[str, asyncio.Future[NotFound | None]] = {}
-        self._seeds: dict[str, dict[str, str]] = {}  #: what a seed of each host says
+        self._seeds: dict[str, dict[str, str]] = {}  #: texts of one seed of each host
 
-    async def tells(self, visit: Visit, document: Document) -> bool:
-        """Whether a page says what its host says of an address that does not exist.
+    async def is_soft_404(self, visit: Visit, document: Document) -> bool:
+        """Whether a page has the text that its host has for an address that does not exist.
 
         Never true of a seed.
         """
         run, page = self._run, visit.page
         if not run.options.soft_404 or not document.sections:
             return False
-        told = {"title": document.title, "text": document.text, "path": _path(visit.url)}
+        texts = {"title": document.title, "text": document.text, "path": _path(visit.url)}
         if run.links.is_seed(page.no):
-            self._seeds.setdefault(host_key(visit.url), told)
+            self._seeds.setdefault(host_key(visit.url), texts)
             return False
         answer = await self._answer_of(visit.url)
-        return answer is not None and is_not_found(answer, **told)
+        return answer is not None and is_not_found(answer, **texts)
 
     async def _answer_of(self, url: str) -> NotFound | None:
         host = host_key(url)
@@ -68,7 +68,7 @@ class Soft404Probe:
         return self._known[host]
 
     async def _ask(self, url: str, host: str) -> NotFound | None:
-        """Ask a host; what it does not answer, or robots.txt forbids, says nothing in this run."""
+        """Request the probe; without an answer, or where robots.txt forbids it, None counts."""
         parts = urlsplit(url)
         path = random_path(secrets.token_hex(6))
         request = Request(
@@ -80,15 +80,15 @@ class Soft404Probe:
         )
         try:
             response = await self._crawler.engine.download_async(request)
-        except Exception as error:  # noqa: BLE001  # whatever failed, this says nothing
-            logger.debug("%s was not asked for what does not exist: %s", host, error)
+        except Exception as error:  # noqa: BLE001  # whatever failed, there is no answer
+            logger.debug("no soft-404 probe of %s: %s", host, error)
             return None
         if response.status not in (200, 404, 410) or wall_of(response) is not None:
-            return None  # it says nothing about what exists: asked again by the next run
+            return None  # no sign of a missing address: the next run requests it again
         answer = _read(response, path)
         seed = self._seeds.get(host)
         if answer is not None and seed is not None and is_same(answer, **seed):
-            answer = None  # it says the same of everything
+            answer = None  # the host has the same text for everything
         self._run.hosts.not_found_read(host, answer.pack() if answer is not None else "")
         return answer
 
@@ -99,7 +99,7 @@ def _path(url: str) -> str:
 
 
 def _read(response: Response, path: str) -> NotFound | None:
-    """Return what an answer says of an address that cannot exist; None: a status says it."""
+    """Return the profile of a 200 for an address that cannot exist; None for any other answer."""
     header = (response.headers.get("Content-Type") or b"").decode("latin-1")
     if response.status != 200 or html.media_type(header, response.body) not in html.HTML_TYPES:
         return None

@@ -1,4 +1,4 @@
-"""Validators that a request carries."""
+"""Validators of requests."""
 
 from __future__ import annotations
 

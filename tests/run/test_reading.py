@@ -1,0 +1,138 @@
+"""Reading without Scrapy: damage, errors of this program, a seed that moves, the soft-404 probe."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from smartcrawl.model.exceptions import GivenUpError, RegistryError
+from smartcrawl.model.pages import Page, Visit
+from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run.reading import Reading
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.extraction import ExtractionConfig
+from tests.choices import options
+
+URL = "http://a.example/"
+DAMAGE = RegistryError("the registry is damaged")
+
+
+class Parts:
+    """A run whose parts record their calls; ``error`` is raised by every redirect."""
+
+    def __init__(self, tmp_path, error: Exception | None = None) -> None:
+        self.calls: list[str] = []
+        self.error = error
+        self.options = options(tmp_path)
+        self.configuration = ExtractionConfig.of(Source(name="a", seeds=(URL,)), self.options)
+        self.scope = SimpleNamespace(hosts={"b.example"}, holds=lambda url: True)
+        self.registry = SimpleNamespace(database=self)
+        self.stored_pages = SimpleNamespace(
+            unreadable=None, is_read_alike=lambda visit: False, told=lambda page: None
+        )
+        self.trust = self.links = self
+
+    def damage(self, error: Exception) -> RegistryError | None:
+        return DAMAGE if isinstance(error, OSError) else None
+
+    def landed(self, page: Page) -> None:
+        self.calls.append("landed")
+
+    def learn(self, visit: Visit) -> None:
+        self.calls.append("learn")
+
+    def is_seed(self, number: int) -> bool:
+        return True
+
+    def forces(self, page: Page) -> bool:
+        return False
+
+    def replay(self, page: Page) -> None:
+        self.calls.append("replay")
+
+    def follow(self, visit: Visit, links, **_: object) -> None:
+        self.calls.append("follow")
+
+    def seed_moved(self, number: int, target: str) -> bool:
+        if self.error is not None:
+            raise self.error
+        return True
+
+    def follow_redirect(self, visit: Visit, target: str) -> bool:
+        self.calls.append("follow_redirect")
+        return True
+
+
+def read(run: Parts, visit: Visit, *, soft_404: bool = False) -> RegistryError | None:
+    async def is_soft_404(visit: Visit, document: object) -> bool:
+        run.calls.append("probe")
+        return soft_404
+
+    async def take() -> RegistryError | None:
+        reading = Reading(
+            run,
+            is_soft_404=is_soft_404,
+            scope_moved=lambda: run.calls.append("scope_moved"),
+            is_stopping=lambda: False,
+        )
+        try:
+            return await reading.take(visit)
+        finally:
+            await reading.close()
+
+    return asyncio.run(take())
+
+
+def redirect() -> Visit:
+    page = Page(1, URL, "a.example", 0)
+    return Visit(page, Outcome.REDIRECT, url=URL, location="http://b.example/")
+
+
+def html_page() -> Visit:
+    page = Page(1, URL, "a.example", 0)
+    body = b"<title>Missing</title><p>There is no such page. <a href=/x>x</a>"
+    return Visit(page, Outcome.CHANGED, url=URL, body=body, content_type="text/html")
+
+
+def test_a_seed_that_moves_is_announced_before_its_target_is_offered(tmp_path):
+    run = Parts(tmp_path)
+
+    assert read(run, redirect()) is None
+    assert run.calls == ["landed", "scope_moved", "follow_redirect", "learn"]
+
+
+def test_damage_of_the_registry_is_returned_and_nothing_else_is_done(tmp_path):
+    run, visit = Parts(tmp_path, OSError("malformed")), redirect()
+
+    assert read(run, visit) is DAMAGE
+    assert run.calls == ["landed"]
+    assert visit.outcome is Outcome.REDIRECT
+
+
+def test_an_error_of_this_program_is_an_outcome_that_keeps_the_stored_links(tmp_path):
+    run, visit = Parts(tmp_path, ValueError("what")), redirect()
+
+    assert read(run, visit) is None
+    assert visit.http_status == Fault.PROCESSING
+    assert visit.error == "processing failed: ValueError: what"
+    assert run.calls == ["landed", "learn", "replay"]
+
+
+def test_a_document_that_the_end_of_the_crawl_cut_off_is_no_outcome(tmp_path):
+    run, visit = Parts(tmp_path, GivenUpError("the crawl ended")), redirect()
+
+    with pytest.raises(GivenUpError):
+        read(run, visit)
+    assert run.calls == ["landed"]
+
+
+@pytest.mark.parametrize("soft_404", [True, False])
+def test_the_probe_decides_whether_a_page_is_a_soft_404(tmp_path, soft_404: bool):
+    run, visit = Parts(tmp_path), html_page()
+    run.stands_aside = lambda visit: False
+
+    assert read(run, visit, soft_404=soft_404) is None
+    assert visit.outcome is (Outcome.SOFT_404 if soft_404 else Outcome.CHANGED)
+    assert bool(visit.chunks)
+    assert "probe" in run.calls
+    assert "follow" in run.calls
