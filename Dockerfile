@@ -7,7 +7,7 @@ ENV PYTHONUNBUFFERED=1 \
 
 WORKDIR /opt/smartcrawl
 COPY requirements.txt .
-# Without the test tools, which end the file; with what S3 and Azure need (SNAPSHOT_STORE).
+# Without the test tools, which end the file; with the drivers of S3 and Azure (SNAPSHOT_STORE).
 RUN sed '/^# test tools/,$d' requirements.txt >run.txt \
     && grep -E '^(s3fs|adlfs)==' requirements.txt >>run.txt \
     && pip install --no-cache-dir --disable-pip-version-check --requirement run.txt

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a process that is measured, turns, medians."""
+"""Parts that the benchmarks share: measured processes, turns, medians."""
 
 import argparse
 import hashlib
@@ -24,9 +24,9 @@ class UnavailableError(Exception):
     """A peer cannot be built or had on this machine; the message says why, and what to do."""
 
 
-def parser(told: str, quick: str = "fewer pages and rounds, under 60 s") -> argparse.ArgumentParser:
-    """Return a parser of the arguments that every benchmark has; ``told`` is its docstring."""
-    made = argparse.ArgumentParser(description=told.splitlines()[0])
+def parser(text: str, quick: str = "fewer pages and rounds, under 60 s") -> argparse.ArgumentParser:
+    """Return a parser of the arguments that every benchmark has; ``text`` is its docstring."""
+    made = argparse.ArgumentParser(description=text.splitlines()[0])
     made.add_argument("--quick", action="store_true", help=quick)
     for what in ("pages", "rounds"):
         most = f"no more {what} than that; the page says how many there were"
@@ -53,8 +53,8 @@ def measured(command: Sequence[str | Path]) -> Figures:
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:
-        told = f"{Path(command[0]).name} failed ({done.returncode})"
-        raise SystemExit(f"{told}: {command[1:]}\n{done.stdout}{done.stderr}")
+        fault = f"{Path(command[0]).name} failed ({done.returncode})"
+        raise SystemExit(f"{fault}: {command[1:]}\n{done.stdout}{done.stderr}")
     return _a_page(json.loads(lines[-1]))
 
 
@@ -85,7 +85,7 @@ def _a_page(figures: Figures) -> Figures:
 def turns(rounds: int, contenders: Mapping[str, Callable[[], Figures]]) -> list[Round]:
     """Measure several in turns, so that a change of the machine's speed meets all of them.
 
-    Every other round goes backwards: nobody always comes after the same.
+    Every other round goes backwards, so that no contender always follows the same one.
     """
     done = []
     for number in range(rounds):
@@ -94,8 +94,8 @@ def turns(rounds: int, contenders: Mapping[str, Callable[[], Figures]]) -> list[
         done.append({name: found[name] for name in contenders})
         print(f"  round {number + 1}")
         for name, figures in done[-1].items():
-            told = f"{figures['ms']:8.3f} ms CPU a page, {figures['wall']:5.1f} s"
-            print(f"    {name:20} {told}, {figures['rss']:4.0f} MiB", flush=True)
+            cost = f"{figures['ms']:8.3f} ms CPU a page, {figures['wall']:5.1f} s"
+            print(f"    {name:20} {cost}, {figures['rss']:4.0f} MiB", flush=True)
     return done
 
 

@@ -2,10 +2,14 @@
 
     python bench/ours.py URL DATA_DIR [--source NAME] [--job NAME] [--profile FILE] [NAME=VALUE …]
 
-Prints one line of JSON: pages visited, CPU seconds of this process (all threads) and of those that
-read documents for it, wall seconds from spider_opened until the run is sealed and everything
-written, the peak of resident memory in MiB, the count of each outcome, how many pages answered 304
-and how many of them beside the engine, and the bytes of all answers. Further arguments are Scrapy
+Prints one line of JSON:
+
+- pages visited, CPU seconds of this process (all threads) and of its document readers;
+- wall seconds from spider_opened until the run is sealed and everything written;
+- the peak of resident memory in MiB, the count of each outcome, the number of 304s and how many of
+  them came beside the engine, and the bytes of all answers.
+
+ Further arguments are Scrapy
 settings; ``--source`` names a source of SOURCES_FILE instead of the URL. ``--profile`` writes a
 profile of each thread, for bench/profile; the CPU seconds are of no use then.
 """
@@ -40,7 +44,7 @@ SETTINGS = {
 
 
 class Profiles:
-    """What this thread does from ``begin`` on, and each thread that starts after ``watch``."""
+    """Profiles of this thread from ``begin`` on, and of each thread that starts after ``watch``."""
 
     def __init__(self) -> None:
         self._profiles: list[cProfile.Profile] = []
@@ -95,8 +99,8 @@ def main() -> None:
             profiles.begin()
 
     crawler.signals.connect(opened, signal=signals.spider_opened, weak=False)
-    told = {"source": args.source} if args.source else {"url": args.url}
-    process.crawl(crawler, **told, **({"job": args.job} if args.job else {}))
+    where = {"source": args.source} if args.source else {"url": args.url}
+    process.crawl(crawler, **where, **({"job": args.job} if args.job else {}))
     process.start()
     if args.profile:
         profiles.write(args.profile)

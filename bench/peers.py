@@ -5,14 +5,14 @@
     python bench/peers.py middleware URL LIST.tsv
 
 `first` follows every link of the seed's host and stores nothing; with `--cache` through Scrapy's
-HttpCache by RFC 2616, which is made to ask for each page that it holds. `refresh` sends the
+HttpCache by RFC 2616, which is made to ask for each page that it has stored. `refresh` sends the
 conditional request of each line (URL, ETag, Last-Modified). `middleware` is the obvious design of
-an incremental crawler: from the seed, a middleware adds the validators of the list, a 304 yields a
-Request for each link that is stored there, and the scheduler drops what it has seen.
+an incremental crawler. From the seed, a middleware adds the validators of the list; a 304 yields a
+Request for each stored link, and the scheduler drops duplicates.
 
-Each prints one line of JSON: the pages handed to the spider, CPU seconds of this process and wall
-seconds between spider_opened and spider_closed, the peak of resident memory in MiB, the count of
-each status received, and how many pages of the cache the server confirmed.
+Each prints one line of JSON: the pages passed to the spider, CPU seconds of this process, wall
+seconds between spider_opened and spider_closed, and the peak of resident memory in MiB. It also has
+the count of each status received, and how many pages of the cache the server confirmed.
 
 `--list` writes the lines: the page's links come after its validators.
 """
@@ -107,8 +107,8 @@ class First(Measured):
         links = [link.url for link in self.links.extract_links(response)] if html else []
         if self.validators is not None:
             sent = (response.headers.get(name, b"") for name in ("ETag", "Last-Modified"))
-            told = (value.decode("latin-1") for value in sent)
-            self.lines.append((page_of(response.url), *told, *links))
+            values = (value.decode("latin-1") for value in sent)
+            self.lines.append((page_of(response.url), *values, *links))
         for link in links:
             yield Request(link)
 
@@ -138,7 +138,7 @@ class Refresh(Measured):
 
 
 class Known(NamedTuple):
-    """What the obvious design keeps of a page."""
+    """Data that the obvious design stores of a page."""
 
     conditions: dict[str, str]
     links: list[str]
@@ -213,15 +213,15 @@ def main() -> None:
     if arguments.command == "first":
         if arguments.cache:
             settings |= REVALIDATE | {"HTTPCACHE_DIR": str(arguments.cache.resolve())}
-        told = First, {"url": arguments.url, "validators": arguments.list}
+        peer = First, {"url": arguments.url, "validators": arguments.list}
     elif arguments.command == "refresh":
-        told = Refresh, {"validators": arguments.list}
+        peer = Refresh, {"validators": arguments.list}
     else:
         settings["DOWNLOADER_MIDDLEWARES"] = {Validators: 595}
-        told = Obvious, {"url": arguments.url, "known": arguments.list}
+        peer = Obvious, {"url": arguments.url, "known": arguments.list}
     process = CrawlerProcess(settings)
-    crawler = process.create_crawler(told[0])
-    process.crawl(crawler, **told[1])
+    crawler = process.create_crawler(peer[0])
+    process.crawl(crawler, **peer[1])
     process.start()
     assert isinstance(crawler.spider, Measured)
     print(json.dumps(crawler.spider.figures()))

@@ -25,13 +25,13 @@ PAGE = BENCH.parent / "docs" / "benchmarks.md"
 
 
 class Report:
-    """What one benchmark found; the last line that it prints is one JSON object."""
+    """The figures of one benchmark; the last line that it prints is one JSON object."""
 
     def __init__(self, name: str, asked: argparse.Namespace) -> None:
         self._name = name
         self._asked = asked
         self._rows: dict[str, dict[str, Any]] = {}
-        self._told: list[str] = []
+        self._lines: list[str] = []
         self._lacking: list[str] = []
         self._versions: dict[str, str] = {}
 
@@ -41,7 +41,7 @@ class Report:
 
     def contenders(self, what: str, rounds: Sequence[Round]) -> None:
         """Add a table of the medians of each contender, which have no target."""
-        told = [
+        rows = [
             f"| {what}, {_rounds(len(rounds))} | ms CPU a page | pages/s | peak MiB |",
             "| --- | --- | --- | --- |",
         ]
@@ -49,22 +49,22 @@ class Report:
             cpu, wall, rss, pages = (
                 median(rounds, name, k) for k in ("ms", "wall", "rss", "pages")
             )
-            told.append(f"| {name} | {cpu:.3f} | {pages / wall:,.0f} | {rss:.0f} |")
-        self._told += ["", *told]
+            rows.append(f"| {name} | {cpu:.3f} | {pages / wall:,.0f} | {rss:.0f} |")
+        self._lines += ["", *rows]
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Add a table of what has no target."""
+        """Add a table of figures without a target."""
         lines = [head, ["---"] * len(head), *rows]
-        self._told += ["", *(f"| {' | '.join(line)} |" for line in lines)]
+        self._lines += ["", *(f"| {' | '.join(line)} |" for line in lines)]
 
     def lacks(self, name: str, error: UnavailableError) -> None:
         """Say that a figure could not be measured, and why."""
         self._lacking.append(f"`{name}` was not measured: {error}")
         print(f"  {self._lacking[-1]}", flush=True)
 
-    def used(self, name: str, told: str) -> None:
+    def used(self, name: str, text: str) -> None:
         """Note the version of a peer."""
-        self._versions[name] = told
+        self._versions[name] = text
 
     def print(self) -> int:
         """Print the tables and the line, and write them if asked; return 1 on a missed target."""
@@ -79,8 +79,8 @@ class Report:
             print("  ".join(cell.ljust(size) for cell, size in zip(line, widths, strict=True)))
         text = [f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *figures)]
         text += ["", *self._lacking] if self._lacking else []
-        text += [*self._told, "", self._facts()]
-        print("\n".join([*self._lacking, *self._told, "", self._facts()]))
+        text += [*self._lines, "", self._facts()]
+        print("\n".join([*self._lacking, *self._lines, "", self._facts()]))
         if self._asked.write:
             PAGE.write_text(written(PAGE.read_text(), self._name, "\n".join(text)))
             print(f"written into {PAGE.relative_to(BENCH.parent)}")
@@ -92,10 +92,10 @@ class Report:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
         parts = {"Python": platform.python_version(), "Scrapy": version("scrapy")}
         parts |= {"SQLite": apsw.sqlite_lib_version(), "nginx": _nginx_version()} | self._versions
-        told = ", ".join(f"{name} {number}" for name, number in parts.items() if number)
+        versions = ", ".join(f"{name} {number}" for name, number in parts.items() if number)
         form = " in the quick form" if self._asked.quick else ""
         machine = f"{platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory"
-        return f"Measured {datetime.now(UTC).date()}{form}: {machine}; {told}."
+        return f"Measured {datetime.now(UTC).date()}{form}: {machine}; {versions}."
 
 
 def verdict(row: dict[str, Any]) -> str:
@@ -130,7 +130,7 @@ def written(page: str, name: str, text: str) -> str:
     return f"{before}{part}{after}"
 
 
-def told_version(command: Sequence[str | Path]) -> str:
+def version_line(command: Sequence[str | Path]) -> str:
     """Return the first version number that a program prints, "" if none."""
     if shutil.which(str(command[0])) is None:
         return ""
@@ -153,4 +153,4 @@ def redis_version(url: str) -> str:
 
 def _nginx_version() -> str:
     found = nginx_lookup()
-    return told_version([found[0], "-v"]) if isinstance(found, tuple) else ""
+    return version_line([found[0], "-v"]) if isinstance(found, tuple) else ""

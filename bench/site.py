@@ -2,7 +2,7 @@
 
 A page has 29.3 KB, 60 links (of those in the text every seventh with a #fragment), about 20 KB of
 text in 25 sections and about 410 elements. Words follow Zipf's law over a vocabulary of 4,000, so
-that a full-text index meets common and rare ones; no two pages have the same text.
+that a full-text index gets common and rare ones; no two pages have the same text.
 
     python bench/site.py ROOT PAGES
 """
@@ -53,7 +53,7 @@ code { font-family: monospace; background: #eee; }
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What decides every byte of a site; `format` counts the changes of this file's output."""
+    """The inputs of every byte of a site; `format` counts the changes of this file's output."""
 
     pages: int
     links: int
@@ -101,8 +101,8 @@ def edited(root: Path, target: Path, share: float) -> int:
     parameters = Parameters(**json.loads((root / _MARKER).read_text()))
     rng = random.Random(f"edited {parameters.seed} {share}")
     numbers = set(rng.sample(range(parameters.pages), round(share * parameters.pages)))
-    marker, told = target / _MARKER, json.dumps(asdict(parameters) | {"edited": share})
-    if marker.exists() and marker.read_text() == told:
+    marker, text = target / _MARKER, json.dumps(asdict(parameters) | {"edited": share})
+    if marker.exists() and marker.read_text() == text:
         return len(numbers)
     shutil.rmtree(target, ignore_errors=True)
     words = _word_table(parameters.seed)
@@ -116,7 +116,7 @@ def edited(root: Path, target: Path, share: float) -> int:
         copy.write_text(file.read_text().replace("</main>", f"<p>{text}</p>\n</main>"))
         modified = _FIRST_MODIFIED + number + _EDITED_AFTER
         os.utime(copy, (modified, modified))
-    marker.write_text(told)
+    marker.write_text(text)
     return len(numbers)
 
 

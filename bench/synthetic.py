@@ -1,4 +1,4 @@
-"""Registries of any size that nobody crawled."""
+"""Synthetic registries of any size, made without a crawl."""
 
 import hashlib
 import shutil
