@@ -8,7 +8,7 @@ import pytest
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from tests.run.stepped import Stepped
 from tests.servers import redis_server

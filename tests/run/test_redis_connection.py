@@ -10,7 +10,7 @@ from redis import Redis
 from smartcrawl.model.exceptions import FrontierError, SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.run.frontier.redis.connection import connect, refusal
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from tests.model.test_options import SETTINGS
 from tests.run.stepped import Stepped
 from tests.servers import redis_server

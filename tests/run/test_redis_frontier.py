@@ -8,7 +8,7 @@ import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
 from smartcrawl.run.frontier.redis.keys import prefix_of
 from tests.crawls.commands import wait_until

@@ -13,7 +13,7 @@ from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.shared.frontier import SharedFrontier
 from tests.registry.build import Desk
@@ -196,7 +196,7 @@ def test_redis_numbers_that_the_registry_does_not_have_take_no_memory(client, ot
     claims = redis.claim(1)
     assert [claim.no for claim in claims] == [4_294_967_295]
 
-    frontier._take(claims)
+    frontier.take(claims)
 
     assert len(frontier.reached) < 100_000
     assert frontier._courier._post.done == claims

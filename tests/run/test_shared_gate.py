@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.frontier.redis.frontier import Claim
+from smartcrawl.run.frontier.redis.exchanges import Claim
 from smartcrawl.run.hosts.gate import Turn
 from smartcrawl.run.shared.gate import SharedGate
 

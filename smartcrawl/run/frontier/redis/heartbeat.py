@@ -7,7 +7,8 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.frontier import HEARTBEAT, Claim, RedisFrontier
+from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.redis.frontier import HEARTBEAT, RedisFrontier
 
 logger = logging.getLogger(__name__)
 
