@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.run.frontier.redis.keys import member
 
-PRIORITY: Final = 5  #: from 1 to 10; 1 is handed out first
+PRIORITY: Final = 5  #: a number from 1 to 10; 1 is handed out first
 AT_ONCE: Final = 1_000  #: numbers in one call, during which Redis does nothing else
 ENDINGS: Final = ("landed", "done", "released")
 

@@ -47,10 +47,10 @@ class RedisFrontier:
 
     Redis is a hint and the registry the truth, so the order of steps counts:
 
-    1. the links of a page are committed to the registry together with its outcome,
-    2. then the links are offered and the page is done, in one ``exchange``,
-    3. a claimed page that was visited according to the registry is done without a visit,
-    4. an idle frontier is over only if the registry has no pending page; else it is refilled.
+    1. The links of a page are committed to the registry together with its outcome.
+    2. Then the links are offered and the page is done, in one ``exchange``.
+    3. A claimed page that was visited according to the registry is done without a visit.
+    4. An idle frontier is over only if the registry has no pending page; else it is refilled.
 
     On FrontierLostError a worker calls ``recover`` and, where that returns True, ``refill``.
 
@@ -250,11 +250,11 @@ class RedisFrontier:
         return result
 
     def _renew(self) -> list[Claim]:
-        held = [
+        claims = [
             (*claim.key, claim.host, claim.depth, claim.score, self._flies(claim))
             for _, claim in sorted(self._claims.items(), reverse=True)  # the latest of a number
         ]
-        answer = self._call("renew", {"held": held})
+        answer = self._call("renew", {"claims": claims})
         if "gap" in answer:
             raise self._lost()
         self._adopt(answer["incarnation"])
