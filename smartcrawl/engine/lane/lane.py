@@ -93,7 +93,7 @@ class RevalidationLane:
         """Open the lane, if all components of the crawl permit it."""
         why, resolver = unfit(self._crawler), installed_resolver()
         if why is not None or resolver is None:
-            logger.info("the engine asks known pages, too: %s", why)
+            logger.info("the revalidation lane is not used: %s", why)
             return
         engine = self._crawler.engine
         assert engine is not None

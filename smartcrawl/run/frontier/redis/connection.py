@@ -105,7 +105,7 @@ def refusal(info: Mapping[str, Any]) -> str | None:
     if policy != "noeviction":
         return (
             f"evicts keys when its memory is full (maxmemory-policy {policy}), which would lose"
-            " what waits: set maxmemory-policy to noeviction in redis.conf, and at once with"
+            " waiting pages: set maxmemory-policy to noeviction in redis.conf, and at once with"
             " redis-cli CONFIG SET maxmemory-policy noeviction"
         )
     return None

@@ -96,6 +96,6 @@ class Scripts:
     def unread(self) -> FrontierError:
         """Return the error of an answer that no script of the frontier gives."""
         return FrontierError(
-            f"the frontier in {self._place} holds what no worker wrote: look which other program"
-            " writes to it, and remove the keys of the source (docs/redis.md)"
+            f"the frontier in {self._place} holds data that no worker wrote: look which other"
+            " program writes to it, and remove the keys of the source (docs/redis.md)"
         )
