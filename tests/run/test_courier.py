@@ -1,4 +1,4 @@
-"""The thread that talks to Redis: nothing that it carries is lost (design.md 9)."""
+"""The thread that exchanges messages with Redis: it loses none (design.md 9)."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Whom a gate lets through: pauses that hosts ask for, and hosts where nobody answers."""
+"""Decisions of a gate: pauses that hosts ask for, and hosts that do not answer."""
 
 import time
 from dataclasses import dataclass
@@ -196,7 +196,7 @@ def test_an_answer_that_comes_while_a_host_is_parked_frees_it_too(gate: HostGate
 
 
 def test_a_probe_that_asks_for_a_pause_gets_it(gate: HostGate):
-    """A 503 with Retry-After: somebody is there again, and wants to be left alone."""
+    """A 503 with Retry-After: the host answers again, and asks for a pause."""
     probe = park(gate)
     gate.answered(HOST, probe)
     gate.pause(HOST, 30, probe)
@@ -227,7 +227,7 @@ def test_an_answer_during_a_pause_frees_a_parked_host_when_that_is_over(gate: Ho
 
 @pytest.mark.covers("G-27")
 def test_after_some_failed_probes_a_host_is_down_to_the_end(gate: HostGate):
-    """Down for this run: nobody but the operator blocks a host."""
+    """Down for this run: only the operator blocks a host."""
     probe = park(gate)
     assert gate.failed(HOST, Fault.REFUSED, probe, ends=False) is Turn.PARKED
     assert not gate.is_down(HOST)
@@ -263,7 +263,7 @@ def test_probes_are_counted_anew_when_a_host_is_parked_again(gate: HostGate):
 
 
 class Hosts(RuleBasedStateMachine):
-    """A gate beside its rule, written as one would tell it: from the whole history."""
+    """A gate beside its rule, which is written as a function of the whole history."""
 
     hosts = st.sampled_from(["a.example", "b.example"])
 
@@ -366,7 +366,7 @@ class Hosts(RuleBasedStateMachine):
 TestHosts = Hosts.TestCase
 
 
-# What is tried again, and what the gate is told
+# Retries, and reports to the gate
 
 
 class Engine:
@@ -405,7 +405,7 @@ class Bench:
         return Request(url, meta=meta, callback=self.crawler.spider.parse, **more)
 
     def tries(self, what: object, request: Request | None = None) -> int:
-        """How many requests a page takes that always ends so."""
+        """Return the number of requests for a page that always ends so."""
         request, count = request or self.request(), 0
         while isinstance(request, Request):
             count += 1

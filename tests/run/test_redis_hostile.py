@@ -1,4 +1,4 @@
-"""What another program writes into Redis is never run, and stops no worker (ATT-55)."""
+"""Data that other programs write into Redis is never run, and stops no worker (ATT-55)."""
 
 import json
 import os
@@ -25,7 +25,7 @@ RUN = "docs:7:"
 
 
 class Planted:
-    """What makes a folder when it is unpickled."""
+    """An object that makes a folder when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self._marker = marker

@@ -1,4 +1,4 @@
-"""What a worker knows of the run that it shares (design.md 9)."""
+"""The frontier of one worker in a shared run (design.md 9)."""
 
 from typing import Any, cast
 
@@ -40,7 +40,7 @@ def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for
 def test_a_worker_looks_again_after_something_was_found_under_no_claim(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """What a collapsed page leads to is found without a claim: Redis does not show it before."""
+    """The links of a collapsed page are found without a claim: Redis does not show it before."""
     with connect(redis_url) as client:
         redis = Stepped(client, "docs", 7, per_host=100, worker="a")
         redis.begin()
