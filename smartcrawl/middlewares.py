@@ -220,7 +220,7 @@ class HostMiddleware:
             raise _DownError(
                 f"not asked: nobody answers at {host_of(request)}, it was given up for this run"
             )
-        if gate.held and request.callback is NO_CALLBACK:  # the scheduler did not see it
+        if gate.throttled and request.callback is NO_CALLBACK:  # the scheduler did not see it
             host = host_of(request)
             while (wait := gate.wait(host, time.monotonic())) and self._crawler.engine.running:
                 await asyncio.sleep(min(wait, 1))

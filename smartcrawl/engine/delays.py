@@ -20,7 +20,7 @@ def host_now(crawler: Crawler, host: str) -> HostNow:
     ahead = time.time() - now  #: Unix seconds ahead of the monotonic clock
     engine = crawler.engine
     asked = engine.downloader.slots.get(slot) if engine is not None else None
-    hold = gate.held.get(slot) if gate is not None else None
+    hold = gate.throttled.get(slot) if gate is not None else None
 
     def moment(until: float | None) -> int | None:
         return round(until + ahead) if until is not None and until > now else None

@@ -54,7 +54,7 @@ class NumberScheduler(BaseScheduler):
         self.lane: Lane | None = None
         self._passed_on: deque[Request] = deque()  #: requests from the lane, for the engine
         self._ordinary: list[tuple[int, int, Request]] = []
-        self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by paused host
+        self._throttled: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by paused host
         self._gate: HostGate | None = None
         self._waking: tuple[float, CallLaterResult] | None = None  #: monotonic time, and the call
         self._order = count()
@@ -108,7 +108,7 @@ class NumberScheduler(BaseScheduler):
         """Return the next request, or None when no request may be sent now."""
         if self._passed_on:
             return self._passed_on.popleft()
-        if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
+        if (self._ordinary or self._throttled) and (request := self._next_ordinary()) is not None:
             return request
         page = self.next_page()
         while page is not None and self.lane is not None and self.lane.take(page):
@@ -118,7 +118,7 @@ class NumberScheduler(BaseScheduler):
             return self.request_of(page)
         if self._run is not None and self._run.resting:
             call_later(0, self.look_again)
-        elif self._gate is not None and self._gate.held:
+        elif self._gate is not None and self._gate.throttled:
             self._wake_in_time(self._gate)
         return None
 
@@ -127,7 +127,7 @@ class NumberScheduler(BaseScheduler):
     @property
     def has_requests(self) -> bool:
         """Whether requests other than pages of the frontier wait for the engine."""
-        return bool(self._passed_on or self._ordinary or self._held)
+        return bool(self._passed_on or self._ordinary or self._throttled)
 
     def pass_on(self, request: Request) -> None:
         """Put a request before all others, also where the gate holds its host back."""
@@ -153,17 +153,17 @@ class NumberScheduler(BaseScheduler):
     def _next_ordinary(self) -> Request | None:
         """Return the first ordinary Request whose host is not held back."""
         gate = self._gate
-        if gate is None or not (gate.held or self._held):
+        if gate is None or not (gate.throttled or self._throttled):
             return heapq.heappop(self._ordinary)[2]
-        for host in [host for host in self._held if self._let(gate, host)]:
-            for entry in self._held.pop(host):
+        for host in [host for host in self._throttled if self._let(gate, host)]:
+            for entry in self._throttled.pop(host):
                 heapq.heappush(self._ordinary, entry)
         while self._ordinary:
             entry = heapq.heappop(self._ordinary)
             host = host_of(entry[2])
             if self._let(gate, host):
                 return entry[2]
-            self._held.setdefault(host, []).append(entry)
+            self._throttled.setdefault(host, []).append(entry)
         return None
 
     def _let(self, gate: HostGate, host: str) -> bool:
@@ -201,7 +201,7 @@ class NumberScheduler(BaseScheduler):
 
     def _idle(self) -> None:
         """Keep the spider open while pages found in an idle step wait for their hosts."""
-        if self._gate is not None and self._gate.held and self.has_pending_requests():
+        if self._gate is not None and self._gate.throttled and self.has_pending_requests():
             raise DontCloseSpider
 
     def request_of(self, page: Page) -> Request:
@@ -231,7 +231,7 @@ class NumberScheduler(BaseScheduler):
         in a later turn of the loop.
         """
         gate = self._gate
-        if gate is not None and gate.held and not self._let(gate, slot_of(host)):
+        if gate is not None and gate.throttled and not self._let(gate, slot_of(host)):
             return False
         active = self._crawler.engine.downloader.active
         if len(active) < self._per_host:

@@ -59,10 +59,10 @@ class InHandMiddleware:
 class RevalidationLane:
     """Sends conditional requests for known pages, where the results equal those of the engine.
 
-    Engine, downloader and slot count each request as their own. It keeps the slot's delay, and is
-    sent only to hosts whose robots.txt is cached. A 304 becomes a Visit, which passes the
-    pipelines. Any other answer enters the engine with the response in hand. Both wait until their
-    connection is found clean. If it is not clean, or no answer came, the engine asks the page.
+    Each request counts in engine, downloader and slot, keeps the slot's delay, and is sent only
+    to a host whose robots.txt is cached. A 304 becomes a Visit, which passes the pipelines. Any
+    other answer enters the engine with the response in hand. Both wait until their connection is
+    found clean. If it is not clean, or no answer came, the engine asks the page.
 
     Source: design.md 10; docs/adr/0031, 0032.
     """

@@ -68,7 +68,7 @@ class HostGate:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.held: dict[str, _Hold] = {}  #: empty: every host may be asked
+        self.throttled: dict[str, _Hold] = {}  #: paused and parked hosts; empty: all may be asked
         self.down: set[str] = set()
         self._limits = limits
         self._rows: dict[str, tuple[int, float]] = {}  #: failed visits in a row, and since when
@@ -78,7 +78,7 @@ class HostGate:
 
         A host that is down may: its requests end without being sent.
         """
-        hold = self.held.get(host)
+        hold = self.throttled.get(host)
         if hold is None:
             return True
         return hold.until <= now and (hold.parked is None or not flying)
@@ -86,17 +86,17 @@ class HostGate:
     def pause(self, host: str, seconds: float, now: float) -> None:
         """Send a host no requests for some seconds; a longer pause that is in force stays."""
         if host not in self.down:
-            hold = self.held.setdefault(host, _Hold())
+            hold = self.throttled.setdefault(host, _Hold())
             hold.paused = max(hold.paused, now + seconds)
 
     def answered(self, host: str, now: float) -> None:
         """Free a host that sent any answer; a pause stays in force."""
         if self._rows:
             self._rows.pop(host, None)
-        if self.held and (hold := self.held.get(host)) is not None:
+        if self.throttled and (hold := self.throttled.get(host)) is not None:
             hold.parked, hold.probes = None, 0
             if hold.paused <= now:
-                del self.held[host]
+                del self.throttled[host]
 
     def failed(self, host: str, fault: Fault, now: float, *, ends: bool = True) -> Turn | None:
         """Count a request without a whole answer, and return the effect.
@@ -109,7 +109,7 @@ class HostGate:
         if fault not in ABSENT:
             self.answered(host, now)
             return None
-        hold = self.held.get(host)
+        hold = self.throttled.get(host)
         if hold is not None and hold.parked is not None:
             return self._probe_failed(host, hold, now) if hold.until <= now else None
         if not ends:
@@ -120,7 +120,7 @@ class HostGate:
         enough = count + 1 >= limits.host_failures_to_park
         if not enough or now - since < limits.host_failure_seconds:
             return None
-        self.held.setdefault(host, _Hold()).parked = now + limits.host_park_seconds
+        self.throttled.setdefault(host, _Hold()).parked = now + limits.host_park_seconds
         return Turn.PARKED
 
     def _probe_failed(self, host: str, hold: _Hold, now: float) -> Turn:
@@ -128,7 +128,7 @@ class HostGate:
         if hold.probes < self._limits.host_probes:
             hold.parked = now + self._limits.host_park_seconds
             return Turn.PARKED
-        del self.held[host]
+        del self.throttled[host]
         self.down.add(host)
         return Turn.DOWN
 
@@ -141,7 +141,7 @@ class HostGate:
 
     def wait(self, host: str, now: float) -> float:
         """Return the seconds until a host may be asked; 0 when it may be now."""
-        hold = self.held.get(host)
+        hold = self.throttled.get(host)
         return max(0.0, hold.until - now) if hold is not None else 0.0
 
     def next_turn(self, now: float) -> float | None:
@@ -149,7 +149,7 @@ class HostGate:
         return min(self._waits(now), default=None)
 
     def _waits(self, now: float) -> Iterator[float]:
-        return (hold.until - now for hold in self.held.values() if hold.until > now)
+        return (hold.until - now for hold in self.throttled.values() if hold.until > now)
 
 
 def slot_of(host: str) -> str:

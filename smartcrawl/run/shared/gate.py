@@ -34,7 +34,7 @@ class SharedGate(HostGate):
         if claim.parked:
             self._probed.add(host)
         if claim.down and host not in self.down:
-            self.held.pop(host, None)
+            self.throttled.pop(host, None)
             self.down.add(host)
             return True
         return False
@@ -46,7 +46,11 @@ class SharedGate(HostGate):
 
     def answered(self, host: str, now: float) -> None:
         """Free a host that answered, for all workers."""
-        parked = self.held and (hold := self.held.get(host)) is not None and hold.parked is not None
+        parked = (
+            self.throttled
+            and (hold := self.throttled.get(host)) is not None
+            and hold.parked is not None
+        )
         super().answered(host, now)
         if parked or host in self._probed:
             self._probed.discard(host)
