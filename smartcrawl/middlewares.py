@@ -224,7 +224,7 @@ class HostMiddleware:
             raise _DownError(
                 f"not asked: {host_of(request)} does not answer, it was given up for this run"
             )
-        if gate.held and request.callback is NO_CALLBACK:  # it does not pass the scheduler
+        if gate.throttled and request.callback is NO_CALLBACK:  # it does not pass the scheduler
             host = host_of(request)
             while (wait := gate.wait(host, time.monotonic())) and self._crawler.engine.running:
                 await asyncio.sleep(min(wait, 1))

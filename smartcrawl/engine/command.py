@@ -1,4 +1,4 @@
-"""What the commands over the registry share: options, opening, tables, errors."""
+"""The base of the commands over the registry: options, opening, tables, errors."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from smartcrawl.registry.removal.purge import Removal, Target, losses, remove
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sources.private_files import narrow_data
 
-DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
-_CMDLINE: Final = 40  #: priority of settings that were given with -s
+DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy has 2 for wrong usage
+_CMDLINE: Final = 40  #: priority of settings that are given with -s
 
 
 class RegistryCommand(ScrapyCommand):
-    """A command that reads the registry and prints, for people or for machines."""
+    """A command that reads the registry and prints, for people or for programs."""
 
     requires_project = True
     requires_crawler_process = False
     default_settings: ClassVar = {"LOG_ENABLED": False}
     formats: ClassVar[Sequence[str]] = ("table", "json")
-    takes_words: ClassVar[bool] = False  #: whether words beside the options mean something
-    options: Options  #: read by ``run``
-    database: Database  #: that they name
+    takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
+    options: Options  #: set by ``run``
+    database: Database  #: the one that the options name
 
     def add_options(self, parser: ArgumentParser) -> None:
-        """Add the options that all of them have."""
+        """Add the options that all commands have."""
         super().add_options(parser)
         parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
@@ -58,7 +58,7 @@ class RegistryCommand(ScrapyCommand):
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        """Open the registry, do the work, and turn what goes wrong into a message."""
+        """Open the registry, do the work, and print errors as messages."""
         if args and not self.takes_words:
             word = shown(args[0])
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
@@ -78,7 +78,7 @@ class RegistryCommand(ScrapyCommand):
             print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
             self.exitcode = FAILED
         except BrokenPipeError:
-            sys.stderr.close()  # the reader has seen enough, as in "… | head"
+            sys.stderr.close()  # the reader stopped reading, as in "… | head"
 
     def _work(self, args: list[str], opts: Namespace) -> None:
         connection = self.opened()
@@ -87,34 +87,34 @@ class RegistryCommand(ScrapyCommand):
             if sources is None:
                 known = ", ".join(source_names(connection)) or "none"
                 raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
-            with warnings_told(self.name):
+            with warnings_printed(self.name):
                 self.work(connection, sources, args, opts)
         finally:
-            connection.close(True)  # also what was not read to its end
+            connection.close(True)  # also with unread rows
 
     def opened(self) -> Connection:
         """Open the registry, for reading."""
         return self.database.reports(self.options.trackers)
 
     def again(self, *words: object) -> str:
-        """Return the command line that does something else in the same registry."""
+        """Return a command line for the same registry; ``words``: the command and its arguments."""
         assert self.settings is not None
-        told = ["scrapy", str(words[0])]
+        line = ["scrapy", str(words[0])]
         for name in ("DATA_DIR", "REGISTRY_URL"):
             if self.settings.getpriority(name) == _CMDLINE:
-                told += ["-s", f"{name}={self.settings[name]}"]
-        return shlex.join([*told, *(str(word) for word in words[1:])])
+                line += ["-s", f"{name}={self.settings[name]}"]
+        return shlex.join([*line, *(str(word) for word in words[1:])])
 
     @property
     def name(self) -> str:
-        """The word it is called by."""
+        """The name of the command."""
         return type(self).__module__.rpartition(".")[2]
 
     @abstractmethod
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Print what was asked for; ``sources`` empty means all."""
+        """Do the work and print the result; ``sources`` empty means all."""
 
 
 def no_registry(database: Database) -> RegistryError:
@@ -127,8 +127,8 @@ def no_registry(database: Database) -> RegistryError:
 
 
 @contextmanager
-def warnings_told(name: str) -> Iterator[None]:
-    """Print what a command warns of, such as a server that it waits for; the log is off in it."""
+def warnings_printed(name: str) -> Iterator[None]:
+    """Print a command's warnings, such as a server that it waits for, while its log is off."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter(f"{name}: %(message)s"))
@@ -142,7 +142,7 @@ def warnings_told(name: str) -> Iterator[None]:
 
 @contextmanager
 def damage_named(database: Database) -> Iterator[None]:
-    """Turn an unexpected error into the damage of the registry that it comes from.
+    """Turn an unexpected error into that of the damaged registry, if this is its cause.
 
     Raises:
         RegistryDamagedError: the registry is damaged.
@@ -159,24 +159,24 @@ def damage_named(database: Database) -> Iterator[None]:
 
 
 class ChangingCommand(RegistryCommand):
-    """A command that changes the registry between runs: under leases, the guard, with undo."""
+    """A command that changes the registry between runs: with leases, guard and undo."""
 
     def opened(self) -> Connection:
         """Open the registry, for writing."""
         return self.database.open()
 
     def add_ceiling(self, parser: ArgumentParser) -> None:
-        """Add the option that says how many pages may go."""
+        """Add the option for the most pages to remove."""
         parser.add_argument(
             "--max", type=count, metavar="N", help="remove at most N pages, whatever the guard says"
         )
 
     @contextmanager
     def leased(self, sources: Iterable[str]) -> Iterator[int]:
-        """Hold the lease of each source, and give the time (Unix seconds).
+        """Take the lease of each source, and yield the time in Unix seconds.
 
         Raises:
-            RunHeldError: one of them is being crawled.
+            RunHeldError: a source is being crawled.
         """
         now = int(time.time())
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
@@ -189,7 +189,7 @@ class ChangingCommand(RegistryCommand):
     def guarded(
         self, connection: Connection, targets: Sequence[Target], most: int | None
     ) -> str | None:
-        """Return why a removal is withheld, or None where it may go ahead."""
+        """Return why a removal is withheld, or None where the guard permits it."""
         if most is not None:
             return None
         options = self.options
@@ -219,12 +219,12 @@ class ChangingCommand(RegistryCommand):
             return remove(connection, indexing, targets[:most], now)
 
     def withhold(self, why: str, *words: object) -> None:
-        """Say that nothing was removed, why, and which command goes on."""
+        """Print that no page was removed, why, and the command that removes the pages."""
         print(f"{self.name}: nothing was removed: {why}: {self.again(*words)}", file=sys.stderr)
         self.exitcode = WITHHELD
 
     def report(self, done: Sequence[Removal], left: int, opts: Namespace) -> None:
-        """Print what was removed, and how it comes back."""
+        """Print the removed pages, and the command that brings them back."""
         undo = {removal.run: self.again("undo", removal.run) for removal in done}
         if opts.format == "json":
             rows = [
@@ -246,11 +246,11 @@ class ChangingCommand(RegistryCommand):
         if not done:
             print("nothing to remove")
         if left:
-            print(f"{left} more stay: --max {opts.max} let no more go")
+            print(f"{left} more stay: --max {opts.max} is the limit")
 
 
 def count(value: str) -> int:
-    """Return a whole number of at least 1 that was given as an option."""
+    """Return the value of an option that takes a whole number of at least 1."""
     if not value.isdecimal() or int(value) < 1:
         raise ArgumentTypeError(f"{value!r} is no whole number of at least 1")
     return int(value)

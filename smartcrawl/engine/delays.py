@@ -1,4 +1,4 @@
-"""The delay of each host, and how hosts are being asked now."""
+"""The delay of each host, and the current state of its requests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from smartcrawl.run.hosts.gate import slot_of
 
 
 def host_now(crawler: Crawler, host: str) -> HostNow:
-    """Return how a host is being asked at this moment."""
+    """Return the delay, the requests in flight, and the pauses of a host at this moment."""
     slot, gate, now = slot_of(host), gate_of(crawler), time.monotonic()
-    ahead = time.time() - now  #: of the monotonic clock
+    ahead = time.time() - now  #: Unix seconds ahead of the monotonic clock
     engine = crawler.engine
     asked = engine.downloader.slots.get(slot) if engine is not None else None
-    hold = gate.held.get(slot) if gate is not None else None
+    hold = gate.throttled.get(slot) if gate is not None else None
 
     def moment(until: float | None) -> int | None:
         return round(until + ahead) if until is not None and until > now else None
@@ -42,7 +42,7 @@ class DelayControl(AutoThrottle):
     """
 
     def answered(self, request: Any, response: Any) -> None:
-        """Take note of an answer that did not pass the downloader."""
+        """Adjust the delay to an answer that did not pass the downloader."""
         self._response_downloaded(response, request, self.crawler.spider)  # type: ignore[arg-type]
 
     def _adjust_delay(self, slot: Any, latency: float, response: Response) -> None:

@@ -1,4 +1,4 @@
-"""The life of a run inside Scrapy: opened, kept going while idle, verified, ended."""
+"""The steps of a run inside Scrapy: opening, idle work, verification, end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class RunLifecycle:
-    """Ends a run: hand on depths, seal, settle, report. Each step happens once."""
+    """Opens a run, does its idle steps (depths, edits, verification), and ends it."""
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
@@ -54,18 +54,18 @@ class RunLifecycle:
         return lifecycle
 
     def unanswered(self, response: Response) -> None:
-        """Note a page of which a spider of a user's own made nothing: it stays pending."""
+        """Leave a page pending for which a user's own spider raised an error."""
         attempt = response.request.meta.get("attempt") if response.request is not None else None
         if isinstance(attempt, Attempt):
             self._run.unanswered(attempt.page)
 
     def dropped(self, item: Any) -> None:
-        """Note a visit that a pipeline of a user's own kept from being written, likewise."""
+        """Leave a page pending whose visit a user's own pipeline dropped."""
         if isinstance(item, Visit):
             self._run.unanswered(item.page)
 
     def opened(self) -> None:
-        """Say what begins, and what an earlier process left behind."""
+        """Log the beginning of the run, and an interrupted run that was closed."""
         run = self._run
         if run.opened.interrupted is not None:
             logger.warning(
@@ -78,12 +78,12 @@ class RunLifecycle:
         if resolver is not None:
             resolver.protect([*run.links.endpoints(), *self._proxies()], run.links.ports())
         run.batches.observe = partial(host_now, self._crawler)
-        if run.due_pages is not None:  # it may have no reason to read robots.txt again
+        if run.due_pages is not None:  # it may not fetch robots.txt again
             run.links.sitemaps_known(sitemaps)
         if getReceivers(self._crawler, page_progress):
-            run.watcher = self._tell
+            run.watcher = self._send
         gc.collect()
-        gc.freeze()  # what was imported lives to the end: 4 % less work for the collector
+        gc.freeze()  # imported objects live to the end: 4 % less work for the collector
         if run.opened.over:
             logger.warning(
                 "nothing is asked: the job %s is over, it was run %d of %s; another name begins a"
@@ -97,14 +97,14 @@ class RunLifecycle:
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 
     def _proxies(self) -> list[tuple[str, int]]:
-        """Return the proxies of the environment, if they are to be used: they are given, too."""
+        """Return the proxies of the environment, if HTTPPROXY_ENABLED lets the crawl use them."""
         if not self._crawler.settings.getbool("HTTPPROXY_ENABLED"):
             return []
         urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
         return [endpoint(url) for url in urls]
 
-    def _tell(self, event: dict[str, Any]) -> None:
-        """Send a progress event from whatever thread it comes."""
+    def _send(self, event: dict[str, Any]) -> None:
+        """Send a progress event to the listeners, from any thread."""
         send = partial(self._crawler.signals.send_catch_log, signal=page_progress, event=event)
         if threading.current_thread() is threading.main_thread():
             send()
@@ -112,7 +112,7 @@ class RunLifecycle:
             self._loop.call_soon_threadsafe(send)
 
     def idle(self) -> None:
-        """Hand on the depth of pages that turned out to lie nearer; there may be more to ask."""
+        """Do the steps of an idle run, one after another, until one of them finds pages to ask."""
         run = self._run
         if run.failure is not None or run.extractions.pending:
             return
@@ -126,15 +126,15 @@ class RunLifecycle:
             if request is not None:
                 engine.crawl(request)  # wakes the engine; DontCloseSpider alone would not
                 raise DontCloseSpider
-            if engine.downloader.active:  # the lane asks
+            if engine.downloader.active:  # requests of the lane are in flight
                 raise DontCloseSpider
             if run.resting:
                 raise DontCloseSpider
-            if run.extractions.pending:  # what was skipped just now
+            if run.extractions.pending:  # pages that were skipped just now
                 self._wake()
                 raise DontCloseSpider
             if step is None or run.pending or run.failure is not None:
-                return  # the engine closes nothing that still waits for a host
+                return  # the engine stays open while pages wait for a host
             try:
                 with run.registry.database.translated("read"):
                     step(int(time.time()))
@@ -143,7 +143,7 @@ class RunLifecycle:
                 return
 
     def _wake(self) -> None:
-        """Have the engine find itself idle again."""
+        """Let the engine check again whether it is idle."""
         slot = self._crawler.engine._slot
         if slot is not None:
             slot.nextcall.schedule()
@@ -160,4 +160,4 @@ class RunLifecycle:
             run.failure = run.failure or error
             logger.error("%s", error)
         if stale := run.batches.progress.stale:
-            logger.warning("%d visits came too late and were dropped", stale)
+            logger.warning("visits that came too late and were dropped: %d", stale)

@@ -1,7 +1,7 @@
 """Log lines: text or JSON, an event a line, without secrets and control characters.
 
-Three steps make any text fit to be shown: what is secret is hidden, what moves a cursor or breaks
-a line is escaped, what is too long is cut. Web pages write most of what is logged.
+Three steps make any text fit to be shown: secrets are hidden, characters that move a cursor or
+break a line are escaped, and long texts are cut. Most logged text comes from web pages.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from importlib import import_module
 from logging import LogRecord
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from scrapy.utils import log as scrapy_log
 from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
@@ -33,26 +33,26 @@ _WORDY: Final = frozenset({
 
 
 def formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
-    """Return what makes a line of a log record; ``kind`` is one of FORMATS."""
+    """Return the formatter of log lines; ``kind`` is one of FORMATS."""
     json = kind == "json"
     clock = partial(logging.Formatter().formatTime, datefmt=date_format)
     return ProcessorFormatter(
         processors=[
             format_exc_info,
-            partial(_told, clock=_timestamp if json else clock),
-            JSONRenderer() if json else _text_line,  # in ASCII: whatever LOG_ENCODING is
+            partial(_as_data, clock=_timestamp if json else clock),
+            JSONRenderer() if json else _text_line,  # in ASCII, for any LOG_ENCODING
         ],
         use_get_message=False,
         pass_foreign_args=True,
     )
 
 
-def _told(
+def _as_data(
     _logger: WrappedLogger, _method: str, event: EventDict, *, clock: Callable[[LogRecord], str]
 ) -> EventDict:
-    """Return what is told of an event."""
+    """Return the fields of an event that are logged."""
     record: LogRecord = event["_record"]
-    told = {
+    data = {
         "timestamp": clock(record),
         "level": record.levelname.lower(),
         "logger": shown(record.name),
@@ -60,15 +60,15 @@ def _told(
     }
     traces = [event[name] for name in ("exception", "stack_info") if name in event]
     if traces:
-        told["exception"] = shown_lines("\n".join(traces))
-    return told
+        data["exception"] = shown_lines("\n".join(traces))
+    return data
 
 
 def _message(message: str, args: object) -> str:
-    """Return a message with its arguments; one that does not take them is told all the same."""
+    """Return a message with its arguments, or without them where it does not take them."""
     try:
         return message % args if args else message
-    except Exception as error:  # noqa: BLE001  # of any __str__; logging would print it as it is
+    except Exception as error:  # noqa: BLE001  # any __str__ may fail; logging would print the raw message
         return f"{message} (without its arguments: {type(error).__name__})"
 
 
@@ -77,25 +77,25 @@ def _timestamp(record: LogRecord) -> str:
     return when.replace("+00:00", "Z")
 
 
-def _text_line(_logger: WrappedLogger, _method: str, told: EventDict) -> str:
-    """Return the line of Scrapy's own format; those of a traceback below it are indented."""
-    line = f"{told['timestamp']} [{told['logger']}] {told['level'].upper()}: {told['event']}"
-    if "exception" not in told:
+def _text_line(_logger: WrappedLogger, _method: str, data: EventDict) -> str:
+    """Return the line in Scrapy's format, with an indented traceback below it."""
+    line = f"{data['timestamp']} [{data['logger']}] {data['level'].upper()}: {data['event']}"
+    if "exception" not in data:
         return line
-    return line + "".join(f"\n    {trace}" for trace in told["exception"].split("\n"))
+    return line + "".join(f"\n    {trace}" for trace in data["exception"].split("\n"))
 
 
 class Logs:
-    """Add-on of Scrapy: puts our handler in the place of Scrapy's, whoever starts the crawl.
+    """Add-on of Scrapy that replaces its log handler, for every way to start a crawl.
 
-    Scrapy would take LOG_FORMAT for a %-format. What else it reads of a handler keeps its meaning,
-    but LOG_COLOR: LOG_ENABLED, LOG_FILE, LOG_FILE_APPEND, LOG_ENCODING, LOG_LEVEL, LOG_DATEFORMAT
-    and LOG_SHORT_NAMES.
+    Scrapy would take LOG_FORMAT for a %-format. LOG_ENABLED, LOG_FILE, LOG_FILE_APPEND,
+    LOG_ENCODING, LOG_LEVEL, LOG_DATEFORMAT and LOG_SHORT_NAMES keep their meaning; LOG_COLOR has
+    none.
     """
 
     _handler: ClassVar[logging.Handler | None] = None
     _made_of: ClassVar[tuple[object, ...]] = ()
-    _level: ClassVar[int] = logging.WARNING  #: of the root logger before that
+    _level: ClassVar[int] = logging.WARNING  #: level of the root logger before ``install``
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: Any) -> None:
@@ -105,12 +105,12 @@ class Logs:
         cls.install(settings)
 
     def update_settings(self, settings: Any) -> None:
-        """Follow a spider's own settings."""
+        """Install the handler of a spider's own settings."""
         self.install(settings)
 
     @classmethod
     def install(cls, settings: Any) -> None:
-        """Have every log line written as the settings say; again only if they say otherwise.
+        """Install the handler of these settings, unless it is installed already.
 
         Raises:
             SettingError: LOG_FORMAT names no format.
@@ -128,9 +128,7 @@ class Logs:
         if cls._handler in logging.root.handlers and made_of == cls._made_of:
             return
         handler = _handler(settings)
-        # By name, because what stores and extracts imports this module and knows no Scrapy.
-        scrapy_log = import_module("scrapy.utils.log")
-        if scrapy_log.get_scrapy_root_handler() is not None:  # configure_logging() was called
+        if scrapy_log.get_scrapy_root_handler() is not None:  # by configure_logging()
             scrapy_log._uninstall_scrapy_root_handler()
         cls.uninstall()
         Logs._level = logging.root.level
@@ -140,7 +138,7 @@ class Logs:
 
     @classmethod
     def uninstall(cls) -> None:
-        """Take the handler away."""
+        """Remove the handler."""
         if cls._handler is not None:
             logging.root.removeHandler(cls._handler)
             cls._handler.close()
@@ -154,7 +152,7 @@ def _handler(settings: Any) -> logging.Handler:
     if file:
         file_like_its_folder(Path(file))
         if not settings.getbool("LOG_FILE_APPEND"):
-            Path(file).write_bytes(b"")  # once: logging.config closes handlers, to open them again
+            Path(file).write_bytes(b"")  # once, because logging.config closes and reopens handlers
         handler = logging.FileHandler(
             file, encoding=settings.get("LOG_ENCODING"), errors="backslashreplace"
         )
@@ -172,12 +170,12 @@ def _handler(settings: Any) -> logging.Handler:
 
 
 def _is_news(record: LogRecord) -> bool:
-    """Whether a line tells more than every start (versions, settings, components) or request."""
+    """Whether a record is more than versions, settings and components, as at every start."""
     return record.levelno >= logging.WARNING or record.name not in _WORDY
 
 
 def _short_name(record: LogRecord) -> bool:
-    """Call Scrapy's loggers "scrapy", as LOG_SHORT_NAMES wants it."""
+    """Rename Scrapy's loggers to "scrapy", for LOG_SHORT_NAMES."""
     if record.name.startswith("scrapy."):
         record.name = "scrapy"
     return True

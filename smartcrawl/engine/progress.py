@@ -25,18 +25,18 @@ from smartcrawl.run.run import Run, run_of
 
 
 class JsonProgress:
-    """One JSON object a line on standard output for each page (``--progress json``)."""
+    """Prints one JSON object a line for each page on standard output (``--progress json``)."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Listen to the progress of the crawl, if that was asked for."""
+        """Listen to the progress of the crawl, if PROGRESS_FORMAT is json."""
         if crawler.settings["PROGRESS_FORMAT"] != "json":
             raise NotConfigured
         progress = cls()
-        crawler.signals.connect(progress.tell, signal=page_progress)
+        crawler.signals.connect(progress.print_event, signal=page_progress)
         return progress
 
-    def tell(self, event: dict[str, Any]) -> None:
+    def print_event(self, event: dict[str, Any]) -> None:
         """Print one event."""
         print(json_safe(json.dumps(event, ensure_ascii=False)), flush=True)
 
@@ -65,14 +65,14 @@ class Progress:
         return progress
 
     def opened(self) -> None:
-        """Begin to tell."""
+        """Begin to report."""
         self._started = time.monotonic()
         if sys.stderr.isatty():
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
             self._live.start()
-        self._task = asyncio.ensure_future(self._tell())
+        self._task = asyncio.ensure_future(self._report())
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         while True:
             await asyncio.sleep(self._interval)
             line = self.line(time.monotonic() - self._started)
@@ -84,7 +84,7 @@ class Progress:
     def line(self, elapsed: float) -> str:
         """Return the line: done/queued, pages/s, share of 304, new and modified, time left.
 
-        Of a run that workers share it tells what this one did; how much waits, Redis knows.
+        In a shared run the counts are those of this worker; only Redis has the count of the queue.
         """
         progress = self._run.batches.progress
         rate = progress.visits / elapsed if elapsed > 0 else 0.0
@@ -101,7 +101,7 @@ class Progress:
         )
 
     def closed(self) -> None:
-        """Stop telling."""
+        """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
         if self._live is not None:
@@ -109,7 +109,7 @@ class Progress:
 
 
 class QuietLog(LogFormatter):
-    """No line for each page and item: counts and the registry tell more, and cost less."""
+    """Logs no line for each page and item: counts and registry have more, and cost less."""
 
     def crawled(self, request: Request, response: Response, spider: Spider) -> None:  # type: ignore[override]  # Scrapy documents None as "do not log"
         """Log nothing."""
@@ -118,6 +118,6 @@ class QuietLog(LogFormatter):
         """Log nothing."""
 
     def download_error(self, *args: Any, **kwargs: Any) -> LogFormatterResult:
-        """Say at DEBUG what the registry records as the page's outcome anyway."""
+        """Log an error at DEBUG, which the registry records as the page's outcome, too."""
         result = super().download_error(*args, **kwargs)
         return LogFormatterResult(level=logging.DEBUG, msg=result["msg"], args=result["args"])

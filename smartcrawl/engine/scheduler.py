@@ -1,4 +1,4 @@
-"""Scrapy's view of the frontier: Requests are born here, one a page, when its turn comes."""
+"""The frontier as Scrapy's scheduler: each page becomes a Request when it is asked."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ logger = logging.getLogger(__name__)
 
 
 class Lane(Protocol):
-    """What may ask for pages beside the engine."""
+    """The revalidation lane, which asks pages beside the engine."""
 
     def take(self, page: Page) -> bool:
-        """Ask for a page, if it may be asked here; it is under way then."""
+        """Start the request for a page; return False where the engine has to ask it."""
 
     @property
     def waits(self) -> bool:
-        """Whether answers wait until they count."""
+        """Whether answers are unsettled."""
 
 
 class NumberScheduler(BaseScheduler):
     """Serves ordinary Requests first, then the pages of the run's frontier.
 
-    A host that has as many requests in flight as it may have gives nothing until one of
-    them ends; so one slow host neither fills the engine nor delays a stop. A host that the
-    gate holds back gives nothing until its time is over, and nothing else waits for it.
+    A host with its full number of requests in flight gets no more until one of them ends; so one
+    slow host neither fills the engine nor delays a stop. A host that the gate holds back gets none
+    until its pause is over; the other hosts do not wait for it.
     """
 
     def __init__(self, crawler: Crawler, *, per_host: int, max_size: int) -> None:
@@ -52,11 +52,11 @@ class NumberScheduler(BaseScheduler):
         self._max_sitemap = max(MAX_SITEMAP, max_size) if max_size else 0
         self._per_host = per_host
         self.lane: Lane | None = None
-        self._passed_on: deque[Request] = deque()  #: by the lane, for the engine
+        self._passed_on: deque[Request] = deque()  #: requests from the lane, for the engine
         self._ordinary: list[tuple[int, int, Request]] = []
-        self._held: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by held host
+        self._throttled: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by paused host
         self._gate: HostGate | None = None
-        self._waking: tuple[float, CallLaterResult] | None = None  #: when, and the call
+        self._waking: tuple[float, CallLaterResult] | None = None  #: monotonic time, and the call
         self._order = count()
         self._seen: set[bytes] = set()
         self._run: Run | None = None
@@ -64,7 +64,7 @@ class NumberScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Read the limits of requests in flight for each host, and of a body."""
+        """Read the limits: requests in flight for each host, and the size of a body."""
         settings = crawler.settings
         return cls(
             crawler,
@@ -82,12 +82,12 @@ class NumberScheduler(BaseScheduler):
             self._run.start(self.look_again, partial(stop, self._crawler, self._run))
 
     def close(self, reason: str) -> None:
-        """Forget the call that would have woken the engine."""
+        """Cancel the call that would wake the engine."""
         if self._waking is not None:
             self._waking[1].cancel()
 
     def has_pending_requests(self) -> bool:
-        """Whether anything waits: for a full host, one that is held back, or to count."""
+        """Whether requests wait for the engine, pages for their hosts, or answers are unsettled."""
         return (
             self.has_requests
             or (self.lane is not None and self.lane.waits)
@@ -95,7 +95,7 @@ class NumberScheduler(BaseScheduler):
         )
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take an ordinary Request: a hop, a retry, or what a user's own spider yields."""
+        """Take an ordinary Request: a hop, a retry, or one of a user's own spider."""
         if not request.dont_filter:
             fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
             if fingerprint in self._seen:
@@ -105,10 +105,10 @@ class NumberScheduler(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        """Return what is asked next, or None when nothing may go out now."""
+        """Return the next request, or None when no request may be sent now."""
         if self._passed_on:
             return self._passed_on.popleft()
-        if (self._ordinary or self._held) and (request := self._next_ordinary()) is not None:
+        if (self._ordinary or self._throttled) and (request := self._next_ordinary()) is not None:
             return request
         page = self.next_page()
         while page is not None and self.lane is not None and self.lane.take(page):
@@ -118,7 +118,7 @@ class NumberScheduler(BaseScheduler):
             return self.request_of(page)
         if self._run is not None and self._run.resting:
             call_later(0, self.look_again)
-        elif self._gate is not None and self._gate.held:
+        elif self._gate is not None and self._gate.throttled:
             self._wake_in_time(self._gate)
         return None
 
@@ -126,55 +126,55 @@ class NumberScheduler(BaseScheduler):
 
     @property
     def has_requests(self) -> bool:
-        """Whether something other than pages of the frontier waits for the engine."""
-        return bool(self._passed_on or self._ordinary or self._held)
+        """Whether requests other than pages of the frontier wait for the engine."""
+        return bool(self._passed_on or self._ordinary or self._throttled)
 
     def pass_on(self, request: Request) -> None:
-        """Let the engine have a request next, whoever is held back."""
+        """Put a request before all others, also where the gate holds its host back."""
         self._passed_on.append(request)
         self.look_again()
 
     def next_page(self) -> Page | None:
-        """Return the page of the frontier that is asked next, or None when there is none now."""
+        """Return the next page of the frontier, or None when there is none now."""
         run = self._run
         if run is None:
             return None
         try:
             return run.next_page(self._free)
-        except Exception as error:  # the engine would wait for ever
+        except Exception as error:  # otherwise the engine waits for ever
             found = run.registry.database.explained(error)
             if found is None:
-                logger.exception("cannot find what is asked next")
-                told = f"cannot find what is asked next ({type(error).__name__}: {error})"
-                found = RegistryError(told)
+                logger.exception("cannot find the next page")
+                why = f"cannot find the next page ({type(error).__name__}: {error})"
+                found = RegistryError(why)
             stop(self._crawler, run, found)
             return None
 
     def _next_ordinary(self) -> Request | None:
         """Return the first ordinary Request whose host is not held back."""
         gate = self._gate
-        if gate is None or not (gate.held or self._held):
+        if gate is None or not (gate.throttled or self._throttled):
             return heapq.heappop(self._ordinary)[2]
-        for host in [host for host in self._held if self._let(gate, host)]:
-            for entry in self._held.pop(host):
+        for host in [host for host in self._throttled if self._let(gate, host)]:
+            for entry in self._throttled.pop(host):
                 heapq.heappush(self._ordinary, entry)
         while self._ordinary:
             entry = heapq.heappop(self._ordinary)
             host = host_of(entry[2])
             if self._let(gate, host):
                 return entry[2]
-            self._held.setdefault(host, []).append(entry)
+            self._throttled.setdefault(host, []).append(entry)
         return None
 
     def _let(self, gate: HostGate, host: str) -> bool:
-        """Whether the gate lets a request to this host out now."""
+        """Whether the gate permits a request to this host now."""
         flying = sum(host_of(r) == host for r in self._crawler.engine.downloader.active)
         return gate.may_ask(host, time.monotonic(), flying)
 
     def _wake_in_time(self, gate: HostGate) -> None:
-        """See to it that the engine asks again when the first held host may be asked.
+        """Wake the engine when the first host that the gate holds back may be asked.
 
-        Nothing else would wake it before its heartbeat, which comes every five seconds.
+        Otherwise its heartbeat wakes it, which comes every five seconds.
         """
         now = time.monotonic()
         wait = gate.next_turn(now)
@@ -187,7 +187,7 @@ class NumberScheduler(BaseScheduler):
         self._waking = now + wait, call_later(wait, self._wake)
 
     def look_again(self) -> None:
-        """Let the engine ask again at once; its heartbeat comes every five seconds."""
+        """Let the engine ask for a request at once, before its next heartbeat (five seconds)."""
         slot = self._crawler.engine._slot
         if slot is not None:
             slot.nextcall.schedule()
@@ -200,12 +200,12 @@ class NumberScheduler(BaseScheduler):
             self._crawler.engine.crawl(request)
 
     def _idle(self) -> None:
-        """Keep the spider open for what was found when it fell idle and waits for its host."""
-        if self._gate is not None and self._gate.held and self.has_pending_requests():
+        """Keep the spider open while pages found in an idle step wait for their hosts."""
+        if self._gate is not None and self._gate.throttled and self.has_pending_requests():
             raise DontCloseSpider
 
     def request_of(self, page: Page) -> Request:
-        """Return the request for a page, as it is asked first."""
+        """Return the first request for a page."""
         spider = self._spider
         meta: dict[str, Any] = {
             "attempt": Attempt(page),
@@ -227,11 +227,11 @@ class NumberScheduler(BaseScheduler):
     def _free(self, host: str) -> bool:
         """Whether a host may have one more request in flight.
 
-        The downloader's set of active requests is exact at once; its slots learn of a
-        request only in a later turn of the loop.
+        The downloader's set of active requests is exact at once; its slots have a request only
+        in a later turn of the loop.
         """
         gate = self._gate
-        if gate is not None and gate.held and not self._let(gate, slot_of(host)):
+        if gate is not None and gate.throttled and not self._let(gate, slot_of(host)):
             return False
         active = self._crawler.engine.downloader.active
         if len(active) < self._per_host:

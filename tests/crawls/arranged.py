@@ -22,10 +22,10 @@ from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.frontier.redis import frontier
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
-from smartcrawl.run.shared.frontier import SharedFrontier
+from smartcrawl.run.shared.desk import RegistryDesk
 from smartcrawl.run.shared.run import SharedRun
 
-_OWNERS = (Collapses, Commit, SharedFrontier, SharedRun)
+_OWNERS = (Collapses, Commit, RegistryDesk, SharedRun)
 
 
 def hurry(seconds: float) -> None:

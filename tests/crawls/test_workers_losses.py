@@ -207,7 +207,7 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
     stage: Stage, crew: Crew, redis_url: str
 ):
     crew.kill(*under_way(stage, crew))
-    workers = halted(stage, crew, "SharedFrontier._fill", crew.job)
+    workers = halted(stage, crew, "RegistryDesk.fill", crew.job)
     with RedisClient.from_url(redis_url) as client:
         client.flushall()
     go_on(*workers)

@@ -1,4 +1,4 @@
-"""What the lane sends and takes: whole answers within the limits, from allowed addresses."""
+"""Requests and answers of the lane: whole answers within the limits, from allowed addresses."""
 
 import asyncio
 import socket
@@ -453,7 +453,7 @@ def test_too_slow_a_body_is_not_waited_for(watched):
         watched(work)
 
 
-# Components that only a spider of somebody's own needs (smartcrawl.engine.own_spiders)
+# Components that only a user's own spider needs (smartcrawl.engine.own_spiders)
 
 
 class Own(SiteSpider):

@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request
 from scrapy.core.downloader import Downloader, Slot
 
-from smartcrawl.engine.lane.lane import RevalidationLane
+from smartcrawl.engine.lane.turns import Turns
 
 
 @pytest.fixture
@@ -20,9 +20,8 @@ def turn(crawler: Any, slot: Slot, meanwhile: Any) -> bool:
     """Whether a flight still waits for its turn after `meanwhile` was called, and 500 ms."""
 
     async def work() -> bool:
-        lane = RevalidationLane(crawler, SimpleNamespace())  # type: ignore[arg-type]
         flight: Any = SimpleNamespace(slot=slot, meta={Downloader.DOWNLOAD_SLOT: "a.example"})
-        waiting = asyncio.ensure_future(lane._turn(flight))
+        waiting = asyncio.ensure_future(Turns(crawler).wait(flight))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         meanwhile()

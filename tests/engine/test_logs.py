@@ -88,7 +88,7 @@ def line(kind: str, *args: object, **more: object) -> str:
 
 
 def failure(*messages: str):
-    """What sys.exc_info() says of an exception with a message, and of those that led to it."""
+    """Return sys.exc_info() of an exception with a message, and of its causes."""
     try:
         error = None
         for message in messages:
@@ -108,25 +108,25 @@ def test_a_line_of_text_looks_like_scrapys():
     made = record("run %d of %s", 3, "docs")
     scrapys = logging.Formatter("%(asctime)s [%(name)s] %(levelname)s: %(message)s", DATES)
 
-    told = formatter("text", DATES).format(made)
+    logged = formatter("text", DATES).format(made)
 
-    assert told == scrapys.format(made)
+    assert logged == scrapys.format(made)
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run.run\] INFO: run 3 of docs", told
+        r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run.run\] INFO: run 3 of docs", logged
     )
-    assert formatter("text").format(made) == told.replace(" [", ",123 [", 1)  # without a format
+    assert formatter("text").format(made) == logged.replace(" [", ",123 [", 1)  # without a format
 
 
 def test_a_line_of_json_is_an_object_with_four_keys():
-    told = json.loads(line("json", "run %d of %s", 3, "Bücher", level=logging.WARNING))
+    logged = json.loads(line("json", "run %d of %s", 3, "Bücher", level=logging.WARNING))
 
-    assert told == {
+    assert logged == {
         "timestamp": "2026-11-21T14:14:02.123Z",
         "level": "warning",
         "logger": "smartcrawl.run.run",
         "event": "run 3 of Bücher",
     }
-    assert list(told) == ["timestamp", "level", "logger", "event"]
+    assert list(logged) == ["timestamp", "level", "logger", "event"]
 
 
 def test_arguments_may_be_named():
@@ -141,9 +141,9 @@ def test_a_message_that_does_not_take_its_arguments_is_told_all_the_same(kind, a
 
 
 def test_a_traceback_of_text_is_indented():
-    told = line("text", "oops", exc_info=failure("first\n2026-11-21 14:14:02 [root] INFO: fine"))
+    logged = line("text", "oops", exc_info=failure("first\n2026-11-21 14:14:02 [root] INFO: fine"))
 
-    first, *rest = told.split("\n")
+    first, *rest = logged.split("\n")
     assert first.endswith("INFO: oops")
     assert rest[0] == "    Traceback (most recent call last):"
     assert rest[-2:] == ["    ValueError: first", "    2026-11-21 14:14:02 [root] INFO: fine"]
@@ -151,12 +151,12 @@ def test_a_traceback_of_text_is_indented():
 
 
 def test_a_traceback_of_json_is_a_text_of_its_own():
-    told = json.loads(line("json", "oops", exc_info=failure("one", "two\x1b\r")))
+    logged = json.loads(line("json", "oops", exc_info=failure("one", "two\x1b\r")))
 
-    assert list(told) == ["timestamp", "level", "logger", "event", "exception"]
-    assert told["exception"].startswith("Traceback (most recent call last):\n")
-    assert "ValueError: one\n\nThe above exception was the direct cause" in told["exception"]
-    assert told["exception"].endswith("\nValueError: two\\x1b")
+    assert list(logged) == ["timestamp", "level", "logger", "event", "exception"]
+    assert logged["exception"].startswith("Traceback (most recent call last):\n")
+    assert "ValueError: one\n\nThe above exception was the direct cause" in logged["exception"]
+    assert logged["exception"].endswith("\nValueError: two\\x1b")
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -175,8 +175,8 @@ def test_a_long_message_is_cut(kind: str):
     fits, longer = "x" * LONGEST, "x" * (LONGEST + 1)
 
     assert fits in line(kind, fits)
-    told = line(kind, longer)
-    assert longer not in told
+    logged = line(kind, longer)
+    assert longer not in logged
     assert shown(longer) == "x" * (LONGEST - 1) + HIDDEN
     assert len(shown("\n" * LONGEST + ".")) == LONGEST
     assert all(
@@ -196,9 +196,9 @@ def test_a_secret_is_hidden_before_a_long_message_is_cut():
 
 @pytest.mark.parametrize("char", UNSAFE, ids=ascii)
 def test_no_character_moves_the_cursor_or_turns_the_text(char: str):
-    told = escaped(f"a{char}b")
+    logged = escaped(f"a{char}b")
 
-    assert re.fullmatch(r"a\\(x[0-9a-f]{2}|u[0-9a-f]{4}|[nrt])b", told)
+    assert re.fullmatch(r"a\\(x[0-9a-f]{2}|u[0-9a-f]{4}|[nrt])b", logged)
     for kind in FORMATS:
         assert char not in line(kind, "a%sb", char)
         assert char not in line(kind, "a", name=f"a{char}b")
@@ -220,21 +220,21 @@ def test_ordinary_text_stays_as_it_is():
 
 @given(st.text(), st.text(), st.text())
 def test_any_event_is_one_line_of_json(message: str, name: str, argument: str):
-    told = line("json", message, name=name) + line("json", "%s", argument)
+    logged = line("json", message, name=name) + line("json", "%s", argument)
 
-    assert told.isascii()
-    assert told.isprintable()
-    one, two = (json.loads(part) for part in told.replace("}{", "}\n{", 1).split("\n"))
-    for told in (one, two):
-        assert list(told) == ["timestamp", "level", "logger", "event"]
-        assert not any(char in text for char in UNSAFE for text in told.values())
+    assert logged.isascii()
+    assert logged.isprintable()
+    one, two = (json.loads(part) for part in logged.replace("}{", "}\n{", 1).split("\n"))
+    for logged in (one, two):
+        assert list(logged) == ["timestamp", "level", "logger", "event"]
+        assert not any(char in text for char in UNSAFE for text in logged.values())
 
 
 @given(st.text())
 def test_any_event_is_one_line_of_text(message: str):
-    told = line("text", message)
+    logged = line("text", message)
 
-    assert not any(char in told for char in UNSAFE)
+    assert not any(char in logged for char in UNSAFE)
     first, *rest = line("text", "x", exc_info=failure(message)).split("\n")
     assert first.endswith("INFO: x")
     assert all(part.startswith("    ") for part in rest)
@@ -244,7 +244,7 @@ def test_any_event_is_one_line_of_text(message: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "logged"),
     [
         ("https://user:pw@a.example/x", "https://…@a.example/x"),
         ("https://user@a.example", "https://…@a.example"),
@@ -277,8 +277,8 @@ def test_any_event_is_one_line_of_text(message: str):
         ("AccountName=a;AccountKey=b==;Suffix=c", "AccountName=a;AccountKey=…;Suffix=c"),
     ],
 )  # fmt: skip
-def test_secrets_are_hidden_and_what_is_around_them_stays(text: str, told: str):
-    assert redacted(text) == told
+def test_secrets_are_hidden_and_what_is_around_them_stays(text: str, logged: str):
+    assert redacted(text) == logged
 
 
 @pytest.mark.parametrize(
@@ -364,8 +364,8 @@ def test_lines_go_to_standard_error_from_the_level_on(root: logging.Logger, capf
     logging.getLogger("a").info("low")
     logging.getLogger("a").warning("high")
 
-    [told] = capfd.readouterr().err.splitlines()
-    assert json.loads(told)["event"] == "high"
+    [logged] = capfd.readouterr().err.splitlines()
+    assert json.loads(logged)["event"] == "high"
 
 
 def test_lines_go_to_a_file_in_any_encoding(root: logging.Logger, tmp_path: Path, capfd):
@@ -396,7 +396,7 @@ def test_a_file_may_be_begun_anew_and_survives_scrapys_configuration(
     Logs().update_settings(asked.copy())
     logging.getLogger("a").info("two")
 
-    assert [told[-3:] for told in file.read_text().splitlines()] == ["one", "two"]
+    assert [logged[-3:] for logged in file.read_text().splitlines()] == ["one", "two"]
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -442,8 +442,8 @@ def test_requests_of_the_client_of_elasticsearch_are_no_news(root: logging.Logge
         logging.getLogger("elastic_transport.transport").info(f"POST at {level}")
         logging.getLogger("elastic_transport.transport").warning("odd")
 
-    told = [line.rpartition(": ")[2] for line in capfd.readouterr().err.splitlines()]
-    assert told == ["odd", "POST at DEBUG", "odd"]
+    logged = [line.rpartition(": ")[2] for line in capfd.readouterr().err.splitlines()]
+    assert logged == ["odd", "POST at DEBUG", "odd"]
 
 
 def test_a_log_that_is_switched_off_says_nothing(root: logging.Logger, capfd):
@@ -458,5 +458,5 @@ def test_short_names_are_scrapys_only(root: logging.Logger, capfd):
     for name in ("scrapy.core.engine", "scrapy", "smartcrawl.run.run"):
         logging.getLogger(name).info("x")
 
-    told = capfd.readouterr().err
-    assert re.findall(r"\[(.*?)\]", told) == ["scrapy", "scrapy", "smartcrawl.run.run"]
+    logged = capfd.readouterr().err
+    assert re.findall(r"\[(.*?)\]", logged) == ["scrapy", "scrapy", "smartcrawl.run.run"]

@@ -34,7 +34,7 @@ NOW = 1_750_000_000
 
 
 class Engine:
-    """What the scheduler asks of Scrapy: which requests are in flight."""
+    """Scrapy's engine for the scheduler: the requests in flight."""
 
     def __init__(self) -> None:
         self.downloader = SimpleNamespace(active=set())
@@ -400,7 +400,7 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
     """A held page answered 301 or 406 once, in a run that came to no sweep, and is itself again."""
     options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
     source = Source(name="docs", seeds=("http://a.example/",))
-    told: list[tuple[object, ...]] = []
+    rows: list[tuple[object, ...]] = []
     for outcome, status in ((Outcome.CHANGED, 200), (answer, between), (Outcome.NOT_MODIFIED, 304)):
         run = Run.open(source, options, Orders(), NOW)
         page = run.next_page(lambda _: True)
@@ -418,12 +418,12 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
         run.batches.record(visit)
         run.batches.submit(NOW)
         run.batches.drain()
-        told = run.registry.connection.execute(
+        rows = run.registry.connection.execute(
             "SELECT error_message, redirect_target FROM record"
         ).fetchall()
         run.finish("shutdown" if outcome is answer else "finished", NOW)
 
-    assert told == [(None, None)]
+    assert rows == [(None, None)]
 
 
 def document(visit: Visit) -> None:
@@ -467,7 +467,7 @@ def test_a_healthy_answer_lowers_the_delay(status: int):
 
 
 def test_autothrottle_itself_would_not_lower_it_on_a_304():
-    """Why DelayControl is there; when this fails, it may go."""
+    """The reason for DelayControl; when this fails, it may go."""
     assert delays(AutoThrottle, 304, latency=0.1, start=5, least=0) == 5
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Claim, Waiting
+from smartcrawl.run.frontier.redis.exchanges import Claim, Waiting
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
 from tests.run.stepped import Stepped
 

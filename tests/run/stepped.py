@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from smartcrawl.run.frontier.redis.frontier import Claim, RedisFrontier, Waiting
+from smartcrawl.run.frontier.redis.exchanges import Claim, Waiting
+from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 
 
 class Stepped(RedisFrontier):

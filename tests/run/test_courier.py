@@ -1,4 +1,4 @@
-"""The thread that talks to Redis: nothing that it carries is lost (design.md 9)."""
+"""The thread that exchanges messages with Redis: it loses none (design.md 9)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from redis import Redis
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Claim, Exchange, Waiting
+from smartcrawl.run.frontier.redis.exchanges import Claim, Exchange, Waiting
 from smartcrawl.run.shared import courier as module
 from smartcrawl.run.shared.courier import Courier
 from tests import servers
@@ -86,13 +86,13 @@ def waiting(*numbers: int) -> list[Waiting]:
 def test_redis_courier_brings_as_much_as_there_is_room_for(
     courier: Courier, desk: Desk, frontier: Stepped
 ):
-    courier.tell(found=waiting(1, 2, 3))
+    courier.send(found=waiting(1, 2, 3))
     until(lambda: len(desk.claims) == 2)
 
     assert sorted(claim.no for claim in desk.claims) == [1, 2]
     assert not courier.carries
     first = desk.claims.pop(0)
-    courier.tell(done=[first])
+    courier.send(done=[first])
     until(lambda: len(desk.claims) == 2)
     assert frontier.census()[:2] == (0, 2)
 
@@ -103,9 +103,9 @@ def test_redis_courier_looks_when_nothing_waits(courier: Courier, desk: Desk):
 
 
 def test_redis_courier_tells_hosts_to_all(courier: Courier, desk: Desk):
-    courier.tell(acts=[lambda hosts: hosts.pause("a.example", 60)], found=waiting(1))
+    courier.send(acts=[lambda hosts: hosts.pause("a.example", 60)], found=waiting(1))
     time.sleep(0.3)
-    courier.tell(found=waiting(2))
+    courier.send(found=waiting(2))
     time.sleep(0.3)
 
     assert [claim.no for claim in desk.claims] in ([], [1]), "what was claimed before stands"
@@ -117,7 +117,7 @@ def test_redis_courier_tells_again_what_redis_lost(
     until(lambda: desk.looks)
     client.flushdb()
     desk.recover = lambda: frontier.recover(settle=0.0)
-    courier.tell(found=waiting(5))
+    courier.send(found=waiting(5))
     until(lambda: desk.claims)
 
     assert desk.refills >= 1
@@ -128,8 +128,8 @@ def test_redis_courier_tells_hosts_before_what_was_told_later(frontier: Stepped,
     frontier.offer(waiting(1))
     [claim] = frontier.claim(1)
     courier = Courier(frontier, desk, lambda: 1)
-    courier.tell(acts=[lambda hosts: hosts.pause("a.example", 60)])
-    courier.tell(released=[claim])
+    courier.send(acts=[lambda hosts: hosts.pause("a.example", 60)])
+    courier.send(released=[claim])
     assert courier.carries
     courier.start()
     until(lambda: not courier.carries)
@@ -144,7 +144,7 @@ def test_redis_courier_tells_hosts_again_when_redis_is_back(
 ):
     until(lambda: desk.looks)
     redis.kill()
-    courier.tell(acts=[lambda hosts: hosts.robots_read("a.example", 2)], found=waiting(1))
+    courier.send(acts=[lambda hosts: hosts.robots_read("a.example", 2)], found=waiting(1))
     time.sleep(0.3)
     assert courier.carries
     redis.start()
@@ -159,7 +159,7 @@ def test_redis_courier_waits_for_a_redis_that_is_away(
 ):
     until(lambda: desk.looks)
     redis.kill()
-    courier.tell(found=waiting(1))
+    courier.send(found=waiting(1))
     time.sleep(0.3)
     # The registry has what was found.
     desk.recover = lambda: frontier.recover(settle=0.0) and frontier.refill(waiting(1))
@@ -185,9 +185,9 @@ def test_redis_courier_does_not_wait_for_ever(
 def test_redis_courier_gives_back_what_is_left_when_it_is_stopped(
     courier: Courier, desk: Desk, frontier: Stepped
 ):
-    courier.tell(found=waiting(1))
+    courier.send(found=waiting(1))
     until(lambda: desk.claims)
-    courier.tell(released=desk.claims)
+    courier.send(released=desk.claims)
     courier.stop()
 
     assert frontier.census()[:2] == (1, 0)

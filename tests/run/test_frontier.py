@@ -13,7 +13,7 @@ from smartcrawl.run.frontier.memory import UNREACHED, Frontier, Queue, RankedQue
 
 
 class Shelf:
-    """Where a frontier's pages come from: number n lies on host n % hosts."""
+    """The pages of a frontier: number n is on host n % hosts."""
 
     def __init__(self, hosts: int = 1, **options: object) -> None:
         self.hosts = hosts
@@ -55,7 +55,7 @@ STEPS = st.one_of(
 @settings(deadline=None, max_examples=200)
 @given(st.integers(1, 4), st.lists(STEPS, max_size=40))
 def test_every_offered_number_leaves_once_in_the_order_of_its_host(hosts, steps):
-    """Against queues of numbers, one a host; full hosts give nothing, and hold up nobody."""
+    """Against queues of numbers, one a host; full hosts give no page, and delay no other host."""
     shelf = Shelf(hosts)
     frontier = shelf.frontier
     queues: dict[str, deque[int]] = defaultdict(deque)
@@ -314,7 +314,7 @@ def test_a_ranked_queue_gives_the_smallest_rank_and_then_what_came_first():
 
 
 def test_a_ranked_frontier_asks_the_oldest_visit_first():
-    """What a limited run did not reach is the next one's beginning."""
+    """The next run begins with the pages that a limited run did not reach."""
     shelf = Shelf(rank=lambda numbers: {number: 100 - number for number in numbers if number < 50})
     shelf.frontier.offer(range(1, 61), 0)
 

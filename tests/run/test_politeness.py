@@ -1,4 +1,4 @@
-"""Whom a gate lets through: pauses that hosts ask for, and hosts where nobody answers."""
+"""Decisions of a gate: pauses that hosts ask for, and hosts that do not answer."""
 
 import time
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def park(gate: HostGate, host: str = HOST, now: float = 0.0) -> float:
 
 def test_a_host_that_nothing_is_known_of_may_be_asked(gate: HostGate):
     assert gate.may_ask(HOST, 0.0, flying=9)
-    assert not gate.held
+    assert not gate.throttled
     assert gate.next_turn(0.0) is None
 
 
@@ -95,7 +95,7 @@ def test_an_answer_leaves_a_pause_in_force_and_forgets_one_that_is_over(gate: Ho
     gate.answered(HOST, 1.0)
     assert not gate.may_ask(HOST, 1.0)
     gate.answered(HOST, 5.0)
-    assert not gate.held, "so that nothing is looked up for every request"
+    assert not gate.throttled, "so that nothing is looked up for every request"
 
 
 def test_the_next_turn_is_that_of_the_host_that_may_be_asked_first(gate: HostGate):
@@ -183,7 +183,7 @@ def test_an_answer_to_a_probe_frees_the_host_and_its_row_begins_anew(gate: HostG
     gate.answered(HOST, probe)
 
     assert gate.may_ask(HOST, probe, flying=2)
-    assert not gate.held
+    assert not gate.throttled
     assert gate.failed(HOST, Fault.REFUSED, probe + 100) is None
     assert gate.failed(HOST, Fault.REFUSED, probe + 200) is None
     assert gate.failed(HOST, Fault.REFUSED, probe + 300) is Turn.PARKED
@@ -196,7 +196,7 @@ def test_an_answer_that_comes_while_a_host_is_parked_frees_it_too(gate: HostGate
 
 
 def test_a_probe_that_asks_for_a_pause_gets_it(gate: HostGate):
-    """A 503 with Retry-After: somebody is there again, and wants to be left alone."""
+    """A 503 with Retry-After: the host answers again, and asks for a pause."""
     probe = park(gate)
     gate.answered(HOST, probe)
     gate.pause(HOST, 30, probe)
@@ -227,7 +227,7 @@ def test_an_answer_during_a_pause_frees_a_parked_host_when_that_is_over(gate: Ho
 
 @pytest.mark.covers("G-27")
 def test_after_some_failed_probes_a_host_is_down_to_the_end(gate: HostGate):
-    """Down for this run: nobody but the operator blocks a host."""
+    """Down for this run: only the operator blocks a host."""
     probe = park(gate)
     assert gate.failed(HOST, Fault.REFUSED, probe, ends=False) is Turn.PARKED
     assert not gate.is_down(HOST)
@@ -242,7 +242,7 @@ def test_after_some_failed_probes_a_host_is_down_to_the_end(gate: HostGate):
     gate.pause(HOST, 60, probe + 61)
     assert {gate.failed(HOST, Fault.REFUSED, probe + 61 + 10 * n) for n in range(9)} == {None}
     assert gate.is_down(HOST)
-    assert not gate.held
+    assert not gate.throttled
 
 
 def test_what_was_asked_before_a_host_was_parked_is_no_probe(gate: HostGate):
@@ -263,7 +263,7 @@ def test_probes_are_counted_anew_when_a_host_is_parked_again(gate: HostGate):
 
 
 class Hosts(RuleBasedStateMachine):
-    """A gate beside its rule, written as one would tell it: from the whole history."""
+    """A gate beside its rule, which is written as a function of the whole history."""
 
     hosts = st.sampled_from(["a.example", "b.example"])
 
@@ -360,13 +360,13 @@ class Hosts(RuleBasedStateMachine):
         ]
         assert self.gate.next_turn(self.now) == (min(waits) if waits else None)
         assert self.gate.down == self.down
-        assert bool(self.gate.held) >= bool(waits)
+        assert bool(self.gate.throttled) >= bool(waits)
 
 
 TestHosts = Hosts.TestCase
 
 
-# What is tried again, and what the gate is told
+# Retries, and reports to the gate
 
 
 class Engine:
@@ -405,7 +405,7 @@ class Bench:
         return Request(url, meta=meta, callback=self.crawler.spider.parse, **more)
 
     def tries(self, what: object, request: Request | None = None) -> int:
-        """How many requests a page takes that always ends so."""
+        """Return the number of requests for a page that always ends so."""
         request, count = request or self.request(), 0
         while isinstance(request, Request):
             count += 1
@@ -505,7 +505,7 @@ def test_a_longer_one_ends_the_visit_and_holds_no_host(bench: Bench, status: int
     assert bench.tries((status, {"Retry-After": "61"}), request) == 1
 
     assert request.meta["attempt"].retry_after == 61
-    assert not bench.gate.held
+    assert not bench.gate.throttled
 
 
 @pytest.mark.parametrize("status", [200, 408, 500, 502])
@@ -516,22 +516,22 @@ def test_retry_after_counts_on_429_and_503_only(bench: Bench, status: int):
     bench.tries((status, {"Retry-After": "30"}), request)
 
     assert request.meta["attempt"].retry_after is None
-    assert not bench.gate.held
+    assert not bench.gate.throttled
 
 
 def test_a_nonsensical_one_is_none(bench: Bench):
     assert bench.tries((503, {"Retry-After": "soon"})) == 3
     assert bench.tries((503, {"Retry-After": "0"})) == 3
-    assert not bench.gate.held
+    assert not bench.gate.throttled
 
 
 def test_visits_are_counted_and_not_their_tries(bench: Bench):
     bench = Bench(HOST_FAILURES_TO_PARK=3, HOST_FAILURE_SECONDS=0)
     error = DownloadConnectionRefusedError("x")
     assert [bench.tries(error) for _ in range(2)] == [3, 3]
-    assert not bench.gate.held
+    assert not bench.gate.throttled
     bench.tries(error)
-    assert bench.gate.held
+    assert bench.gate.throttled
 
 
 def test_a_probe_counts_with_every_try_and_the_last_one_ends_it(bench: Bench):
@@ -551,13 +551,13 @@ def test_robots_txt_and_what_was_refused_are_no_visits(bench: Bench):
     bench = Bench(HOST_FAILURES_TO_PARK=1, HOST_FAILURE_SECONDS=0)
     robots = Request("http://a.example/robots.txt", callback=NO_CALLBACK)
     bench.tries(DownloadConnectionRefusedError("x"), robots)
-    assert not bench.gate.held
+    assert not bench.gate.throttled
     bench.gate.down.add(HOST)
     with pytest.raises(Exception, match=r"a\.example does not answer") as caught:
         run(bench.hosts.process_request(bench.request()))
     bench.gate.down.clear()
     assert bench.tries(caught.value) == 1
-    assert not bench.gate.held
+    assert not bench.gate.throttled
     assert fault_of(caught.value, "http://a.example/")[0] is Fault.HOST_DOWN
 
 
@@ -574,7 +574,7 @@ def test_robots_txt_waits_for_a_pause_itself_because_no_scheduler_holds_it(
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
         if len(slept) == 3:
-            bench.gate.held.clear()
+            bench.gate.throttled.clear()
 
     monkeypatch.setattr("smartcrawl.middlewares.asyncio.sleep", sleep)
     robots = Request("http://a.example/robots.txt", callback=NO_CALLBACK)
@@ -598,7 +598,7 @@ def test_an_answer_begins_the_row_of_visits_anew():
         bench.tries(error)
         bench.tries(error)
         bench.tries((404, {}))
-    assert not bench.gate.held
+    assert not bench.gate.throttled
 
 
 def test_a_blocked_host_is_refused_with_the_remedy_and_its_robots_txt_too():
@@ -614,7 +614,7 @@ def test_a_blocked_host_is_refused_with_the_remedy_and_its_robots_txt_too():
         assert bench.tries(caught.value, request) == 1
     run(bench.hosts.process_request(Request("http://b.example/")))
     run(bench.hosts.process_request(Request("http://a.example:81/")))
-    assert not bench.gate.held
+    assert not bench.gate.throttled
 
 
 def test_the_host_of_a_request_is_the_name_of_its_slot():

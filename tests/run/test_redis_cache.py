@@ -1,4 +1,4 @@
-"""What is kept in Redis beside the frontier, and the manual of all that lies there."""
+"""Values in Redis beside the frontier, and the manual of all keys."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
@@ -92,7 +92,7 @@ def test_redis_that_does_not_answer_is_told_with_the_remedy(use):
 @pytest.mark.covers("R2-42", "R2-43", "R2-44", "R2-45", "M-36")
 def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     text = (Path(__file__).parents[2] / "docs/redis.md").read_text("utf-8")
-    told = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))
+    documented = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))
     names = {"source": "docs", "run": "7", "host": "a.example", "origin": ORIGIN, "chunk": "0"}
     frontier = Stepped(client, "docs", 7, per_host=2, robots=True)
     frontier.begin()
@@ -106,7 +106,7 @@ def test_redis_holds_what_the_manual_says_and_nothing_else(client):
 
     found = {key: client.type(key).replace("zset", "sorted set") for key in client.scan_iter()}
 
-    expected = {key.format(**names): kind for key, kind in told.items()}
+    expected = {key.format(**names): kind for key, kind in documented.items()}
     assert {
         key: kind for key, kind in found.items() if "b.ex" not in key and "c.ex" not in key
     } == (expected)

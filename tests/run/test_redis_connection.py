@@ -10,7 +10,7 @@ from redis import Redis
 from smartcrawl.model.exceptions import FrontierError, SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.run.frontier.redis.connection import connect, refusal
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from tests.model.test_options import SETTINGS
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
@@ -251,8 +251,8 @@ def test_redis_calls_are_short(redis_url):
             claims = frontier.claim(1)
             found = [Waiting(2_000 + turn * 60 + no, "a.example", 1) for no in range(60)]
             frontier.exchange(done=claims, found=found)
-        told = client.info("commandstats")["cmdstat_evalsha"]
+        stats = client.info("commandstats")["cmdstat_evalsha"]
 
-    assert told["calls"] == 400
-    assert told["usec"] / 400 < 5_000
+    assert stats["calls"] == 400
+    assert stats["usec"] / 400 < 5_000
     assert time.monotonic() - began < 10

@@ -8,7 +8,7 @@ import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
 from smartcrawl.run.frontier.redis.keys import prefix_of
 from tests.crawls.commands import wait_until
@@ -305,18 +305,18 @@ def readers(worker):
     return one, two
 
 
-def told(claims):
+def numbered(claims):
     return [(claim.no, claim.first) for claim in claims]
 
 
 @pytest.mark.covers("R2-43", "R2-45")
 def test_redis_hands_out_one_number_of_a_host_until_its_robots_txt_is_read(readers):
     one, two = readers
-    assert sorted(told(one.claim(9))) == [(1, True), (11, True)]
+    assert sorted(numbered(one.claim(9))) == [(1, True), (11, True)]
     assert two.claim(9) == []
 
     one.hosts.robots_read(A, 0)
-    assert told(two.claim(9)) == [(2, False), (3, False), (4, False), (5, False)]
+    assert numbered(two.claim(9)) == [(2, False), (3, False), (4, False), (5, False)]
 
 
 def test_redis_asks_a_host_for_pages_when_the_delay_after_robots_txt_is_over(readers):
@@ -330,7 +330,7 @@ def test_redis_asks_a_host_for_pages_when_the_delay_after_robots_txt_is_over(rea
     assert two.claim(9) == []
     assert 0.2 < two.exchange(9).wait <= 2, "robots.txt was a request"
     time.sleep(2.1)
-    assert told(two.claim(9)) == [(1, False)]
+    assert numbered(two.claim(9)) == [(1, False)]
 
 
 def test_redis_is_told_a_delay_by_who_knew_it_without_a_request(client, readers):
@@ -355,7 +355,7 @@ def test_redis_waits_for_nobody_who_will_not_read_robots_txt(client, readers, ho
         one.exchange(**{how: first})
 
     firsts = {"landed": [(2, False), (3, False)], "done": [(2, True)]}
-    assert told(two.claim(2)) == firsts.get(how, [(1, True)])
+    assert numbered(two.claim(2)) == firsts.get(how, [(1, True)])
 
 
 def test_redis_lets_each_run_read_robots_txt_for_itself(worker, readers):
@@ -364,7 +364,7 @@ def test_redis_lets_each_run_read_robots_txt_for_itself(worker, readers):
     other = worker("blog", robots=True)
     other.offer(some([1, 2]))
 
-    assert told(other.claim(9)) == [(1, True)]
+    assert numbered(other.claim(9)) == [(1, True)]
 
 
 def test_redis_keeps_the_longest_delay_of_several_ports_in_one_run(client, worker):
@@ -385,11 +385,11 @@ def test_redis_that_lost_who_read_robots_txt_is_told_again(client, readers):
     assert one.recover(settle=0.0)
     one.refill(some([2, 3]))
 
-    assert told(two.claim(9) if two.recover() is False else []) == [(2, True)]
+    assert numbered(two.claim(9) if two.recover() is False else []) == [(2, True)]
 
 
 def test_redis_whose_clock_was_set_back_does_not_stop_a_host(client, worker):
-    """A request that seems to lie in the future counts as one of just now."""
+    """A request with a time in the future counts as one of just now."""
     frontier = worker(delay=2)
     frontier.offer(some([1]))
     client.hset("domain:last_crawl", A, time.time() + 3_600)
@@ -571,7 +571,7 @@ def test_redis_that_is_away_is_told_once_by_the_heartbeat(caplog):
         heartbeat.stop()
 
         assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
-        assert "start it, or correct REDIS_URL; until then others" in caplog.text
+        assert "start it, or correct REDIS_URL; until then other workers" in caplog.text
         assert frontier.ack([claim]) == []
 
 

@@ -1,4 +1,4 @@
-"""What another program writes into Redis is never run, and stops no worker (ATT-55)."""
+"""Data that other programs write into Redis is never run, and stops no worker (ATT-55)."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.shared.frontier import SharedFrontier
 from tests.registry.build import Desk
@@ -25,7 +25,7 @@ RUN = "docs:7:"
 
 
 class Planted:
-    """What makes a folder when it is unpickled."""
+    """An object that makes a folder when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self._marker = marker
@@ -122,7 +122,7 @@ def test_redis_answers_that_no_script_gave_are_an_error_with_a_remedy(frontier, 
     call = frontier._calls + 1
     others.hset(f"{RUN}replies", frontier.worker, json.dumps({"call": call, "answer": answer}))
 
-    with pytest.raises(FrontierError, match="holds what no worker wrote: look which other"):
+    with pytest.raises(FrontierError, match="holds data that no worker wrote: look which other"):
         frontier.claim(1)
 
 
@@ -132,7 +132,7 @@ def test_redis_hosts_that_no_worker_wrote_are_an_error_with_a_remedy(frontier, o
     others.zadd(f"{RUN}frontier:".encode() + b"\xff\x80", {b"0000000004": 0})
     others.sadd(f"{RUN}ready_domains", b"\xff\x80")
 
-    with pytest.raises(FrontierError, match="holds what no worker wrote"):
+    with pytest.raises(FrontierError, match="holds data that no worker wrote"):
         frontier.claim(1)
 
 
@@ -196,7 +196,7 @@ def test_redis_numbers_that_the_registry_does_not_have_take_no_memory(client, ot
     claims = redis.claim(1)
     assert [claim.no for claim in claims] == [4_294_967_295]
 
-    frontier._take(claims)
+    frontier.take(claims)
 
     assert len(frontier.reached) < 100_000
     assert frontier._courier._post.done == claims

@@ -1,4 +1,4 @@
-"""What Redis, a worker or the network between them loses, and how nothing is lost with it.
+"""Losses of Redis, of a worker or of the network between them; no page is lost.
 
 The first four are those of scrapy-redis 0.9.1 (reliability.md 1.2).
 """
@@ -13,7 +13,7 @@ import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
 
@@ -45,14 +45,14 @@ def numbers(claims):
 
 
 class Proxy:
-    """Stands before a Redis; where it is told to, an answer and its connection are lost."""
+    """A proxy of a Redis, which loses an answer and its connection on demand."""
 
     def __init__(self, port):
         self._port = port
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
-        self.lose = False  #: the next answer to a script
-        self.away = False  #: for whoever connects
+        self.lose = False  #: whether it loses the next answer to a script
+        self.away = False  #: whether it refuses connections
         self.lost = 0
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -236,7 +236,7 @@ def test_redis_that_lost_everything_is_filled_again_from_the_registry(worker, lo
     pending = some([1, 2, 5, 6, 7, 8, 9, 10])
     assert filler.refill(pending, visited=some([3, 4])) == 8
     assert filler.refill(pending, visited=some([3, 4])) == 0
-    assert filler.claim(9) == []  # nobody else had the time to say what he holds
+    assert filler.claim(9) == []  # no other worker had the time to renew its claims
     assert alive.renew() == []
     time.sleep(2.1)
 
@@ -298,7 +298,7 @@ def test_redis_takes_no_claim_for_what_another_one_holds_or_had_since(worker, lo
 
 @pytest.mark.parametrize("who", ["holds", "visited"])
 def test_redis_waits_its_delay_at_every_host_that_it_hears_of_after_a_loss(client, lose, who):
-    """Nobody knows when it was asked last."""
+    """The time of its last request is lost."""
     alive, filler = (Stepped(client, "docs", 7, per_host=9, delay=60) for _ in range(2))
     alive.begin()
     alive.offer(some([1]))
@@ -384,7 +384,7 @@ def test_redis_that_is_refilled_while_all_is_well_changes_nothing(client, worker
 
 
 def test_redis_is_wrong_where_the_registry_says_otherwise(worker):
-    """What is pending there waits here, and what is visited there does not."""
+    """Numbers that are pending there wait here, and visited ones do not."""
     frontier = worker()
     frontier.offer(some([1, 2, 3]))
     frontier.ack(frontier.claim(1))
@@ -394,12 +394,12 @@ def test_redis_is_wrong_where_the_registry_says_otherwise(worker):
 
 
 @pytest.mark.parametrize("part", ["waiting", "visited"])
-@pytest.mark.parametrize(("told", "kept"), [(2, 2), (5, 4), (9, 4)])
-def test_redis_takes_the_smaller_depth_of_what_the_registry_says(worker, part, told, kept):
+@pytest.mark.parametrize(("given", "kept"), [(2, 2), (5, 4), (9, 4)])
+def test_redis_takes_the_smaller_depth_of_what_the_registry_says(worker, part, given, kept):
     frontier = worker()
     frontier.offer(some([1], depth=4))
 
-    frontier.refill(**({"waiting": []} | {part: some([1], depth=told)}))
+    frontier.refill(**({"waiting": []} | {part: some([1], depth=given)}))
 
     assert frontier.offer(some([1], depth=kept)) == ([], [])
     assert frontier.offer(some([1], depth=kept - 1)) == ([], [1])

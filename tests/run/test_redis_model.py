@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from tests.run.stepped import Stepped
 
 HOSTS = 3
@@ -49,7 +49,7 @@ class Held:
 
 @dataclass
 class Model:
-    """What waits, what is held and by which claim, and what each host allows."""
+    """The waiting numbers, the claims, and the state of each host."""
 
     depths: dict[int, int] = field(default_factory=dict)
     waiting: dict[int, tuple[int, int]] = field(default_factory=dict)  #: number -> order
@@ -120,7 +120,7 @@ class Model:
                 self.waiting[number] = held.order
 
     def gone(self, worker):
-        """Return what a worker is told when it is heard of."""
+        """Return the tokens that a worker lost, as ``renew`` answers them."""
         gone = {
             token
             for token, (_, held) in self.believed.items()
@@ -135,7 +135,7 @@ class Model:
         return sorted(orders, key=orders.__getitem__)
 
     def flush(self):
-        """All that Redis alone knew is gone: places, and what is known of hosts."""
+        """Remove the data that only Redis had: places, and the state of hosts."""
         self.losses += 1
         self.held.clear()
         self.waiting.clear()
@@ -144,7 +144,7 @@ class Model:
         self.down.clear()
 
     def refill(self, pending):
-        """Let wait what is pending and not held; return how many numbers that are."""
+        """Let pending numbers without a claim wait; return their count."""
         held = {number for number, _ in self.held.values()}
         missing = [number for number in pending if number not in held | self.waiting.keys()]
         for number in missing:
@@ -152,8 +152,8 @@ class Model:
             self.waiting[number] = (5, self.tick)
         return len(missing)
 
-    def tell(self, worker, known):
-        """Let a worker say what it believes to hold since a loss; ``known``: numbers in Redis."""
+    def restore(self, worker, known):
+        """Restore a worker's claims after a loss; ``known``: numbers in Redis."""
         for token, (number, held) in self.believed.items():
             if held.worker != worker or token in self.held or held.losses == self.losses:
                 continue
@@ -210,11 +210,11 @@ class Crew:
         assert self.workers[worker - 1].reap() == len(held)
 
     def renew(self, worker):
-        self.model.tell(worker, known=set(self.model.depths))
+        self.model.restore(worker, known=set(self.model.depths))
         gone = self.model.gone(worker)
         assert {claim.token for claim in self.workers[worker].renew()} == gone
 
-    def tell(self, what, number):
+    def act(self, what, number):
         name, hosts, model = host(number), self.workers[0].hosts, self.model
         if what == "pause":
             hosts.pause(name, 1_000)
@@ -239,7 +239,7 @@ class Crew:
         if lost:
             self.client.flushdb()
             model.flush()
-            model.tell(worker, known=set())
+            model.restore(worker, known=set())
             model.gone(worker)
             assert frontier.recover(settle=0)
         added = frontier.refill(
@@ -282,5 +282,5 @@ def test_redis_does_what_the_model_does(client, steps):
             case "flush" | "refill":
                 crew.refill(*values, lost=what == "flush")
             case _:
-                crew.tell(what, *values)
+                crew.act(what, *values)
         crew.check()

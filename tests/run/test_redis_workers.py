@@ -109,7 +109,7 @@ def test_redis_worker_that_is_killed_loses_nothing(crew):
 
 
 def test_redis_worker_that_is_killed_anywhere_loses_nothing(crew):
-    """The commit may be made and the ack not: then nobody fetches it again."""
+    """The commit may be made and the ack not: then no worker fetches it again."""
     for name in ("victim", "w1", "w2"):
         crew.start(name, crew=3)
     crew.until(300)

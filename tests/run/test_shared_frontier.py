@@ -1,4 +1,4 @@
-"""What a worker knows of the run that it shares (design.md 9)."""
+"""The frontier of one worker in a shared run (design.md 9)."""
 
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.registry.registry import Written
 from smartcrawl.registry.runs.shared_reader import Reached
 from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.frontier import Waiting
+from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.shared.frontier import SharedFrontier
 from tests.run.stepped import Stepped
 
@@ -23,37 +23,37 @@ def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for
         )
         ours.begin()
         ours.offer(Waiting(number, "h.example", 1) for number in (1, 2, 3))
-        nobody = cast("Any", None)
+        absent = cast("Any", None)
         shared = SharedFrontier(
-            ours, nobody, readers=(nobody, nobody), retried=nobody, limited=True, capacity=1
+            ours, absent, readers=(absent, absent), retried=absent, limited=True, capacity=1
         )
-        monkeypatch.setattr(shared, "_look", lambda moves: True)
-        shared.arrived(ours.exchange())
+        monkeypatch.setattr(shared.desk, "_look", lambda moves: True)
+        shared.desk.arrived(ours.exchange())
         assert not shared.spent
         other.begin()
         other.ack(other.claim(2))
 
-        assert shared.looked()
+        assert shared.desk.looked()
         assert shared.spent
 
 
 def test_a_worker_looks_again_after_something_was_found_under_no_claim(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """What a collapsed page leads to is found without a claim: Redis does not show it before."""
+    """The links of a collapsed page are found without a claim: Redis does not show it before."""
     with connect(redis_url) as client:
         redis = Stepped(client, "docs", 7, per_host=100, worker="a")
         redis.begin()
-        nobody = cast("Any", None)
+        absent = cast("Any", None)
         shared = SharedFrontier(
-            redis, nobody, readers=(nobody, nobody), retried=nobody, limited=False, capacity=1
+            redis, absent, readers=(absent, absent), retried=absent, limited=False, capacity=1
         )
         looks: list[int] = []
-        monkeypatch.setattr(shared, "_look", lambda moves: looks.append(moves) or True)
-        monkeypatch.setattr(shared, "_left_over", lambda: False)
+        monkeypatch.setattr(shared.desk, "_look", lambda moves: looks.append(moves) or True)
+        monkeypatch.setattr(shared.desk, "_lacks_pages", lambda: False)
         shared.offer([5], 1)
-        assert shared.looked()
-        shared._be_quiet(looks[-1], cast("Any", "ours"), sealed=False)
+        assert shared.desk.looked()
+        shared.rest(looks[-1], cast("Any", "ours"), sealed=False)
         assert not shared.pending
 
         shared.written(Written(Batch(), 0, reached=[Reached(4, "h.example", 1, 0, True)]))

@@ -1,11 +1,11 @@
-"""What one worker learns of a host is told to all, once (design.md 9; R2-43 to R2-46)."""
+"""The state of a host is sent to all workers, once (design.md 9; R2-43 to R2-46)."""
 
 from dataclasses import dataclass
 
 import pytest
 
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.frontier.redis.frontier import Claim
+from smartcrawl.run.frontier.redis.exchanges import Claim
 from smartcrawl.run.hosts.gate import Turn
 from smartcrawl.run.shared.gate import SharedGate
 
@@ -21,28 +21,28 @@ class Limits:
 
 
 class Hosts:
-    """Takes notes of what it is told; a host is parked `times` times in a row by now."""
+    """Records its calls; a host is parked `times` times in a row by now."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
         self.times = 0
 
     def pause(self, host: str, seconds: float) -> None:
-        self.told.append(("pause", host, seconds))
+        self.calls.append(("pause", host, seconds))
 
     def park(self, host: str, seconds: float) -> int:
-        self.told.append(("park", host, seconds))
+        self.calls.append(("park", host, seconds))
         self.times += 1
         return self.times
 
     def unpark(self, host: str) -> None:
-        self.told.append(("unpark", host))
+        self.calls.append(("unpark", host))
 
     def give_up(self, host: str) -> None:
-        self.told.append(("give up", host))
+        self.calls.append(("give up", host))
 
     def set_delay(self, host: str, seconds: float) -> None:
-        self.told.append(("delay", host, seconds))
+        self.calls.append(("delay", host, seconds))
 
 
 @pytest.fixture
@@ -62,45 +62,45 @@ def claim(*, down: bool = False, parked: bool = False) -> Claim:
 def test_a_pause_is_told(gate: SharedGate, hosts: Hosts):
     gate.pause(HOST, 5.0, now=100.0)
 
-    assert hosts.told == [("pause", HOST, 5.0)]
+    assert hosts.calls == [("pause", HOST, 5.0)]
     assert gate.wait(HOST, 101.0) == 4.0
 
 
 def test_a_host_where_nobody_answers_is_parked_for_all(gate: SharedGate, hosts: Hosts):
     assert gate.failed(HOST, Fault.REFUSED, 0.0) is None
-    assert hosts.told == []
+    assert hosts.calls == []
     assert gate.failed(HOST, Fault.REFUSED, 1.0) is Turn.PARKED
-    assert hosts.told == [("park", HOST, 60)]
+    assert hosts.calls == [("park", HOST, 60)]
 
 
 def test_an_answer_frees_a_host_for_all(gate: SharedGate, hosts: Hosts):
     for now in (0.0, 1.0):
         gate.failed(HOST, Fault.REFUSED, now)
-    hosts.told.clear()
+    hosts.calls.clear()
     gate.answered(HOST, 70.0)
     gate.answered(HOST, 71.0)
 
-    assert hosts.told == [("unpark", HOST)]
+    assert hosts.calls == [("unpark", HOST)]
 
 
 def test_an_answer_of_a_host_that_is_well_is_no_news(gate: SharedGate, hosts: Hosts):
     gate.answered(HOST, 1.0)
     gate.failed(HOST, Fault.TLS, 2.0)
 
-    assert hosts.told == []
+    assert hosts.calls == []
 
 
 def test_a_probe_for_others_frees_the_host_or_parks_it_again(gate: SharedGate, hosts: Hosts):
     gate.claimed(claim(parked=True))
     gate.failed(HOST, Fault.TIME_OUT, 1.0)
-    assert hosts.told == [("park", HOST, 60)]
+    assert hosts.calls == [("park", HOST, 60)]
 
     gate.failed(HOST, Fault.NO_LOCATION, 2.0)
-    assert len(hosts.told) == 1, "one claim is one probe"
+    assert len(hosts.calls) == 1, "one claim is one probe"
 
     gate.claimed(claim(parked=True))
     gate.answered(HOST, 3.0)
-    assert hosts.told[1:] == [("unpark", HOST)]
+    assert hosts.calls[1:] == [("unpark", HOST)]
 
 
 def test_a_host_that_no_probe_reached_is_given_up(gate: SharedGate, hosts: Hosts):
@@ -108,7 +108,7 @@ def test_a_host_that_no_probe_reached_is_given_up(gate: SharedGate, hosts: Hosts
         gate.claimed(claim(parked=True))
         gate.failed(HOST, Fault.TIME_OUT, 1.0)
 
-    assert hosts.told == 3 * [("park", HOST, 60)] + [("give up", HOST)]
+    assert hosts.calls == 3 * [("park", HOST, 60)] + [("give up", HOST)]
 
 
 def test_a_host_that_others_gave_up_is_asked_for_nothing(gate: SharedGate):
@@ -123,4 +123,4 @@ def test_a_delay_is_told_where_it_differs(gate: SharedGate, hosts: Hosts):
     for seconds in (1.0, 1.05, 0.95, 1.2, 1.2):
         gate.paced(HOST, seconds)
 
-    assert hosts.told == [("delay", HOST, 1.0), ("delay", HOST, 1.2)]
+    assert hosts.calls == [("delay", HOST, 1.0), ("delay", HOST, 1.2)]

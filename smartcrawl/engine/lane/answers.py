@@ -10,7 +10,7 @@ from smartcrawl.engine.download.headers import MAX_HEADERS
 from smartcrawl.model.exceptions import LaneError
 
 _HEAD_END: Final = b"\r\n\r\n"
-_LAST_BYTES: Final = 5  #: of a chunked body: the end of the last line, and the blank line
+_LAST_BYTES: Final = 5  #: bytes of a chunked body that end it: a line break, and a blank line
 _NO_BODY: Final = frozenset({204, 304})
 _FIRST_BYTE: Final = ord("H")
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
@@ -19,8 +19,8 @@ _VERSIONS: Final = frozenset({"1.0", "1.1"})
 class AnswerParser:
     """Reads one answer after another; llhttp rejects everything that is not strict HTTP/1.x.
 
-    ``begin`` announces an answer, ``feed`` takes its bytes. An answer ends at an exact byte: the
-    bytes after it are ``excess`` and belong to no request. 1xx answers are skipped; their heads
+    ``begin`` prepares for an answer, ``feed`` takes its bytes. An answer ends at an exact byte.
+    The bytes after it are ``excess`` and belong to no request. 1xx answers are skipped. Their heads
     count against MAX_HEADERS together with the head of the answer, as in the engine.
 
     Source: RFC 9112 sections 4 to 8; RD-04 for header values byte for byte.
@@ -33,10 +33,10 @@ class AnswerParser:
         self.begin()
 
     def begin(self) -> None:
-        """Forget the last answer."""
+        """Prepare for an answer."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        self.begun = False  #: at least one byte came
+        self.begun = False  #: at least one byte was received
         self.headed = False  #: status and headers are complete
         self.whole = False
         self.keeps = True  #: the server keeps the connection open
@@ -44,11 +44,11 @@ class AnswerParser:
         self.size = 0  #: bytes of the body
         self._parts: list[bytes] = []
         self._heads = 0  #: bytes of all heads
-        self._tail = b""  #: the last bytes, where an end may be split
-        self._length: int | None = None  #: as announced
+        self._tail = b""  #: the last bytes, which may begin an end
+        self._length: int | None = None  #: Content-Length
         self._chunked = False
         self._skipped = False  #: a 1xx answer ended
-        self._fault = ""  #: found while llhttp reads
+        self._fault = ""  #: an error in an event of llhttp
 
     @property
     def protocol(self) -> str:
@@ -78,13 +78,13 @@ class AnswerParser:
         except (HttpParserError, HttpParserUpgrade) as error:
             if not self.whole:
                 raise LaneError(f"{type(error).__name__}: {error}") from error
-            self.excess = True  # llhttp found it after the last chunk
+            self.excess = True  # the error is behind the last chunk
         if data:
             self.excess = True
         return self.whole
 
     def _feed_head(self, data: bytes) -> bytes:
-        """Read until the end of a head; return the bytes after it."""
+        """Read a head up to its end; return the bytes after it."""
         kept = len(self._tail)
         if not kept and data[0] != _FIRST_BYTE:  # llhttp would skip blank lines
             raise LaneError("the answer does not begin as HTTP does")
@@ -104,7 +104,7 @@ class AnswerParser:
         return data[end:]
 
     def _feed_body(self, data: bytes) -> bytes:
-        """Read on in a body; return the bytes after it."""
+        """Read bytes of a body; return the bytes after it."""
         if self._chunked:
             self._read(data)
             self._tail = (self._tail + data[-_LAST_BYTES:])[-_LAST_BYTES:]
@@ -112,9 +112,9 @@ class AnswerParser:
             if self.whole and (self._tail[0] in _HEAD_END or self._tail[1:] != _HEAD_END):
                 self.excess = True
             return b""
-        left = len(data) if self._length is None else self._length - self.size
-        self._read(data[:left])
-        return data[left:]
+        rest = len(data) if self._length is None else self._length - self.size
+        self._read(data[:rest])
+        return data[rest:]
 
     def _read(self, data: bytes) -> None:
         self._llhttp.feed_data(data)
@@ -124,7 +124,7 @@ class AnswerParser:
     # Events of llhttp
 
     def on_message_begin(self) -> None:
-        """Note a message; after the answer it is excess."""
+        """Mark a message after the answer as excess."""
         self.excess = self.whole
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -137,7 +137,7 @@ class AnswerParser:
                 self._fault = "the trailers are too large"
 
     def on_headers_complete(self) -> None:
-        """Take the status, and find out where the body ends."""
+        """Read the status, and how the end of the body is marked."""
         status = self._llhttp.get_status_code()
         if self.whole or 100 <= status < 200:
             return
@@ -169,7 +169,7 @@ class AnswerParser:
             self._fault = "the body is too large"
 
     def on_message_complete(self) -> None:
-        """Note the end of an answer; that of a 1xx answer is not the end."""
+        """Mark the answer as whole, or skip a 1xx answer."""
         if not self.headed:
             self._skipped = True
         elif not self.whole:

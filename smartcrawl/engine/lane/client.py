@@ -1,4 +1,4 @@
-"""Conditional requests of the lane, under the guard and the limits of the engine's own."""
+"""Conditional requests of the lane, with the address guard and the limits of the engine."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from smartcrawl.run.strays import Strays, origin_of
 
 logger = logging.getLogger(__name__)
 
-_TARGET: Final = re.compile(r"[!-\"$-~]+")  #: what a request line may hold: no space, no fragment
+_TARGET: Final = re.compile(r"[!-\"$-~]+")  #: a target of a request line: no space, no fragment
 _BREAKS: Final = re.compile(r"[\r\n\0]")
 _OTHER_ADDRESS: Final = 2.0  #: seconds after which the next address of a host is tried
-_MOST_CHECKS: Final = 1.0  #: seconds between two looks at timeouts
+_MOST_CHECKS: Final = 1.0  #: most seconds between two checks of timeouts
 
 
 class LaneClient:
-    """Sends requests as they are, and takes whole answers or none.
+    """Sends requests unchanged, and returns whole answers only.
 
-    Names are resolved by the guard, as for the engine, and only its addresses are connected to.
-    What is larger, slower or longer in its headers than the engine takes is an error here, too.
+    The address guard resolves names, as for the engine, and the client connects only to its
+    addresses. The limits of the engine for the size, the rate and the headers of an answer apply.
     An answer counts when its connection is found clean (``Answer.clean``).
     """
 
@@ -47,7 +47,7 @@ class LaneClient:
     ) -> None:
         """Read the settings, once; ``headers`` are sent with each request.
 
-        ``unasked`` counts what no request asked for, for the engine, too.
+        ``unasked`` counts connections with bytes that no request asked for, for the engine, too.
         """
         self.rate = settings.getint("MIN_DOWNLOAD_RATE")
         self.max_size = settings.getint("DOWNLOAD_MAXSIZE")
@@ -55,7 +55,7 @@ class LaneClient:
         self.resolver = resolver
         self.head = _lines(headers or {})
         self.unasked = unasked or Strays()
-        self.strays = 0  #: connections of the lane on which bytes came without a request
+        self.strays = 0  #: connections of the lane that received bytes without a request
         self._most_idle = settings.getint("CONCURRENT_REQUESTS")
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         self._settings = settings
@@ -93,13 +93,13 @@ class LaneClient:
             return await connection.send(request, deadline)
 
     def tls(self) -> ssl.SSLContext:
-        """Return how TLS is spoken: as the engine does."""
+        """Return the TLS context, with the engine's settings."""
         if self._tls is None:
             self._tls = asyncio_context(self._settings, self._trust)
         return self._tls
 
     def began(self, connection: Connection) -> None:
-        """Watch a new connection; of too many idle ones the oldest are closed."""
+        """Watch a new connection, and close the oldest of too many idle ones."""
         spare = [one for one in self._connections if one.is_spare]
         for one in spare[: max(0, len(spare) - self._most_idle + 1)]:
             one.close()
@@ -108,7 +108,7 @@ class LaneClient:
             self._check()
 
     def ended(self, connection: Connection) -> None:
-        """Forget a connection."""
+        """Stop watching a connection that ended."""
         self._connections.pop(connection, None)
 
     def _check(self) -> None:
@@ -121,7 +121,7 @@ class LaneClient:
             self._checks = asyncio.get_running_loop().call_later(seconds, self._check)
 
     async def close(self) -> None:
-        """Close the connections; answers that are unsettled do not count."""
+        """Close the connections; their unsettled answers do not count."""
         if self._checks is not None:
             self._checks.cancel()
         for connection in list(self._connections):
@@ -140,12 +140,12 @@ class _Origin:
         if not authority or re.search(r"[@?#\s]", authority) or not authority.isascii():
             raise LaneError(f"{name} is not asked by the lane", sent=False)
         self._named = b"Host: %b\r\n%b" % (authority.encode("ascii"), client.head)
-        self._idle: dict[Connection, None] = {}  #: the last one is used first
+        self._idle: dict[Connection, None] = {}  #: used from the end
         self._open: set[Connection] = set()
-        self._opening = 0  #: connections
+        self._opening = 0  #: connections that are being opened
         self._serial = 0
-        self._waiting: list[asyncio.Future[None]] = []  #: for a connection
-        self._first: str | None = None  #: the address that answered last
+        self._waiting: list[asyncio.Future[None]] = []  #: requests that wait for a connection
+        self._first: str | None = None  #: the address that was connected to last
 
     @property
     def one_request_each(self) -> bool:
@@ -158,7 +158,7 @@ class _Origin:
         return self._named + b"Connection: close\r\n" if self.one_request_each else self._named
 
     def taken(self) -> Connection | None:
-        """Return an idle connection, or None when one has to be opened."""
+        """Return an idle connection, or None when a new one is needed."""
         while self._idle:
             connection, _ = self._idle.popitem()
             if connection.is_usable:
@@ -169,7 +169,7 @@ class _Origin:
         """Return a new connection, or one that became idle meanwhile.
 
         Raises:
-            LaneError: no address of the host can be connected to, or none may.
+            LaneError: the host has no address that may be asked, or that can be connected to.
         """
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
@@ -205,7 +205,7 @@ class _Origin:
         return await self._connected_to(addresses[-1])
 
     async def _connected_to(self, address: str) -> Connection:
-        """Connect to an address that the guard gave; no name is resolved here."""
+        """Connect to an address of the guard, without resolving a name."""
         loop, began = asyncio.get_running_loop(), time.monotonic()
         numeric = ip_address(address.partition("%")[0])
         sock = socket.socket(socket.AF_INET6 if numeric.version == 6 else socket.AF_INET)
@@ -246,20 +246,20 @@ class _Origin:
                 turn.set_result(None)
                 return
 
-    # What connections report
+    # Reports of connections
 
     def usable(self, connection: Connection) -> None:
-        """Take a connection that may be used again."""
+        """Add a connection to the idle ones."""
         self._idle[connection] = None
         self._wake()
 
     def strayed(self) -> None:
-        """Count a connection on which bytes came without a request."""
+        """Count a connection that received bytes without a request."""
         self._client.strays += 1
         self._client.unasked.came(self.name)
 
     def lost(self, connection: Connection) -> None:
-        """Forget a connection that ended."""
+        """Remove a connection that ended."""
         self._idle.pop(connection, None)
         self._open.discard(connection)
         self._client.ended(connection)

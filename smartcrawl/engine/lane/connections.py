@@ -1,8 +1,8 @@
-"""Connections of the lane: one request at a time, and answers that count when they are clean.
+"""Connections of the lane: one request at a time; answers count when the connection is clean.
 
 After one answer too many, each page of a connection gets the answer of the page before it. So
-answers are unsettled until their connection was clean: idle for one round trip, with nothing to
-read. Bytes that come while no request is under way close the connection.
+answers are unsettled until their connection was clean: idle for one round trip, without bytes to
+read. Bytes that are received while no request is in flight close the connection.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from smartcrawl.engine.download.decoding import is_slow
 from smartcrawl.engine.lane.answers import AnswerParser
 from smartcrawl.model.exceptions import LaneError
 
-MOST_UNSETTLED: Final = 16  #: answers of a connection
+MOST_UNSETTLED: Final = 16  #: most unsettled answers of a connection
 _STEP: Final = 5  #: see Connection.__init__
-_SHORTEST, _LONGEST = 0.01, 2.0  #: seconds of a round trip, as waited for
+_SHORTEST, _LONGEST = 0.01, 2.0  #: least and most seconds of a round trip
 _IDLE: Final = 15  #: seconds after which an unused connection is closed
 
 
 class Answer(NamedTuple):
-    """What a server answered, as it came over the wire."""
+    """The answer of a server, as it was received."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
-    latency: float  #: seconds until the headers were there
+    latency: float  #: seconds until the headers were received
     protocol: str
     #: Whether the answer counts: True when its connection is clean, False when it never will be.
     clean: asyncio.Future[bool]
@@ -44,20 +44,20 @@ class ClosedError(LaneError):
 
 
 class Owner(Protocol):
-    """What a connection reports to."""
+    """The owner of a connection, which receives its reports."""
 
     @property
     def one_request_each(self) -> bool:
         """Whether no connection is used twice."""
 
     def usable(self, connection: Connection) -> None:
-        """Take a connection that may be used again."""
+        """Add a connection to those that may be used again."""
 
     def strayed(self) -> None:
-        """Count a connection on which bytes came without a request."""
+        """Count a connection that received bytes without a request."""
 
     def lost(self, connection: Connection) -> None:
-        """Forget a connection that ended."""
+        """Remove a connection that ended."""
 
 
 class Connection(asyncio.Protocol):
@@ -69,8 +69,8 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, owner: Owner, sock: socket.socket, *, tls: bool, max_size: int, rate: int, serial: int
     ) -> None:
-        """``rate``: MIN_DOWNLOAD_RATE; ``serial``: how many the owner opened before."""
-        self.last = time.monotonic()  #: when the last byte came or went
+        """``rate``: MIN_DOWNLOAD_RATE; ``serial``: count of connections that were opened before."""
+        self.last = time.monotonic()  #: when the last bytes were received or sent
         self._owner = owner
         self._sock = sock
         self._tls = tls
@@ -78,17 +78,17 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = AnswerParser(max_size)
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Answer] | None = None  #: of the request under way
+        self._waiter: asyncio.Future[Answer] | None = None  #: the request in flight
         self._sent = self._deadline = self.last
         self._latency: float | None = None
-        self._slowest = 0.0  #: round trip, in seconds
-        self._clean: asyncio.Future[bool] | None = None  #: of the unsettled answers
-        self._unsettled = 0  #: answers
-        self._rests = False  #: one of them is no 304, and waits in memory
-        # Connections that were opened together do not all rest together.
+        self._slowest = 0.0  #: longest round trip, in seconds
+        self._clean: asyncio.Future[bool] | None = None  #: shared by the unsettled answers
+        self._unsettled = 0  #: count of answers
+        self._rests = False  #: whether an unsettled answer is no 304, and stays in memory
+        # Connections that were opened together do not all settle together.
         self._most = MOST_UNSETTLED - serial * _STEP % MOST_UNSETTLED
         self._timer: asyncio.TimerHandle | None = None
-        self._ends = False  #: no request is sent on it any more
+        self._ends = False  #: whether it gets no more requests
         self._used = False
 
     @property
@@ -106,11 +106,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_spare(self) -> bool:
-        """Whether it is idle, and nothing waits for it to be clean."""
+        """Whether it is idle, and has no unsettled answer."""
         return self._waiter is None and self._clean is None
 
     def opened(self, seconds: float) -> None:
-        """Note how long a round trip took when the connection was opened."""
+        """Set the first round trip: the seconds that opening the connection took."""
         self._slowest = seconds
 
     def send(self, request: bytes, deadline: float) -> asyncio.Future[Answer]:
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         return self._waiter
 
     def check(self, now: float) -> None:
-        """End what takes too long, and a connection that was not used for long."""
+        """End a request that is over its deadline, or a connection that is idle for too long."""
         if self._waiter is not None:
             if now >= self._deadline:
                 self._fail(LaneError("TimeoutError: no whole answer within DOWNLOAD_TIMEOUT"))
@@ -134,20 +134,20 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """End the connection in order; what is unsettled never counts."""
+        """Close the connection in order; its unsettled answers never count."""
         self._ends = True
         self._settle(clean=False)
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection at once; what is unsettled never counts."""
+        """Abort the connection at once; its unsettled answers never count."""
         self._ends = True
         self._settle(clean=False)
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes, which must belong to the request under way."""
+        """Parse received bytes, which must belong to the request in flight."""
         now = self.last = time.monotonic()
         waiter, parser = self._waiter, self._parser
         if waiter is None:
@@ -175,13 +175,13 @@ class Connection(asyncio.Protocol):
             self._fail(LaneError("the body is too slow"))
 
     def _is_slow(self, now: float) -> bool:
-        """Whether a body comes more slowly than MIN_DOWNLOAD_RATE."""
+        """Whether a body is received at less than MIN_DOWNLOAD_RATE."""
         if self._latency is None or not self._rate:
             return False
         return is_slow(self._parser.size, now - self._sent - self._latency, self._rate)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Settle what is unsettled if the end was orderly."""
+        """Settle the unsettled answers: they count if the end was orderly."""
         self._ends = True
         waiter, parser = self._waiter, self._parser
         if waiter is None:
@@ -199,10 +199,10 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         self._owner.lost(self)
 
-    # How answers count
+    # Settling
 
     def _answer(self, waiter: asyncio.Future[Answer]) -> None:
-        """Hand on an answer, unsettled, and watch the connection from now on."""
+        """Return an unsettled answer to its request, and watch the connection from now on."""
         parser, latency = self._parser, self._latency or 0.0
         if self._clean is None:
             self._clean = self._loop.create_future()
@@ -229,7 +229,7 @@ class Connection(asyncio.Protocol):
         return min(max(self._slowest, _SHORTEST), _LONGEST)
 
     def _look(self) -> None:
-        """Settle all answers if the connection was idle for a round trip and is empty."""
+        """Settle all answers if the connection was idle for a round trip, without bytes to read."""
         self._timer = None
         if self._waiter is not None or self._clean is None:
             return  # the next answer comes back here
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
         except OSError:
             self.abort()
             return
-        if rest > 0 or waiting:  # the loop has not read it yet, or it is TLS's own
+        if rest > 0 or waiting:  # unread bytes, which may be TLS's own
             self._timer = self._loop.call_later(max(rest, _SHORTEST), self._look)
             return
         self._settle(clean=True)
@@ -251,21 +251,21 @@ class Connection(asyncio.Protocol):
             self._owner.usable(self)
 
     def _settle(self, *, clean: bool) -> None:
-        """Decide about all unsettled answers."""
+        """Settle all unsettled answers: they count, or never will."""
         future, self._clean = self._clean, None
         self._unsettled, self._rests = 0, False
         self._most = MOST_UNSETTLED
-        self._slowest /= 2  # a page that was slow once is forgotten
+        self._slowest /= 2  # the effect of one slow page fades
         if future is not None and not future.done():
             future.set_result(clean)
 
     def _stray(self) -> None:
-        """End a connection on which bytes came that belong to no request."""
+        """Abort a connection that received bytes without a request."""
         self._owner.strayed()
         self.abort()
 
     def _fail(self, error: LaneError) -> None:
-        """End the connection and its request; its other answers cannot be trusted either."""
+        """Abort the connection and fail its request; its unsettled answers do not count, either."""
         waiter, self._waiter = self._waiter, None
         self.abort()
         if waiter is not None and not waiter.done():

@@ -1,4 +1,4 @@
-"""What a crawl must be made of for the lane to give the same results as the engine."""
+"""The components of a crawl with which the lane gives the same results as the engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from smartcrawl.engine.own_spiders import HttpAuth
 from smartcrawl.engine.scheduler import NumberScheduler
 
 _SCRAPY: Final = "scrapy.downloadermiddlewares"
-#: What the lane does itself, or what does nothing to a conditional request that a 304 answers.
+#: Middlewares whose work the lane does, or that leave a conditional request and its 304 alone.
 KNOWN: Final = frozenset(
     {
         "smartcrawl.engine.lane.lane.InHandMiddleware",
@@ -41,8 +41,8 @@ PIPELINES: Final = (
     "smartcrawl.pipelines.CommitPipeline",
 )
 PARSE: Final = "smartcrawl.spiders.site.SiteSpider.parse"
-#: Signals of an answer, of which a 304 of the lane has one and that with less in it, and those who
-#: may listen all the same.
+#: Signals of an answer, which the lane does not send for a 304. It calls the listeners below, or
+#: does their work.
 ANSWERS: Final = (
     signals.response_downloaded,
     signals.bytes_received,
@@ -64,10 +64,10 @@ _LISTENERS: Final = frozenset(
 
 
 def unfit(crawler: Crawler) -> str | None:
-    """Return what of a crawl the lane cannot stand in for, in words; None: nothing.
+    """Return the component of a crawl that rules the lane out, as a message; None: all permit it.
 
-    Whatever is not known to leave a conditional request alone speaks against it: what a team
-    built in itself, cookies, logins, proxies.
+    Every component is ruled out that is not known to leave conditional requests alone: components
+    of the user's own, cookies, logins, proxies.
     """
     return next(_reasons(crawler), None)
 

@@ -1,4 +1,4 @@
-"""Requests of the lane that are under way, and what they add to Scrapy's counts."""
+"""Requests of the lane that are in flight, and their counts in Scrapy's stats."""
 
 from __future__ import annotations
 
@@ -9,36 +9,27 @@ from typing import Any, Final, NamedTuple
 from scrapy.core.downloader import Slot
 from scrapy.statscollectors import StatsCollector
 
+from smartcrawl.engine.lane.origins import Origin
 from smartcrawl.model.pages import Attempt, Page
 
 _STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
 _LENGTH_LINE: Final = len("Content-Length: 0\r\n")
 
 
-@dataclass(slots=True)
-class Origin:
-    """What the lane knows of a scheme, host and port."""
-
-    name: str
-    refused: bool  #: by the address guard
-    size: int  #: bytes of a request, less those of its address and its conditions
-    failures: int = 0
-
-
 @dataclass(slots=True, eq=False)
 class Flight:
-    """A request that is under way; it stands among Scrapy's own where those are counted."""
+    """A request in flight; it is listed with Scrapy's own requests where those are counted."""
 
     page: Page
     attempt: Attempt
-    headers: Mapping[str, str]  #: its conditions
+    headers: Mapping[str, str]  #: the conditional ones
     origin: Origin
     slot: Slot
-    meta: dict[str, Any]  #: what others look for in that of a Request
+    meta: dict[str, Any]  #: the keys of Request.meta that listeners read
 
 
 class NotModified(NamedTuple):
-    """What those who wait for answers look at, of a 304."""
+    """A 304 with the fields of a Response that listeners read."""
 
     request: Flight
     status: int = 304
@@ -46,15 +37,15 @@ class NotModified(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What Scrapy's stats are to say of requests that its downloader did not see."""
+    """Counts for Scrapy's stats of requests that its downloader did not see."""
 
     requests: int = 0
     request_bytes: int = 0
     not_modified: int = 0
     answer_bytes: int = 0
-    handed_over: int = 0  #: answers that the engine went on with
-    fallbacks: int = 0  #: pages that the engine asked, for the lane got no whole answer
-    withdrawn: int = 0  #: pages that the engine asked again, for their connection was not clean
+    handed_over: int = 0  #: answers that were passed to the engine
+    fallbacks: int = 0  #: pages passed to the engine, because no whole answer came
+    withdrawn: int = 0  #: pages that the engine asked again: unclean connection
     strays: int = 0  #: connections on which bytes came without a request
 
     def asked(self, flight: Flight) -> None:
@@ -66,14 +57,14 @@ class Counts:
         self.request_bytes += size
 
     def confirmed(self, size: int, *, has_length: bool) -> None:
-        """Count a 304 with so many bytes of headers."""
+        """Count a 304; ``size`` is the bytes of its headers."""
         self.not_modified += 1
         self.answer_bytes += _STATUS_LINE + size
         if not has_length:
-            self.answer_bytes += _LENGTH_LINE  # Scrapy counts it, there or not
+            self.answer_bytes += _LENGTH_LINE  # Scrapy counts it even where it is missing
 
-    def tell(self, stats: StatsCollector) -> None:
-        """Add everything to the stats."""
+    def add_to(self, stats: StatsCollector) -> None:
+        """Add all counts to the stats."""
         counts = {
             "downloader/request_count": self.requests,
             "downloader/request_method_count/GET": self.requests,

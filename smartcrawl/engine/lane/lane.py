@@ -1,52 +1,42 @@
-"""Known pages asked beside the engine: a 304 becomes a Visit, the rest is handed over."""
+"""The revalidation lane: conditional requests for known pages, beside Scrapy's engine.
+
+A 304 becomes a Visit; any other answer is passed to the engine.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from inspect import isawaitable
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from scrapy import Request, signals
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
-from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
-from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Headers, Response
-from scrapy.responsetypes import responsetypes
-from scrapy.utils.request import request_httprepr
+from scrapy.http import Response
 
-from smartcrawl.engine.delays import DelayControl
 from smartcrawl.engine.download.certificates import Trust
-from smartcrawl.engine.download.decoding import DecodingMiddleware
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.robots import RobotsCache
 from smartcrawl.engine.download.validators import conditions
 from smartcrawl.engine.gate import gate_of
 from smartcrawl.engine.lane.client import LaneClient
+from smartcrawl.engine.lane.confirmations import Confirmations
 from smartcrawl.engine.lane.connections import Answer
 from smartcrawl.engine.lane.fitness import unfit
-from smartcrawl.engine.lane.flights import Counts, Flight, NotModified, Origin
+from smartcrawl.engine.lane.flights import Counts, Flight
+from smartcrawl.engine.lane.handover import IN_HAND, Handover
+from smartcrawl.engine.lane.origins import Origin, Origins, same_headers
+from smartcrawl.engine.lane.turns import Turns
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.stopping import is_stopping
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Attempt, Page
-from smartcrawl.model.urls import endpoint
 from smartcrawl.run.hosts.gate import slot_of
 from smartcrawl.run.run import Run, run_of
-from smartcrawl.run.strays import FRESH, origin_of
-from smartcrawl.run.visits import confirmed
 
 logger = logging.getLogger(__name__)
-
-IN_HAND: Final = "in_hand"  #: in Request.meta: the Response that was received already
-_SHORT: Final = 0.001  #: seconds
-_LONG: Final = 0.5  #: seconds within which a wait is given up when the crawl is to end
-_MOST_FAILURES: Final = 3  #: of a host, after which the engine asks its pages
-#: Headers of a 304.
-_ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
 
 
 class _Unsettled(NamedTuple):
@@ -58,21 +48,21 @@ class _Unsettled(NamedTuple):
 
 
 class InHandMiddleware:
-    """Gives the engine an answer that the lane received, so that nobody asks twice."""
+    """Gives the engine an answer that the lane received, so that a page is asked once."""
 
     def process_request(self, request: Request) -> Response | None:
-        """Return the answer in hand; what is asked again after it is asked anew."""
+        """Return the answer in hand, once: a retry of the request goes to the server."""
         response: Response | None = request.meta.pop(IN_HAND, None)
         return response
 
 
 class RevalidationLane:
-    """Asks "has it changed?" of known pages without Scrapy's engine, where that is the same.
+    """Sends conditional requests for known pages, where the results equal those of the engine.
 
-    A request counts among those of engine, downloader and slot, keeps the slot's delay, and goes
-    out only to hosts whose robots.txt is known. A 304 becomes a Visit, which passes the pipelines;
-    any other answer enters the engine with the response in hand. Both wait until the connection
-    is found clean; where it is not, or no answer came, the engine asks.
+    Each request counts in engine, downloader and slot, keeps the slot's delay, and is sent only
+    to a host whose robots.txt is cached. A 304 becomes a Visit, which passes the pipelines. Any
+    other answer enters the engine with the response in hand. Both wait until their connection is
+    found clean. If it is not clean, or no answer came, the engine asks the page.
 
     Source: design.md 10; docs/adr/0031, 0032.
     """
@@ -81,11 +71,9 @@ class RevalidationLane:
         self._crawler = crawler
         self._run = run
         self._client: LaneClient | None = None
-        self._origins: dict[str, Origin] = {}
-        self._paces: dict[str, asyncio.Lock] = {}
+        self._wait_turn = Turns(crawler).wait
         self._tasks: set[asyncio.Task[None]] = set()
         self._robots: RobotsCache | None = None
-        self._control: DelayControl | None = None
         self._headers: dict[str, str] = {}
         self._counts = Counts()
         self._unsettled: dict[asyncio.Future[bool], list[_Unsettled]] = {}
@@ -102,10 +90,10 @@ class RevalidationLane:
         return lane
 
     def opened(self) -> None:
-        """Open the lane, if nothing of the crawl speaks against it."""
+        """Open the lane, if all components of the crawl permit it."""
         why, resolver = unfit(self._crawler), installed_resolver()
         if why is not None or resolver is None:
-            logger.info("the engine asks known pages, too: %s", why)
+            logger.info("the revalidation lane is not used: %s", why)
             return
         engine = self._crawler.engine
         assert engine is not None
@@ -115,27 +103,25 @@ class RevalidationLane:
             rules = getattr(middleware, "rules", None)
             if isinstance(rules, RobotsCache):
                 self._robots = rules
-        extensions = self._crawler.extensions
-        for extension in extensions.middlewares if extensions is not None else ():
-            if isinstance(extension, DelayControl):
-                self._control = extension
-        self._headers = _same_headers(middlewares)
-        self._steps = [step.process_item for step in engine.scraper.itemproc.middlewares]
+        self._headers = same_headers(middlewares)
+        self._usable_origin = Origins(resolver, self._headers).usable
         self._gate = gate_of(self._crawler)
         scheduler = engine.scheduler
         assert isinstance(scheduler, NumberScheduler)
         self._scheduler = scheduler
+        self._confirmations = Confirmations(self._crawler, self._robots, self._counts)
+        self._handover = Handover(self._crawler, scheduler, self._counts)
         scheduler.lane = self
 
     @property
     def waits(self) -> bool:
-        """Whether answers wait for their connections to be clean."""
+        """Whether answers are unsettled: their connections were not found clean yet."""
         return bool(self._unsettled)
 
-    # What it takes
+    # Admission of pages
 
     def take(self, page: Page) -> bool:
-        """Ask for a page, if it may be asked here; it is under way then."""
+        """Start the request for a page; return False where the engine has to ask it."""
         flight = self._flight_or_none(page)
         if flight is None:
             return False
@@ -145,16 +131,16 @@ class RevalidationLane:
     def _flight_or_none(self, page: Page) -> Flight | None:
         try:
             return self._flight(page)
-        except Exception:  # no page is lost for that
+        except Exception:  # the page goes to the engine
             logger.exception("the engine asks %s", page.url)
             return None
 
     def _flight(self, page: Page) -> Flight | None:
-        """Return the request for a page, noted as in flight; None: it is the engine's."""
+        """Return the request for a page, registered as in flight; None: the engine asks it."""
         if page.verify or page.kind or page.signed is not None or self._run.trust.asks_head(page):
             return None
         headers = conditions(self._run, page, page.url)
-        origin = self._origin(page.url) if headers else None
+        origin = self._usable_origin(page.url) if headers else None
         if origin is None:
             return None
         name = slot_of(page.host)
@@ -174,20 +160,8 @@ class RevalidationLane:
         slot.transferring.add(request)
         return flight
 
-    def _origin(self, url: str) -> Origin | None:
-        """Return what is known of an origin; None where the lane may not ask."""
-        name = origin_of(url)
-        origin = self._origins.get(name)
-        if origin is None:
-            refusal = self._resolver.refusal(*endpoint(url))
-            sent = {key: value.encode("latin-1") for key, value in self._headers.items()}
-            size = len(request_httprepr(Request(f"{name}/", headers=sent)))
-            size -= len(name) + 1  # what is counted is the path
-            origin = self._origins[name] = Origin(name, refusal is not None, size)
-        return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
-
     def _allows(self, page: Page, origin: Origin, slot: str) -> bool:
-        """Whether nothing is known of the host that the engine would have to look into."""
+        """Whether the lane may ask a page: its host is up, and its cached robots.txt allows it."""
         gate, blocked = self._gate, self._run.blocked_hosts
         if (blocked and page.host in blocked) or (
             gate is not None and gate.down and gate.is_down(slot)
@@ -200,10 +174,10 @@ class RevalidationLane:
             return False
         return not self._run.turn_is_spent(page, rules.crawl_delay, asked=False)
 
-    # How it goes on
+    # Requests
 
     async def _work(self, flight: Flight) -> None:
-        """Ask for a page, and for others after it, as long as there are any."""
+        """Ask a page, and then further pages until none can be asked now."""
         after: Flight | None = flight
         while after is not None:
             await self._visit(after)
@@ -213,7 +187,7 @@ class RevalidationLane:
         self._scheduler.look_again()
 
     def _spread(self) -> None:
-        """Put what may be asked at the same time under way, too."""
+        """Start all further requests that may be in flight at the same time."""
         while (flight := self._next()) is not None:
             self._start(flight)
 
@@ -223,7 +197,7 @@ class RevalidationLane:
         task.add_done_callback(self._tasks.discard)
 
     def _next(self) -> Flight | None:
-        """Return the next page's request; None where there is none now, or the engine's is next."""
+        """Return the next page's request, or None: no page is ready, or the engine comes first."""
         scheduler = self._scheduler
         while not (scheduler.has_requests or self._engine.needs_backout()):
             page = scheduler.next_page()
@@ -236,7 +210,7 @@ class RevalidationLane:
         return None
 
     async def _visit(self, flight: Flight) -> None:
-        """Ask for a page, and free its place; the answer waits among the unsettled ones."""
+        """Ask a page, and free its place in the slot; its answer joins the unsettled ones."""
         request: Any = flight
         slot, answer = flight.slot, None
         try:
@@ -256,16 +230,16 @@ class RevalidationLane:
                 self._land(flight)
 
     def _land(self, flight: Flight) -> None:
-        """Take a flight off the engine's list of requests under way."""
+        """Remove a flight from the engine's requests in flight."""
         request: Any = flight
         assert self._engine._slot is not None
         self._engine._slot.remove_request(request)
 
     async def _ask(self, flight: Flight) -> Answer | None:
-        """Return the answer, which is to be settled; None: the visit goes on elsewhere."""
+        """Return the answer, which is unsettled; None: the lane is done with the page."""
         slot = flight.slot
         if slot.delay:
-            await self._turn(flight)
+            await self._wait_turn(flight)
         else:
             slot.lastseen = time.monotonic()
         if is_stopping(self._crawler):
@@ -277,34 +251,20 @@ class RevalidationLane:
         try:
             answer = await self._open().ask(flight.page.url, flight.headers)
         except LaneError as error:
-            self._fall_back(flight, error)
+            self._handover.fall_back(flight, error)
             return None
         flight.meta["download_latency"] = answer.latency
         request = None
         if answer.status == 304:
-            self._answered(flight)
+            self._confirmations.notify(flight)
         else:
-            request = self._request_in_hand(flight, answer)
+            request = self._handover.in_hand(flight, answer)
         group = self._unsettled.get(answer.clean)
         if group is None:
             group = self._unsettled[answer.clean] = []
             answer.clean.add_done_callback(self._settled)
         group.append(_Unsettled(flight, answer, request))
         return answer
-
-    async def _turn(self, flight: Flight) -> None:
-        """Wait until the slot's delay is over, and what the engine queued before has gone out."""
-        slot, name = flight.slot, flight.meta[Downloader.DOWNLOAD_SLOT]
-        async with self._paces.setdefault(name, asyncio.Lock()):
-            ahead = {queued for queued, _ in slot.queue}
-            delay = slot.download_delay()
-            while True:
-                wait = slot.lastseen + delay - time.monotonic()
-                gone = ahead.isdisjoint(queued for queued, _ in slot.queue)
-                if (wait <= 0 and gone) or is_stopping(self._crawler):
-                    break
-                await asyncio.sleep(min(max(wait, _SHORT), _LONG))
-            slot.lastseen = time.monotonic()
 
     def _open(self) -> LaneClient:
         if self._client is None:
@@ -314,10 +274,10 @@ class RevalidationLane:
             )
         return self._client
 
-    # What comes of it
+    # Answers
 
     def _settled(self, clean: asyncio.Future[bool]) -> None:
-        """Go on with the answers of a connection that was found clean, or never will be."""
+        """Count the answers of a clean connection, or withdraw those of one that is not."""
         task = asyncio.ensure_future(self._count(self._unsettled[clean], clean.result()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -328,112 +288,20 @@ class RevalidationLane:
         for flight, answer, request in group:
             try:
                 if not clean:
-                    self._withdraw(flight)
+                    self._handover.withdraw(flight)
                 elif request is None:
-                    await self._unchanged(flight, answer)
+                    await self._confirmations.visit(flight, answer)
                 else:
-                    self._counts.handed_over += 1
-                    self._scheduler.pass_on(request)
+                    self._handover.pass_on(request)
             except Exception:
                 logger.exception("cannot process %s", flight.page.url)
                 self._run.unanswered(flight.page)
             finally:
                 self._land(flight)
 
-    async def _unchanged(self, flight: Flight, answer: Answer) -> None:
-        """Turn a 304 into the page's Visit."""
-        told: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
-        tags = []
-        for name, value in answer.headers:
-            lower = name.lower()
-            if lower == _TAG:
-                tags.append(value.decode("latin-1"))
-            elif lower in told:
-                told[lower] = value.decode("latin-1")
-        self._counts.confirmed(answer.size, has_length=told[_LENGTH] is not None)
-        visit = flight.attempt.visit(flight.page.url)
-        visit.robots_tags = tuple(tags)
-        item: Any = confirmed(visit, told[_ETAG], told[_DATE], latency=answer.latency)
-        for step in self._steps:
-            done = step(item)
-            item = await done if isawaitable(done) else done
-
-    def _request_in_hand(self, flight: Flight, answer: Answer) -> Request:
-        """Return the request with which the engine goes on with an answer that is no 304.
-
-        Pauses and delays that follow from the answer begin at once.
-        """
-        request = self._request(flight)
-        headers = Headers()
-        for name, value in answer.headers:
-            headers.appendlist(name, value)
-        kind = responsetypes.from_args(headers=headers, url=flight.page.url, body=answer.body)
-        response = kind(
-            flight.page.url,
-            status=answer.status,
-            headers=headers,
-            body=answer.body,
-            request=request,
-            protocol=answer.protocol,
-        )
-        self._crawler.signals.send_catch_log(
-            signals.response_downloaded,
-            response=response,
-            request=request,
-            spider=self._crawler.spider,
-        )
-        request.meta[IN_HAND] = response
-        return request
-
-    def _withdraw(self, flight: Flight) -> None:
-        """Let the engine ask again, apart: the answer may have been that of another page."""
-        self._counts.withdrawn += 1
-        logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
-        request = self._request(flight)
-        request.meta[FRESH] = True
-        self._scheduler.pass_on(request)
-
-    def _fall_back(self, flight: Flight, error: LaneError) -> None:
-        """Let the engine ask what the lane could not."""
-        flight.origin.failures += 1
-        self._counts.fallbacks += 1
-        if not error.sent:
-            flight.attempt = Attempt(flight.page)
-        logger.debug("the engine asks %s: %s", flight.page.url, error)
-        self._scheduler.pass_on(self._request(flight))
-
-    def _request(self, flight: Flight) -> Request:
-        """Return the engine's request for a page, with what it has cost so far."""
-        request = self._scheduler.request_of(flight.page)
-        request.meta.update(flight.meta, attempt=flight.attempt)
-        return request
-
-    def _answered(self, flight: Any) -> None:
-        """Let those know of a 304 who wait for answers: pauses and delays follow from them."""
-        if self._gate is not None:
-            self._gate.answered(flight.meta[Downloader.DOWNLOAD_SLOT], time.monotonic())
-        if self._control is not None:
-            self._control.answered(flight, NotModified(flight))
-        if self._robots is not None:
-            self._robots.delays.answered(flight)
-
     async def closed(self) -> None:
-        """Hand the counts to the stats, and close the connections."""
+        """Add the counts to the stats, and close the connections."""
         if self._client is not None:
             self._counts.strays = self._client.strays
             await self._client.close()
-        self._counts.tell(self._crawler.stats)
-
-
-def _same_headers(middlewares: Any) -> dict[str, str]:
-    """Return the headers that the engine's middlewares give to every request."""
-    request = Request("http://localhost/")
-    for middleware in middlewares:
-        if isinstance(
-            middleware, DefaultHeadersMiddleware | UserAgentMiddleware | DecodingMiddleware
-        ):
-            middleware.process_request(request)
-    return {
-        name.decode("latin-1"): b",".join(values).decode("latin-1")
-        for name, values in request.headers.items()
-    }
+        self._counts.add_to(self._crawler.stats)

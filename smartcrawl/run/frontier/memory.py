@@ -1,4 +1,4 @@
-"""What waits for its turn: numbers, breadth first per host, in this process's memory."""
+"""The frontier of one process: numbers in memory, breadth first per host."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from itertools import count
 
 from smartcrawl.model.pages import Page
 
-UNREACHED = 255  #: in ``Depths.reached``
-DEEPEST = 254  #: in ``Depths.reached``; deeper pages keep their exact depth aside
+UNREACHED = 255  #: a value in ``Depths.reached``
+DEEPEST = 254  #: a value in ``Depths.reached``; deeper pages have their exact depth aside
 
 _REFILL = 100  #: numbers looked up with one statement
-_REFILL_RANKED = 8  #: the same, where what is found meanwhile may be more urgent
-_READY = 200  #: pages of one host that are kept built; further ones wait as numbers
-_TURN = 20  #: refills without a page after which others may have the loop
-_LOOK_AHEAD = 1_000  #: built pages of full hosts beyond which no further host is looked for
+_REFILL_RANKED = 8  #: the same with ranks, where pages found meanwhile may be more urgent
+_READY = 200  #: most built pages of one host; further pages wait as numbers
+_TURN = 20  #: refills without a page after which the event loop goes on
+_LOOK_AHEAD = 1_000  #: most built pages of full hosts, while it looks for a free host
 
 
 class Queue:
@@ -46,7 +46,7 @@ class Queue:
 
 
 class RankedQueue:
-    """Numbers by rank, smallest first; equal ranks in the order in which they came."""
+    """Numbers by rank, smallest first; equal ranks in the order of insertion."""
 
     def __init__(self, rank: Callable[[Sequence[int]], dict[int, int]]) -> None:
         self._rank = rank
@@ -58,7 +58,7 @@ class RankedQueue:
         return len(self._heap) + len(self._new)
 
     def put(self, number: int) -> None:
-        """Add a number; its rank is looked up when something is taken next."""
+        """Add a number; the next ``take`` looks up its rank."""
         self._new.append(number)
 
     def take(self, most: int) -> array[int]:
@@ -71,19 +71,19 @@ class RankedQueue:
 
 
 class Depths(ABC):
-    """Which numbers were offered in a run, and how deep they lie.
+    """The numbers that were offered in a run, and their depths.
 
-    ``reached`` holds one byte a number: its depth, or UNREACHED.
+    ``reached`` has one byte a number: its depth, or UNREACHED.
     """
 
     def __init__(self) -> None:
         self.reached = bytearray()
-        self.lowered: set[int] = set()  #: reached before, and now from a shallower page
+        self.lowered: set[int] = set()  #: reached again, at a smaller depth than before
         self._deep: dict[int, int] = {}
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many addresses still wait."""
+        """Return the number of addresses that wait."""
 
     def grow(self, number: int) -> None:
         """Make room for numbers up to ``number``."""
@@ -106,7 +106,7 @@ class Depths(ABC):
             self._deep[number] = depth
 
     def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
-        """Offer numbers at a depth; return those that are news: unreached, or now shallower."""
+        """Offer numbers at a depth; return those that were unreached, or are shallower now."""
         if numbers:
             self.grow(max(numbers))  # another process may have registered some
         reached, byte = self.reached, min(depth, DEEPEST)
@@ -131,15 +131,15 @@ class Depths(ABC):
 
     @abstractmethod
     def _put(self, fresh: Sequence[int]) -> None:
-        """Let numbers wait that were offered for the first time."""
+        """Add numbers that were offered for the first time to those that wait."""
 
 
 class Frontier(Depths):
-    """Every address is offered as a number and leaves it once per run, as a Page.
+    """Takes every address as a number, and returns it once per run, as a Page.
 
-    ``load`` turns numbers into pages with one statement; ``single_host`` says that looking
-    for other hosts behind a full one is pointless. With ``rank`` (numbers to last visits) the
-    oldest visit comes first: what a limited run did not reach is the next one's beginning.
+    ``load`` turns numbers into pages with one statement. ``single_host``: whether there is no
+    other host to look for behind a full one. With ``rank`` (numbers to last visits) the oldest
+    visit comes first: a limited run begins with the pages that the last one did not reach.
     """
 
     def __init__(
@@ -158,14 +158,14 @@ class Frontier(Depths):
         self._waiting: dict[str, Queue] = {}
         self._built = 0
         self._pending = 0
-        self.resting = False  #: whether the last ``next`` gave up its turn: ask again soon
+        self.resting = False  #: whether the last ``next`` stopped early: call it again soon
 
     def __len__(self) -> int:
-        """How many addresses still wait."""
+        """Return the number of addresses that wait."""
         return self._pending
 
     def mark_all(self, reached: Iterable[tuple[int, int]]) -> None:
-        """Mark many (number, depth) pairs at once (see ``mark``); there is room for them."""
+        """Mark many (number, depth) pairs at once (see ``mark``), after ``grow``."""
         depths = self.reached
         for number, depth in reached:
             if depth < DEEPEST:
@@ -195,19 +195,19 @@ class Frontier(Depths):
         return None
 
     def again(self, number: int) -> None:
-        """Let a number that left without a page take its turn once more."""
+        """Let a number that was taken without a page wait once more."""
         self._inbox.put(number)
         self._pending += 1
 
     def _rotate(self, host: str) -> None:
-        """Let the other hosts have their turn before ``host``."""
+        """Put ``host`` behind the other hosts."""
         if len(self._ready) > 1:
             pages = self._ready.pop(host)
             if pages or host in self._waiting:
                 self._ready[host] = pages
 
     def _refill(self, free: Callable[[str], bool]) -> bool:
-        """Build the next pages; False when there is nothing that could go out now."""
+        """Build the next pages; return False when no page could be asked now."""
         for host, queue in list(self._waiting.items()):
             if free(host):
                 numbers = queue.take(_REFILL)

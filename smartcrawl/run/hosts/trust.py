@@ -1,4 +1,4 @@
-"""What the hosts of a run can be trusted with, as their answers show it."""
+"""Trust in the validators of hosts, learnt from their answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from smartcrawl.run.batches import Batches
 
 
 class HostTrust:
-    """Counts what answers show, and says which pages are asked how because of that."""
+    """Learns trust from answers, and decides by it how pages are requested."""
 
     def __init__(
         self, known: Mapping[str, Trust], options: Options, batches: Batches, now: int, run: int
     ) -> None:
-        """``known``: trust by host, as former runs left it; ``run``: run.no of this one."""
+        """``known``: trust by host from earlier runs; ``run``: run.no of this one."""
         self._known = {host: trust.at(run) for host, trust in known.items()}
         self._believed = Trust(run=run)
         self._options = options
@@ -26,14 +26,14 @@ class HostTrust:
         self._now = now
 
     def of(self, host: str) -> Trust:
-        """Return what is known of a host."""
+        """Return the trust in a host."""
         return self._known.get(host, self._believed)
 
     def validators(self, page: Page) -> tuple[str | None, str | None]:
-        """Return (ETag, Last-Modified) of a page as far as they are worth sending.
+        """Return (ETag, Last-Modified) of a page, each None where it is not trusted.
 
-        The visit after a sample sends the ETag that the sample brought, also where ETags rotate:
-        this is how a host that stopped rotating them is found.
+        The visit after a sample sends the ETag of the sample, also where ETags rotate: this finds
+        hosts that stopped rotating them.
         """
         trust, date = self.of(page.host), page.last_modified
         etag = page.etag if trust.believes_etag(dated=date is not None) else None
@@ -43,7 +43,7 @@ class HostTrust:
         return etag, date if trust.believes_dates else None
 
     def doubts(self, page: Page) -> bool:
-        """Whether a page is downloaded whole this time, whatever its validators say."""
+        """Whether a page is downloaded whole this time, in spite of its validators."""
         if page.standing is Standing.BARE:
             return False
         if page.etag_marks & UNCONFIRMED:
@@ -70,12 +70,12 @@ class HostTrust:
         return long and self.of(page.host).ignores_conditions
 
     def confirms(self, page: Page, etag: str | None, date: str | None, length: int | None) -> bool:
-        """Whether the answer to a HEAD says that a page is what is held of it."""
+        """Whether a HEAD response confirms that the stored page is current."""
         own_etag, own_date = self.validators(page)
         return is_same_by_head((own_etag, etag), (own_date, date), (page.content_length, length))
 
     def learn(self, visit: Visit) -> None:
-        """Note what one answer shows."""
+        """Update the trust in a host with one answer."""
         page = visit.page
         if page.standing is not Standing.HELD or visit.extracted_again or visit.url != page.url:
             return

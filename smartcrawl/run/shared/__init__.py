@@ -1,1 +1,1 @@
-"""What makes a process one of several workers of a run (design.md 9)."""
+"""Several workers in one run (design.md 9)."""

@@ -1,4 +1,4 @@
-"""Talking to Redis beside the event loop, which waits for nobody."""
+"""The exchanges with Redis, in a thread beside the event loop."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from threading import Condition, Thread
 from typing import Final, Protocol
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError, SmartcrawlError
-from smartcrawl.run.frontier.redis.frontier import Claim, Exchange, RedisFrontier, Waiting
+from smartcrawl.run.frontier.redis.exchanges import Claim, Exchange, Waiting
+from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.hosts import SharedHosts
 
 logger = logging.getLogger(__name__)
 
-_POLL: Final = 0.05  #: seconds until an empty frontier is asked again, at first
+_POLL: Final = 0.05  #: seconds until an empty frontier is asked again, at first; then it doubles
 _LONGEST_POLL: Final = 0.5
-_LOOK: Final = 0.25  #: seconds between two looks at whether all is done
-_PAUSE: Final = 0.5  #: seconds until a Redis that is away is tried again
-PATIENCE: Final = 600.0  #: seconds that Redis may be away
+_LOOK: Final = 0.25  #: seconds between two checks for the end of the run
+_PAUSE: Final = 0.5  #: seconds until an unreachable Redis is tried again
+PATIENCE: Final = 600.0  #: seconds that Redis may be unreachable
 
+#: An update of the shared record of a host.
 HostAct = Callable[[SharedHosts], object]
 
 
 class Desk(Protocol):
-    """What the courier works for; it calls all of this in its own thread."""
+    """The courier's listener; all methods are called in the courier's thread."""
 
     def arrived(self, exchange: Exchange) -> None:
-        """Take what an exchange brought."""
+        """Process the result of an exchange."""
 
     def refill(self, lost: FrontierLostError | None) -> bool:
-        """Tell Redis what the registry knows of the run, all of which Redis may have ``lost``.
+        """Fill Redis from the registry; ``lost`` is the error where Redis lost the frontier.
 
-        Returns False where nobody needs Redis any more.
+        Returns False where the run needs Redis no more.
         """
 
     def looked(self) -> bool:
-        """See whether nothing is left to do, when Redis knows of nothing; whether it is so."""
+        """Return whether the run has no page left to ask; called when Redis has none."""
 
     def failed(self, error: SmartcrawlError) -> None:
         """End the work: it cannot go on."""
@@ -46,7 +48,7 @@ class Desk(Protocol):
 
 @dataclass(slots=True)
 class _Post:
-    """What is to be told."""
+    """The messages of the next exchange."""
 
     found: list[Waiting] = field(default_factory=list)
     landed: list[Claim] = field(default_factory=list)
@@ -58,10 +60,10 @@ class _Post:
 
 
 class Courier:
-    """Exchanges what one worker found and did for what it may ask next, in a thread of its own.
+    """Sends one worker's found and ended numbers, and claims new ones, in a thread of its own.
 
-    ``room`` says how many more numbers the worker takes. What is told of hosts counts before
-    anything that is told after it, and is told again where Redis did not answer.
+    ``room`` returns how many more numbers the worker takes. Updates of hosts take effect before
+    all messages that are sent after them, and are repeated where Redis did not answer.
     """
 
     def __init__(self, frontier: RedisFrontier, desk: Desk, room: Callable[[], int]) -> None:
@@ -69,9 +71,9 @@ class Courier:
         self._desk = desk
         self._room = room
         self._post = _Post()
-        self._acts: deque[HostAct] = deque()  #: each may be done twice
+        self._acts: deque[HostAct] = deque()  #: may be repeated, so each must be idempotent
         self._woken = Condition()
-        self._called = False  #: whether there is a reason to look before the time is over
+        self._called = False  #: whether there are new messages
         self._ended = False
         self._away_since: float | None = None
         self._thread = Thread(target=self._work, name="courier", daemon=True)
@@ -80,7 +82,7 @@ class Courier:
         """Begin."""
         self._thread.start()
 
-    def tell(
+    def send(
         self,
         *,
         found: Iterable[Waiting] = (),
@@ -89,7 +91,7 @@ class Courier:
         released: Iterable[Claim] = (),
         acts: Iterable[HostAct] = (),
     ) -> None:
-        """Have something told, soon and together; from any thread."""
+        """Queue messages and updates of hosts for the next exchange; from any thread."""
         with self._woken:
             post = self._post
             post.found.extend(found)
@@ -102,11 +104,11 @@ class Courier:
 
     @property
     def carries(self) -> bool:
-        """Whether something was not told yet."""
+        """Whether messages were not sent yet."""
         return bool(self._post or self._acts)
 
     def stop(self) -> None:
-        """End, after what was to be told is told, if Redis listens."""
+        """Send the last messages, if Redis answers, and end."""
         with self._woken:
             self._ended = True
             self._woken.notify()
@@ -134,7 +136,7 @@ class Courier:
             except FrontierLostError as error:
                 if ended:
                     return
-                self.tell(found=post.found)  # whoever filled Redis may have been faster than we
+                self.send(found=post.found)  # Redis may have been filled before their commit
                 pause = _PAUSE if not self._refilled(error) else 0.0
             except FrontierError as error:
                 if ended or self._gives_up(error):
@@ -143,14 +145,14 @@ class Courier:
             except SmartcrawlError as error:
                 self._desk.failed(error)
                 return
-            except Exception as error:  # the run would wait for ever
+            except Exception as error:  # otherwise the run waits for ever
                 logger.exception("cannot share the frontier")
-                told = f"cannot share the frontier ({type(error).__name__}: {error})"
-                self._desk.failed(FrontierError(told))
+                why = f"cannot share the frontier ({type(error).__name__}: {error})"
+                self._desk.failed(FrontierError(why))
                 return
 
     def _next(self, pause: float) -> bool:
-        """Wait until there is something to tell or to ask; return whether that is the end."""
+        """Wait for messages, at most ``pause`` seconds; return whether the courier is to end."""
         with self._woken:
             if not (self._called or self._ended):
                 self._woken.wait(pause)
@@ -158,7 +160,7 @@ class Courier:
             return self._ended
 
     def _taken(self) -> _Post:
-        """Tell what is to be told of hosts, and take the rest."""
+        """Update the hosts, and return the messages of the next exchange."""
         while True:
             with self._woken:
                 if not self._acts:
@@ -178,7 +180,7 @@ class Courier:
         return result
 
     def _wait_of(self, result: Exchange, before: float) -> float:
-        """Return how long to wait where nobody has anything to tell."""
+        """Return the seconds to wait for messages before the next exchange."""
         if self._room() <= 0:
             return _LONGEST_POLL
         if result.claims:
@@ -194,7 +196,7 @@ class Courier:
             return False
 
     def _gives_up(self, error: FrontierError) -> bool:
-        """Wait for a Redis that is away, but not for ever."""
+        """Whether to stop waiting for Redis: it was unreachable for longer than PATIENCE."""
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now

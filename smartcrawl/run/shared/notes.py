@@ -1,4 +1,4 @@
-"""What hosts say to one worker, told to all that share a run (design.md 9)."""
+"""Host notes that all workers of a run share (design.md 9)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smartcrawl.run.shared.frontier import SharedFrontier
 
 
 class SharedNotes(HostNotes):
-    """What hosts say, for all workers."""
+    """Writes robots.txt files to Redis, for all workers."""
 
     def __init__(
         self, reader: PageReader, batches: Batches, robots: SharedRobots, shared: SharedFrontier
@@ -26,17 +26,17 @@ class SharedNotes(HostNotes):
         self._shared = shared
 
     def robots_of_others(self, origin: str) -> StoredRobots | None:
-        """Return what another worker read in this run; None: ask."""
-        with suppress(FrontierError):  # then it is asked
+        """Return the robots.txt that another worker fetched in this run; None: fetch it."""
+        with suppress(FrontierError):  # then this worker fetches it
             return self._robots.get(origin)
         return None
 
     def robots_read(
         self, origin: str, robots: StoredRobots, crawl_delay: float | None = None
     ) -> None:
-        """Keep what the robots.txt of an origin says, for all workers."""
+        """Store the robots.txt of an origin, for all workers."""
         super().robots_read(origin, robots, crawl_delay)
-        with suppress(FrontierError):  # then others ask, too
+        with suppress(FrontierError):  # then other workers fetch it, too
             self._robots.put(origin, robots)
         host = slot_of(host_key(origin))
-        self._shared.tell_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))
+        self._shared.update_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))

@@ -24,14 +24,16 @@ from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.frontier.memory import Depths
 from smartcrawl.run.frontier.redis.connection import connect, place_of
-from smartcrawl.run.frontier.redis.frontier import Claim, RedisFrontier
+from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.gate import HostGate, slot_of
 from smartcrawl.run.hosts.notes import HostNotes
 from smartcrawl.run.links import MAX_HOPS
 from smartcrawl.run.orders import Orders, closing_of
 from smartcrawl.run.run import Run, registry_of
-from smartcrawl.run.shared.frontier import OVER, SharedFrontier
+from smartcrawl.run.shared.desk import OVER
+from smartcrawl.run.shared.frontier import SharedFrontier
 from smartcrawl.run.shared.gate import SharedGate
 from smartcrawl.run.shared.notes import SharedNotes
 from smartcrawl.run.shortcomings import Shortcomings, merged
@@ -153,7 +155,7 @@ class SharedRun(Run):
 
     def new_gate(self) -> HostGate:
         """Return a gate that heeds what all workers know."""
-        self.gate = SharedGate(self.options, self.shared.tell_hosts)
+        self.gate = SharedGate(self.options, self.shared.update_hosts)
         return self.gate
 
     def _hops_of(self, number: int) -> int:
@@ -210,7 +212,7 @@ class SharedRun(Run):
         """Return the next page to ask for, or None when there is none now."""
         if self.failure:
             return None
-        return self.shared.next(free) if self._verify is None else self._verify.next(free)
+        return self.shared.claims.next(free) if self._verify is None else self._verify.next(free)
 
     @property
     def resting(self) -> bool:
@@ -229,15 +231,15 @@ class SharedRun(Run):
     @property
     def hurries(self) -> bool:
         """Whether what this worker found is written at once: it has nothing else to do."""
-        return self.shared.starves and not self.batches.is_writing
+        return self.shared.claims.starve and not self.batches.is_writing
 
     def landed(self, page: Page) -> None:
         """Note that the requests of a page are over."""
-        self.shared.landed(page)
+        self.shared.claims.landed(page)
 
     def unanswered(self, page: Page) -> None:
         """Note a page that was asked and will have no visit."""
-        self.shared.unanswered(page)
+        self.shared.claims.unanswered(page)
 
     def listen(self, hungry: Callable[[], None], written: Callable[[], None]) -> None:
         """Have ``hungry`` called when others wait for what was found, and nothing else is left."""
@@ -364,16 +366,16 @@ class SharedRun(Run):
 
         A claim is for one request. The first of a host came before all knew the Crawl-delay, too.
         """
-        first = self.shared.is_first(page)
+        first = self.shared.claims.is_first(page)
         if first is None or not (first or asked):
             return False
         host, delay = slot_of(page.host), crawl_delay or 0.0
-        self.shared.tell_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
+        self.shared.update_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
         return bool(delay or self.options.download_delay)
 
     def give_back(self, page: Page) -> None:
         """Let a page have its host's next turn, after all know what was told of that."""
-        self.shared.give_back(page)
+        self.shared.claims.give_back(page)
 
 
 def _joined(

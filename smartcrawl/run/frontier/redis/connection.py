@@ -17,9 +17,9 @@ from smartcrawl.model.exceptions import FrontierError, SettingError
 from smartcrawl.run.frontier.redis.scripts import failure
 
 LEAST_VERSION: Final = (6, 2)
-_PATIENCE: Final = 5.0  #: seconds for an answer; scripts take thousandths of one
+_PATIENCE: Final = 5.0  #: seconds to wait for an answer; scripts take milliseconds
 
-#: What every script of ours needs: to run at all, to ask for the time, and to write.
+#: A script that does what all scripts of the frontier need: read the time, write and delete.
 _PROBE: Final = """
 redis.call('TIME')
 redis.call('SET', KEYS[1], '1', 'EX', 10)
@@ -28,14 +28,14 @@ return redis.call('DEL', KEYS[1])
 
 
 def connect(url: str) -> Redis:
-    """Connect to the Redis of ``url``, which is checked: no run begins on one that loses keys.
+    """Connect to the Redis of ``url``, and check that it keeps all keys.
 
-    No command is repeated behind our back: a claim whose reply was lost would be made twice
+    The client repeats no command by itself: a claim whose reply was lost would be made twice
     (reliability.md 1.2 d).
 
     Raises:
-        SettingError: it is no URL of a Redis.
-        FrontierError: Redis does not answer, does not let us in, or cannot carry a frontier.
+        SettingError: ``url`` is no URL of a Redis.
+        FrontierError: Redis does not answer, refuses the login, or cannot carry a frontier.
     """
     place = place_of(url)
     try:
@@ -48,13 +48,13 @@ def connect(url: str) -> Redis:
             socket_timeout=_PATIENCE,
             socket_connect_timeout=_PATIENCE,
         )
-        client.connection_pool.make_connection()  # it reads the options, and connects later
+        client.connection_pool.make_connection()  # checks the options without connecting
     except (ValueError, TypeError, RedisError) as error:
         raise SettingError(
             f"REDIS_URL is {place!r} with an option that is not taken ({error}): correct it"
         ) from error
     try:
-        why = refusal(_told(client))
+        why = refusal(_info(client))
         if why is None:
             client.eval(_PROBE, 1, f"smartcrawl:probe:{secrets.token_hex(8)}")
     except RedisError as error:
@@ -71,7 +71,7 @@ def connect(url: str) -> Redis:
 
 
 def place_of(url: str) -> str:
-    """Return what messages call a Redis: its URL without user, password and options.
+    """Return the name of a Redis in messages: its URL without user, password and options.
 
     >>> place_of("rediss://me:8c1f@redis.example:6380/2?ssl_cert_reqs=none")
     'rediss://redis.example:6380/2'
@@ -82,36 +82,38 @@ def place_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def refusal(told: Mapping[str, Any]) -> str | None:
-    """Return why a Redis cannot carry a frontier, and the remedy; ``told``: what INFO says.
+def refusal(info: Mapping[str, Any]) -> str | None:
+    """Return why a Redis cannot carry a frontier, and the remedy; None: it can.
+
+    ``info`` is the answer to INFO.
 
     >>> refusal({"redis_version": "7.0.15", "role": "master", "maxmemory_policy": "noeviction"})
     """
-    version = str(told["redis_version"])
+    version = str(info["redis_version"])
     if tuple(map(int, version.split(".")[:2])) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
         return f"is Redis {version}: it takes {least} or newer"
-    if told.get("cluster_enabled"):
+    if info.get("cluster_enabled"):
         return (
             "is a Redis Cluster, which keeps a run and the hosts that all runs share on several"
             " servers: name a Redis that is none in REDIS_URL"
         )
-    if told["role"] != "master":
-        primary = f"{told.get('master_host', '?')}:{told.get('master_port', '?')}"
+    if info["role"] != "master":
+        primary = f"{info.get('master_host', '?')}:{info.get('master_port', '?')}"
         return f"is a replica, which cannot be written to: name its primary, {primary}"
-    policy = told["maxmemory_policy"]
+    policy = info["maxmemory_policy"]
     if policy != "noeviction":
         return (
             f"evicts keys when its memory is full (maxmemory-policy {policy}), which would lose"
-            " what waits: set maxmemory-policy to noeviction in redis.conf, and at once with"
+            " waiting pages: set maxmemory-policy to noeviction in redis.conf, and at once with"
             " redis-cli CONFIG SET maxmemory-policy noeviction"
         )
     return None
 
 
-def _told(client: Redis) -> dict[str, Any]:
-    """Return the parts of INFO that ``refusal`` reads."""
-    told: dict[str, Any] = {}
+def _info(client: Redis) -> dict[str, Any]:
+    """Return the sections of INFO that ``refusal`` reads."""
+    info: dict[str, Any] = {}
     for section in ("server", "replication", "memory", "cluster"):
-        told |= client.info(section)
-    return told
+        info |= client.info(section)
+    return info

@@ -1,4 +1,4 @@
-"""Being heard of while the event loop is busy."""
+"""The heartbeat of a worker, also while its event loop is busy."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.frontier import HEARTBEAT, Claim, RedisFrontier
+from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.redis.frontier import HEARTBEAT, RedisFrontier
 
 logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Renews what a worker holds, from a thread of its own, until it is stopped.
+    """Renews the claims of a worker, in a thread of its own, until it is stopped.
 
-    ``gone`` is given the claims that others may hold now; it is called in that thread. That Redis
-    does not answer is told once; that it lost the frontier is left to the next ``exchange``.
+    ``gone`` is called in that thread, with the claims that other workers may have now. Where Redis
+    does not answer, one warning is logged. A lost frontier is handled by the next ``exchange``.
 
     Source: design.md 9; reliability.md 6.3.
     """
@@ -38,7 +39,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the beat that is under way."""
+        """End, after the current beat."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -52,7 +53,9 @@ class Heartbeat:
                 continue
             except FrontierError as error:
                 if not silent:
-                    logger.warning("%s; until then others may take over what is held here", error)
+                    logger.warning(
+                        "%s; until then other workers may take over the claims of this one", error
+                    )
                 silent = True
                 continue
             silent = False

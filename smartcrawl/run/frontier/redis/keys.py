@@ -1,4 +1,4 @@
-"""What the keys in Redis are called: a run's own begin with its source and number."""
+"""Names of keys in Redis; those of a run begin with its source and number."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 from redis import Redis
 
-_PLAIN = "@._-~"  #: of a source's name; never a brace, which would be a hash tag, nor a pattern
+_PLAIN = "@._-~"  #: unquoted in names of sources; no brace (a hash tag), and no wildcard
 
 
 def prefix_of(source: str, run: int) -> str:
-    """Return what the keys of a run begin with.
+    """Return the prefix of the keys of a run.
 
-    A source's name cannot reach into another's keys, be a pattern, or hold a hash tag.
+    It never begins with the prefix of another source, and has no wildcard and no hash tag.
 
     >>> prefix_of("docs@2.1", 7)
     'docs@2.1:7:'
@@ -26,12 +26,12 @@ def prefix_of(source: str, run: int) -> str:
 
 
 def prefix_of_source(source: str) -> str:
-    """Return what the keys of all runs of a source begin with."""
+    """Return the prefix of the keys of all runs of a source."""
     return f"{quote(source, safe=_PLAIN)}:"
 
 
 def member(number: int) -> str:
-    """Return how a number is written in Redis: equal scores go by number.
+    """Return a number as text for Redis, padded so that equal scores sort by number.
 
     >>> member(42)
     '0000000042'
@@ -40,7 +40,7 @@ def member(number: int) -> str:
 
 
 def remove_runs(client: Redis, source: str, which: Callable[[int], bool]) -> int:
-    """Remove the keys of those runs of a source that ``which`` names; return how many."""
+    """Remove the keys of the runs of a source for which ``which`` holds; return their count."""
     prefix = prefix_of_source(source)
     keys = (str(key) for key in client.scan_iter(match=f"{prefix}*", count=1_000))
     removed = 0

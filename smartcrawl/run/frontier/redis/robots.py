@@ -1,4 +1,4 @@
-"""The robots.txt of hosts, kept in Redis for the workers of all sources until it is too old."""
+"""A cache of robots.txt files in Redis, for the workers of all sources."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 class SharedRobots:
-    """What the origins (scheme, host and port) said to the workers of a run; ``ttl`` in seconds.
+    """The robots.txt of each origin (scheme, host and port); ``ttl`` in seconds.
 
-    One worker asks for a robots.txt, the others read here what it said. What a worker of another
-    run read counts if that was after the second in which this run ``began``; of the own run
-    everything counts, for workers that start together read it in that very second. The registry
-    keeps it for longer, for when it cannot be had.
+    One worker fetches a robots.txt, and the other workers read it here. A file that another run
+    fetched counts if that was after the second in which this run ``began``. All files of this run
+    count, because workers that start together fetch them in that very second. The registry stores
+    them for longer, for times when the origin does not answer.
 
     Source: R2-41, R2-74, S-10; design.md 9.
     """
@@ -37,7 +37,7 @@ class SharedRobots:
         self._began = began
 
     def get(self, origin: str) -> StoredRobots | None:
-        """Return what an origin said in this run; None: ask it.
+        """Return the robots.txt of an origin in this run; None: fetch it.
 
         Raises:
             FrontierError: Redis did not answer.
@@ -58,22 +58,22 @@ class SharedRobots:
         return robots
 
     def put(self, origin: str, robots: StoredRobots) -> None:
-        """Keep what an origin said just now.
+        """Store the robots.txt that an origin sent just now.
 
         Raises:
             FrontierError: Redis did not answer.
         """
         if not self._ttl:
-            return  # the operator wants it fetched each time
-        told = asdict(robots) | {"body": b64encode(robots.body).decode(), "run": self._run}
+            return  # it is to be fetched each time
+        data = asdict(robots) | {"body": b64encode(robots.body).decode(), "run": self._run}
         try:
-            self._client.set(_key(origin), json.dumps(told), ex=self._ttl)
+            self._client.set(_key(origin), json.dumps(data), ex=self._ttl)
         except RedisError as error:
             raise failure(error, "keep robots.txt in Redis") from error
 
 
 def _read(kept: str) -> tuple[object, StoredRobots]:
-    """Return the run that kept a robots.txt, and the robots.txt.
+    """Return the prefix of the run that stored a robots.txt, and the robots.txt.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: no worker wrote it.

@@ -1,4 +1,4 @@
-"""Calling the scripts: one at a time in Redis, each whole or not at all."""
+"""Calls of the scripts, which Redis runs one at a time, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.model.redaction import redacted
 
 NAMES: Final = ("begin", "exchange", "host", "look", "lowered", "refill", "renew")
-_TRIES: Final = 2  #: a connection may have ended while nobody used it
+_TRIES: Final = 2  #: tries of a call: an idle connection may have ended
 
-#: What to do, by what went wrong; the first class that fits counts.
+#: Remedies by class of error; the first class that fits counts.
 _REMEDIES: Final = (
     (BusyLoadingError, "it is reading its data: wait, and start again"),
     (AuthenticationError, "write a user and a password that it knows into REDIS_URL"),
@@ -38,17 +38,17 @@ _REMEDIES: Final = (
 
 
 def failure(error: RedisError, doing: str) -> FrontierError:
-    """Return what is told of an error of Redis: what failed, why, and the remedy."""
+    """Return an error of Redis as a message: the failed act, the reason and the remedy."""
     remedy = next((say for kind, say in _REMEDIES if isinstance(error, kind)), None)
     why = redacted(str(error)) or type(error).__name__
     return FrontierError(f"cannot {doing} ({why}); {remedy or 'see the log of Redis'}")
 
 
 class Scripts:
-    """The scripts of one Redis. ``place`` is what messages call it; it holds no password.
+    """The scripts of one Redis. ``place`` is its name in messages, without a password.
 
-    A script is sent once and then called by its SHA-1; a Redis that forgot it is sent it again.
-    A call whose connection broke is made again, and every script bears that.
+    A script is sent once, and then called by its SHA-1; it is sent again to a Redis that lost it.
+    A call whose connection broke is repeated: every script is idempotent.
     """
 
     def __init__(self, client: Redis, place: str = "Redis") -> None:
@@ -63,19 +63,19 @@ class Scripts:
         }
 
     def run(self, name: str, prefix: str, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a script for the run whose keys begin with ``prefix``; return what it answers.
+        """Call a script for the run whose keys begin with ``prefix``; return its answer.
 
         Raises:
-            FrontierError: Redis did not answer, or refused; whether it did it is not known.
+            FrontierError: Redis did not answer, or refused; the call may have taken effect.
         """
         arguments = [prefix, json.dumps(call, separators=(",", ":"))]
-        left = _TRIES
+        tries = _TRIES
         while True:
-            left -= 1
+            tries -= 1
             try:
                 answer = self._scripts[name](keys=[f"{prefix}run"], args=arguments)
             except (ConnectionError, TimeoutError) as error:
-                if not left or isinstance(error, AuthenticationError | BusyLoadingError):
+                if not tries or isinstance(error, AuthenticationError | BusyLoadingError):
                     raise failure(error, f"share the frontier in {self._place}") from error
             except RedisError as error:
                 raise failure(error, f"share the frontier in {self._place}") from error
@@ -94,8 +94,8 @@ class Scripts:
         return found
 
     def unread(self) -> FrontierError:
-        """Return the error of an answer that no script of ours gives."""
+        """Return the error of an answer that no script of the frontier gives."""
         return FrontierError(
-            f"the frontier in {self._place} holds what no worker wrote: look which other program"
-            " writes to it, and remove the keys of the source (docs/redis.md)"
+            f"the frontier in {self._place} holds data that no worker wrote: look which other"
+            " program writes to it, and remove the keys of the source (docs/redis.md)"
         )

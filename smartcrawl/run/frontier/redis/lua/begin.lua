@@ -1,10 +1,10 @@
--- Make the run's hash, or make it anew when Redis lost what was in it. Then living workers tell
--- what they hold, and until they had the time to nothing is handed out. An incarnation begins
--- with when it was made: one that is older than what a worker knows came out of a backup.
+-- Make the run's hash, or make it anew when Redis lost its fields. Then the living workers renew
+-- their claims, and no number is handed out before they had time to. An incarnation begins with
+-- the time when it was made: one that is older than a worker's came out of a backup.
 
 local incarnation, maker = unpack(redis.call('HMGET', RUN, 'incarnation', 'maker'))
 if incarnation and (incarnation > call.lost or maker == call.maker) then
-  return told({ made = maker == call.maker, incarnation = incarnation })
+  return encoded({ made = maker == call.maker, incarnation = incarnation })
 end
 
 local function born(one)
@@ -18,7 +18,7 @@ redis.call('HSET', RUN, 'opens', text(now + call.settle))
 redis.call('HSETNX', RUN, 'waiting', 0)
 redis.call('HSET', RUN, 'given', call.given)
 if call.settle > 0 or call.given > 0 then
-  redis.call('HSET', RUN, 'again', 1) -- what was offered at which depth is known no more
+  redis.call('HSET', RUN, 'again', 1) -- the depths of offered numbers are lost
 end
 redis.call('DEL', REPLIES)
-return told({ made = true, incarnation = incarnation })
+return encoded({ made = true, incarnation = incarnation })

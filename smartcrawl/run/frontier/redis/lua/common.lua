@@ -1,33 +1,33 @@
--- What every script of a run begins with. KEYS[1]: the run's hash; ARGV: the prefix of the run's
--- keys, and the call as JSON. Time is Redis's own, in Unix seconds: no worker's clock counts.
+-- The beginning of every script. KEYS[1]: the run's hash; ARGV: the prefix of the run's keys, and
+-- the call as JSON. Times are those of Redis's clock, in Unix seconds; no worker's clock counts.
 
 local RUN, prefix, call = KEYS[1], ARGV[1], cjson.decode(ARGV[2])
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) + tonumber(clock[2]) / 1000000
 
-local READY = prefix .. 'ready_domains' -- set: hosts that have something waiting and may be asked
-local DELAYED = prefix .. 'delayed_domains' -- sorted set: the others, by when to look again
-local DOWN = prefix .. 'down_domains' -- set: hosts where nobody answers to the end of this run
-local CLAIMS = prefix .. 'claims' -- hash: number -> JSON of who holds it, and what for
-local LEASES = prefix .. 'leases' -- sorted set: numbers that are held, by until when
+local READY = prefix .. 'ready_domains' -- set: hosts with waiting numbers that may be asked now
+local DELAYED = prefix .. 'delayed_domains' -- sorted set: the other hosts with waiting numbers, by when to look again
+local DOWN = prefix .. 'down_domains' -- set: hosts that get no more requests in this run
+local CLAIMS = prefix .. 'claims' -- hash: number -> JSON of its claim
+local LEASES = prefix .. 'leases' -- sorted set: claimed numbers, by the end of their leases
 local REPLIES = prefix .. 'replies' -- hash: worker -> JSON of its last call and the answer
-local WORKERS = prefix .. 'workers' -- sorted set: workers, by when they were heard of
-local DEEP = prefix .. 'deep' -- hash: number -> depth, from 254 on
+local WORKERS = prefix .. 'workers' -- sorted set: workers, by their last call
+local DEEP = prefix .. 'deep' -- hash: number -> depth, for depths from 254 on
 local LOWERED = prefix .. 'lowered' -- set: numbers that were offered again at a smaller depth
--- hash: host -> the number under whose claim its robots.txt is read in this run; empty: it was
+-- hash: host -> the number under whose claim its robots.txt is read in this run; empty: done
 local READERS = prefix .. 'readers'
 local LAST_CRAWL = 'domain:last_crawl' -- hash: host -> time of its last request, of any run
 
 local CHUNK = 4096 -- numbers in one string of depths
 local RECHECK = 0.25 -- seconds; a host may be full of another run's requests
 local LONGEST = 5 -- seconds until a host is looked at again: another run may have freed it
-local STEP = 0.000001 -- seconds between two discoveries, at least: the order is the score's
+local STEP = 0.000001 -- least seconds between two discoveries, so that scores keep their order
 
 local function text(time)
   return string.format('%.6f', time)
 end
 
--- Other programs may write here, too. What no worker wrote is no claim, no reply and no number.
+-- Other programs may write to this Redis, too. Values that no worker wrote are ignored.
 
 local function is_number(member)
   return #member == 10 and not string.find(member, '%D') and tonumber(member) <= 4294967295
@@ -37,7 +37,7 @@ local function amount(value)
   return tonumber(value) or 0
 end
 
--- Return the object that a text is the JSON of, if these fields of it are texts; else nil.
+-- Return the object of a JSON text if the named fields are texts; else nil.
 local function object(json, ...)
   local sound, found = pcall(cjson.decode, json or '')
   if not sound or type(found) ~= 'table' then
@@ -63,7 +63,7 @@ local function meta_of(host)
   return 'domain:meta:' .. host
 end
 
--- Depths: one byte a number, 0 for what was not reached.
+-- Depths: one byte a number; 0: not reached.
 
 local function place(number)
   local n = tonumber(number)
@@ -93,9 +93,9 @@ local function set_depth(number, depth)
   end
 end
 
--- Hosts: in READY, in DELAYED, or in neither when nothing of theirs waits.
+-- Hosts: in READY, in DELAYED, or in neither when no number of theirs waits.
 
--- Whether nobody has read the robots.txt of a host in this run, as far as Redis knows.
+-- Whether no worker has read the robots.txt of a host in this run, as far as Redis knows.
 local function is_unread(host)
   return call.robots and redis.call('HGET', READERS, host) ~= ''
 end
@@ -107,7 +107,7 @@ local function turn_of(host)
   end
   local reader = call.robots and redis.call('HGET', READERS, host)
   if reader and reader ~= '' and redis.call('HEXISTS', CLAIMS, reader) == 1 then
-    return now + RECHECK -- what it may be asked is not known yet
+    return now + RECHECK -- its robots.txt is not read yet
   end
   local meta = redis.call('HMGET', meta_of(host), 'crawl_delay', 'pace', 'paused_until',
     'parked_until')
@@ -151,13 +151,13 @@ local function sort_hosts(hosts)
   end
 end
 
--- What waits.
+-- Waiting numbers.
 
 local function put(number, host, score)
   redis.call('HINCRBY', RUN, 'waiting', redis.call('ZADD', waiting_of(host), score, number))
 end
 
--- Take a number out of what waits; whether it was there.
+-- Remove a number from the waiting ones; return whether it was there.
 local function take_out(number, host)
   local there = redis.call('ZREM', waiting_of(host), number) == 1
   if there then
@@ -166,7 +166,7 @@ local function take_out(number, host)
   return there
 end
 
--- The score of seed 002: priority * 1000000 + time of discovery, each later than the one before.
+-- The score of seed 002: priority * 1000000 + time of discovery, which increases each time.
 local function score_of(priority, since)
   if since then
     return string.format('%.17g', priority * 1000000 + since)
@@ -176,9 +176,9 @@ local function score_of(priority, since)
   return string.format('%.17g', priority * 1000000 + discovered)
 end
 
--- What is held.
+-- Claims.
 
-local function held(number)
+local function claim_of(number)
   return object(redis.call('HGET', CLAIMS, number), 'worker', 'token', 'host', 'score')
 end
 
@@ -209,12 +209,12 @@ local function give_back(number, claim)
   put(number, claim.host, claim.score)
 end
 
--- Give back what the leases of the dead held; how many numbers that were.
+-- Give back the numbers whose leases ended; return their count.
 local function reap()
   local dead = redis.call('ZRANGEBYSCORE', LEASES, '-inf', text(now), 'LIMIT', 0, 1000)
   local hosts = {}
   for _, number in ipairs(dead) do
-    local claim = held(number)
+    local claim = claim_of(number)
     if claim then
       give_back(number, claim)
       hosts[claim.host] = true
@@ -227,7 +227,7 @@ local function reap()
   return #dead
 end
 
--- Whether Redis still has what this worker knows: "lost", "renewed" by another one, or nil.
+-- Compare the incarnation with this worker's: "lost", "renewed" by another worker, or nil.
 local function gap()
   local incarnation = redis.call('HGET', RUN, 'incarnation')
   if not incarnation or incarnation < call.incarnation then
@@ -236,11 +236,11 @@ local function gap()
   return incarnation ~= call.incarnation and 'renewed' or nil
 end
 
--- Whether as many numbers were handed out as this run may ask for.
+-- Whether the run's limit of numbers was handed out.
 local function is_spent()
   return call.most > 0 and tonumber(redis.call('HGET', RUN, 'given') or 0) >= call.most
 end
 
-local function told(answer)
+local function encoded(answer)
   return cjson.encode(answer)
 end

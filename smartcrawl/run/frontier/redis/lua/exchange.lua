@@ -1,10 +1,9 @@
--- One call a page: what is done, landed and given back goes in, what was found is offered, and
--- what may be asked now comes out. A call that was answered already gets the same answer again:
--- its reply was lost on the way.
+-- One call a page: it ends claims, offers found numbers, and claims numbers that may be asked now.
+-- A repeated call, whose reply was lost on the way, gets the same answer again.
 
 local broken = gap()
 if broken then
-  return told({ gap = broken })
+  return encoded({ gap = broken })
 end
 
 local before = redis.call('HGET', REPLIES, call.worker)
@@ -12,15 +11,15 @@ local last = before and object(before, 'answer') or { call = 0 }
 if last.call == call.call then
   return last.answer
 elseif last.call ~= call.call - 1 then
-  return told({ gap = 'lost' }) -- Redis came back with older data: what this worker did is undone
+  return encoded({ gap = 'lost' }) -- Redis came back with older data: this worker's calls are lost
 end
 
 local answer = { malformed = 0, reaped = reap(), stale = {}, news = {}, shallower = {}, claims = {} }
 local touched = {}
 
--- Whether a claim is still this worker's; else it is reported as stale.
+-- Return a claim if it is still this worker's; else report it as stale.
 local function own(number, token)
-  local claim = held(number)
+  local claim = claim_of(number)
   if claim and claim.token == token then
     touched[claim.host] = true
     return claim
@@ -34,7 +33,7 @@ for _, each in ipairs(call.landed) do
   if claim then
     land(each[1], claim.host)
     if redis.call('HGET', READERS, claim.host) == each[1] then
-      redis.call('HSET', READERS, claim.host, '') -- nobody needed to read it, or it cannot be had
+      redis.call('HSET', READERS, claim.host, '') -- robots.txt was not needed, or not available
     end
   end
 end
@@ -83,12 +82,12 @@ while now >= opens and #answer.claims < call.want and not is_spent() do
   end
   local number, score = first[1], first[2]
   if number and not is_number(number) then
-    answer.malformed = answer.malformed + 1 -- it is gone, and was never counted as waiting
+    answer.malformed = answer.malformed + 1 -- it is removed, and was never counted as waiting
   elseif number then
     redis.call('HINCRBY', RUN, 'waiting', -1)
     local down = redis.call('SISMEMBER', DOWN, host) == 1
     local token = redis.call('HINCRBY', RUN, 'tokens', 1)
-    token = call.incarnation .. string.format('.%012d', token) -- they sort as they are drawn
+    token = call.incarnation .. string.format('.%012d', token) -- tokens sort in the order of drawing
     hold(number, host, score, token)
     redis.call('HINCRBY', RUN, 'given', 1)
     if not down then
@@ -117,6 +116,6 @@ else
   local next_turn = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')
   answer.wait = next_turn[2] and math.max(0, tonumber(next_turn[2]) - now) or nil
 end
-local reply = told(answer)
+local reply = encoded(answer)
 redis.call('HSET', REPLIES, call.worker, cjson.encode({ call = call.call, answer = reply }))
 return reply

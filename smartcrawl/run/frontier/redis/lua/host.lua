@@ -1,4 +1,4 @@
--- What a host asks for, and what is known of it; for all runs, except that it is down.
+-- Update the record of a host, for all runs; only "down" is for this run.
 
 local host, meta = call.host, meta_of(call.host)
 local answer = {}
@@ -11,7 +11,7 @@ if call.act == 'pause' then
 elseif call.act == 'park' then
   local parked = redis.call('HMGET', meta, 'parked_until', 'parked')
   answer.times = amount(parked[2])
-  if amount(parked[1]) <= now then -- what was asked before it was parked changes nothing
+  if amount(parked[1]) <= now then -- requests sent before it was parked change nothing
     answer.times = redis.call('HINCRBY', meta, 'parked', 1)
     redis.call('HSET', meta, 'parked_until', text(now + call.seconds))
   end
@@ -23,7 +23,7 @@ elseif call.act == 'pace' then
   redis.call('HSET', meta, 'pace', call.milliseconds)
 elseif call.act == 'robots' then
   local delay = call.milliseconds
-  if redis.call('HGET', READERS, host) == '' then -- another port of it may want a longer one
+  if redis.call('HGET', READERS, host) == '' then -- another port may have a longer one
     delay = math.max(delay, amount(redis.call('HGET', meta, 'crawl_delay')))
   end
   redis.call('HSET', meta, 'crawl_delay', delay)
@@ -34,4 +34,4 @@ elseif call.act == 'robots' then
   end
 end
 sort_host(host)
-return told(answer)
+return encoded(answer)

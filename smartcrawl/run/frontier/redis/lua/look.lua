@@ -1,10 +1,10 @@
--- What waits and what is held, at one moment.
+-- Count the waiting and the claimed numbers, at one moment.
 
 if gap() == 'lost' then
-  return told({ gap = 'lost' })
+  return encoded({ gap = 'lost' })
 end
 local reaped = reap()
-return told({
+return encoded({
   reaped = reaped,
   waiting = tonumber(redis.call('HGET', RUN, 'waiting')),
   claimed = redis.call('HLEN', CLAIMS),

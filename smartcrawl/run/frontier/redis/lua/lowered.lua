@@ -1,8 +1,8 @@
--- Take numbers whose depth became smaller since they were offered: what they lead to lies nearer.
+-- Take numbers whose depth became smaller since they were offered: so did that of their links.
 
 local broken = gap()
 if broken then
-  return told({ gap = broken })
+  return encoded({ gap = broken })
 end
 local numbers = {}
 for _, member in ipairs(redis.call('SPOP', LOWERED, call.count)) do
@@ -10,4 +10,4 @@ for _, member in ipairs(redis.call('SPOP', LOWERED, call.count)) do
     table.insert(numbers, member)
   end
 end
-return told({ numbers = numbers })
+return encoded({ numbers = numbers })

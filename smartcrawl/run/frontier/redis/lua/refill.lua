@@ -1,14 +1,14 @@
--- Put in what the registry knows and Redis does not: numbers that wait, and numbers that were
--- visited. What a worker holds stays with it, so it may be called at any time, and again.
+-- Add the waiting and the visited numbers of the registry that Redis lacks. Claims stay with their
+-- workers, so it may be called at any time, and again.
 
 local broken = gap()
 if broken then
-  return told({ gap = broken })
+  return encoded({ gap = broken })
 end
 
 local added, touched = 0, {}
 
--- When a host was asked last may be lost as well: then it has its whole delay.
+-- The time of a host's last request may be lost as well: then its whole delay begins now.
 local function as_asked(host)
   redis.call('HSETNX', LAST_CRAWL, host, text(now))
 end
@@ -39,4 +39,4 @@ for _, each in ipairs(call.waiting) do
   as_asked(host)
 end
 sort_hosts(touched)
-return told({ added = added })
+return encoded({ added = added })

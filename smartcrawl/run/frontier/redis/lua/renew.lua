@@ -1,22 +1,22 @@
--- A worker is alive: what it holds stays its own. What Redis lost is taken from its word, unless
--- another one has it or had it since.
+-- Renew the claims of a living worker. Claims that Redis lost are restored from the call, unless
+-- another worker has the number, or had it since.
 
 local broken = gap()
 if broken == 'lost' then
-  return told({ gap = broken })
+  return encoded({ gap = broken })
 end
 
 local incarnation = redis.call('HGET', RUN, 'incarnation')
 local own = incarnation .. '.'
 local answer, touched = { incarnation = incarnation, gone = {} }, {}
 
-for _, each in ipairs(call.held) do
+for _, each in ipairs(call.claims) do
   local number, token, host, depth, score, flies = unpack(each)
-  local claim = held(number)
+  local claim = claim_of(number)
   local kept = claim and claim.token == token
   if not kept and string.sub(token, 1, #own) ~= own then
     if claim then
-      kept = claim.token < token -- of two who were lost the later one is right
+      kept = claim.token < token -- of two claims that Redis lost the later one counts
     elseif take_out(number, host) then
       kept = true
     elseif not depth_of(number) then
@@ -32,7 +32,7 @@ for _, each in ipairs(call.held) do
     if flies then
       fly(number, host)
     else
-      land(number, host) -- who was believed before may have told otherwise
+      land(number, host) -- another claim, restored before, may have been in flight
     end
     redis.call('HSETNX', LAST_CRAWL, host, text(now))
     touched[host] = true
@@ -42,4 +42,4 @@ for _, each in ipairs(call.held) do
 end
 sort_hosts(touched)
 redis.call('ZADD', WORKERS, text(now), call.worker)
-return told(answer)
+return encoded(answer)

@@ -1,0 +1,63 @@
+"""304 answers of the lane: each notifies the listeners and becomes the Visit of its page."""
+
+from __future__ import annotations
+
+import time
+from inspect import isawaitable
+from typing import Any
+
+from scrapy.core.downloader import Downloader
+from scrapy.crawler import Crawler
+
+from smartcrawl.engine.delays import DelayControl
+from smartcrawl.engine.download.robots import RobotsCache
+from smartcrawl.engine.gate import gate_of
+from smartcrawl.engine.lane.connections import Answer
+from smartcrawl.engine.lane.flights import Counts, Flight, NotModified
+from smartcrawl.run.visits import confirmed
+
+#: Headers of a 304.
+_ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
+
+
+class Confirmations:
+    """Processes 304 answers as the engine, its extensions and its pipelines would."""
+
+    def __init__(self, crawler: Crawler, robots: RobotsCache | None, counts: Counts) -> None:
+        self._robots = robots
+        self._counts = counts
+        self._gate = gate_of(crawler)
+        self._control: DelayControl | None = None
+        extensions, engine = crawler.extensions, crawler.engine
+        assert engine is not None
+        for extension in extensions.middlewares if extensions is not None else ():
+            if isinstance(extension, DelayControl):
+                self._control = extension
+        self._steps = [step.process_item for step in engine.scraper.itemproc.middlewares]
+
+    def notify(self, flight: Any) -> None:
+        """Notify the listeners of a 304, from which pauses and delays follow."""
+        if self._gate is not None:
+            self._gate.answered(flight.meta[Downloader.DOWNLOAD_SLOT], time.monotonic())
+        if self._control is not None:
+            self._control.answered(flight, NotModified(flight))
+        if self._robots is not None:
+            self._robots.delays.answered(flight)
+
+    async def visit(self, flight: Flight, answer: Answer) -> None:
+        """Pass the Visit of a page that a 304 confirmed through the pipelines."""
+        read: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
+        tags = []
+        for name, value in answer.headers:
+            lower = name.lower()
+            if lower == _TAG:
+                tags.append(value.decode("latin-1"))
+            elif lower in read:
+                read[lower] = value.decode("latin-1")
+        self._counts.confirmed(answer.size, has_length=read[_LENGTH] is not None)
+        visit = flight.attempt.visit(flight.page.url)
+        visit.robots_tags = tuple(tags)
+        item: Any = confirmed(visit, read[_ETAG], read[_DATE], latency=answer.latency)
+        for step in self._steps:
+            done = step(item)
+            item = await done if isawaitable(done) else done
