@@ -127,7 +127,7 @@ def test_a_process_that_is_killed_leaves_an_open_run_with_what_it_committed(file
     code = """
 import os, signal, sys
 from pathlib import Path
-from smartcrawl.model.items import Batch
+from smartcrawl.model.batches import Batch
 from tests.registry.build import Desk
 desk = Desk(Path(sys.argv[1]))
 desk.open()
