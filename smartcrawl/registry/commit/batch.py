@@ -234,7 +234,8 @@ class Commit:
             RunOverError: the run is not open any more; nothing may be written to it.
         """
         self._begun = batch
-        self._visits.prepared = prepare(self._connection, self._sink, self._source, batch.visits)
+        records = self._visits.records
+        records.prepared = prepare(self._connection, self._sink, self._source, batch.visits)
         counts = {name: batch.counts[name] for name in _COUNTED}
         self._connection.execute(_COUNTS, {**counts, "run": self._run})
         if not self._connection.changes():
@@ -270,8 +271,8 @@ class Commit:
             if not self._visits.write(visit, now, changed):
                 stale += not visit.accepted  # that was no visit of its own
         put(self._connection, filter(None, (visit.unreadable for visit in batch.visits)), now)
-        note_former(self._connection, self._visits.former)
-        for left in self._visits.prepared.values():  # stale, or others had its text before
+        note_former(self._connection, self._visits.records.former)
+        for left in self._visits.records.prepared.values():  # stale, or others had its text before
             self._sink.remove(left)
         for probe in batch.probes:
             excluded = probe.outcome is Outcome.EXCLUDED
