@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.model.pages import Collapse
 from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.database.control import Control
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState
 from smartcrawl.rules.shield import are_edits, may_be_edits
@@ -135,6 +136,21 @@ def note_former(connection: Connection, former: Mapping[int, bytes]) -> None:
 def had_text(connection: Connection, number: int, text_hash: bytes) -> bool:
     """Whether a text is one of the last five that a page had before the one it has."""
     return connection.execute(_HAD, (number, _number(text_hash))).get is not None
+
+
+class CollapsedPages:
+    """The collapsed pages of a run, decided over the control connection."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def decide(self, run: int) -> None:
+        """Decide once whether the collapsed pages of a run are edits (``decide``)."""
+        self._control.retry(lambda: decide(self._control.connection, run))
+
+    def drop(self, run: int, numbers: Iterable[int]) -> None:
+        """Delete the rows of withheld pages (``drop``)."""
+        self._control.retry(lambda: drop(self._control.connection, run, numbers))
 
 
 def _number(text_hash: bytes) -> int:

@@ -15,10 +15,11 @@ from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.runs import (
     OpenRun,
+    RunRequest,
     interrupt,
-    known_as,
     last_complete,
     open_within,
+    register,
 )
 from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunState
 
@@ -75,17 +76,7 @@ class Membership(HeartbeatLease):
     def _take_place(self, connection: Connection) -> None:
         connection.execute(TAKE, {**self._place, "run": self.run})
 
-    def join(
-        self,
-        connection: Connection,
-        *,
-        kind: str,
-        now: int,
-        resume: bool,
-        forced: bool,
-        declared: bool = False,
-        job: str | None = None,
-    ) -> OpenRun | None:
+    def join(self, connection: Connection, request: RunRequest, now: int) -> OpenRun | None:
         """Join the run that others are at, or open one; None: one is being ended, ask again.
 
         Workers that give the same name of a ``job`` work on the same run: one that is late finds
@@ -93,7 +84,7 @@ class Membership(HeartbeatLease):
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
-            source = known_as(connection, self.source, kind, now, declared=declared)
+            source, job = register(connection, request, now), request.job
             if job is not None:
                 ours: Any = connection.execute(_LAST, (source, job, job)).fetchone()
                 if ours is not None and ours[1] == RunState.SWEPT:
@@ -108,12 +99,10 @@ class Membership(HeartbeatLease):
                         return None
                     if state in BEFORE_SEAL:
                         opened = _joined(connection, source, last)
-                resume = resume or (together and state in RESUMABLE)
+                if together and state in RESUMABLE:
+                    request = replace(request, resume=True)
             if opened is None:
-                fresh = open_within(
-                    connection, source=source, now=now, resume=resume, forced=forced, job=job
-                )
-                opened = replace(fresh, shared=True)
+                opened = replace(open_within(connection, request, source, now), shared=True)
             self.run = opened.no
             self._take_place(connection)
             return opened

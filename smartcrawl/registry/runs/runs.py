@@ -110,6 +110,19 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The run that a process asks for."""
+
+    source: str  #: source.name
+    kind: str  #: kind of the source
+    resume: bool = False  #: resume the last run if it was interrupted
+    forced: bool = False  #: download and extract every page anew
+    declared: bool = False  #: sources.toml names the source
+    due: bool = False  #: request only the pages that are due
+    job: str | None = None  #: workers with the same job work on the same run
+
+
+@dataclass(frozen=True, slots=True)
 class OpenRun:
     """A run as it begins, or goes on."""
 
@@ -160,56 +173,30 @@ def last_state(connection: Connection, source: str) -> tuple[int, int, RunState]
     return None if row is None else (row[0], row[1], RunState(row[2]))
 
 
-def open_run(
-    connection: Connection,
-    *,
-    source: str,
-    kind: str,
-    now: int,
-    resume: bool,
-    forced: bool,
-    declared: bool = False,
-    due: bool = False,
-) -> OpenRun:
-    """Open a run of ``source``, or go on with its last one. The caller holds the lease.
+def open_run(connection: Connection, request: RunRequest, now: int) -> OpenRun:
+    """Open a run, or resume the last one of its source. The caller holds the lease.
 
-    A run that was not sealed was left by a dead process. With ``resume`` it goes on, even
-    where nothing but its end is missing; without, it is closed as interrupted, never
-    complete. A run that was sealed is over: the caller has settled and swept it. With
-    ``resume`` and nothing to go on with a new run opens.
+    A run that is not sealed was left by a dead process. With ``resume`` it goes on, even where
+    only its end is missing; without, it is closed as interrupted, never complete. A sealed run is
+    over: the caller has settled and swept it. With ``resume`` and no run to resume a new run
+    opens.
     """
     with transaction(connection):
-        return open_within(
-            connection,
-            source=known_as(connection, source, kind, now, declared=declared),
-            now=now,
-            resume=resume,
-            forced=forced,
-            due=due,
-        )
+        return open_within(connection, request, register(connection, request, now), now)
 
 
-def known_as(
-    connection: Connection, source: str, kind: str, now: int, *, declared: bool = False
-) -> int:
-    """Return the number of a source (source.no), which is registered where it is not known."""
-    connection.execute(_SOURCE, (source, kind, now, declared))
-    return int(connection.execute(_SOURCE_NO, (source,)).get)
+def register(connection: Connection, request: RunRequest, now: int) -> int:
+    """Return the number of a source (source.no), registering the source if it is new."""
+    row = (request.source, request.kind, now, request.declared)
+    connection.execute(_SOURCE, row)
+    return int(connection.execute(_SOURCE_NO, (request.source,)).get)
 
 
-def open_within(
-    connection: Connection,
-    *,
-    source: int,
-    now: int,
-    resume: bool,
-    forced: bool,
-    due: bool = False,
-    job: str | None = None,
-) -> OpenRun:
-    """See ``open_run``; ``source`` is its number, and the caller opens the transaction."""
+def open_within(connection: Connection, request: RunRequest, source: int, now: int) -> OpenRun:
+    """Open a run as ``open_run`` does; ``source`` is source.no; the caller's transaction."""
+    forced = request.forced
     last: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
-    if resume and last is not None and last[1] in RESUMABLE:
+    if request.resume and last is not None and last[1] in RESUMABLE:
         number = draw(connection, "number")
         again = bool(last[2]) or forced
         connection.execute(_REOPEN, (number, again, last[0]))
@@ -224,8 +211,9 @@ def open_within(
     drop_all(connection, source)
     number = draw(connection, "number")
     complete = last_complete(connection, source)
-    no = int(connection.execute(_OPEN, (source, number, forced, now, due, job)).get)
-    return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=due)
+    row = (source, number, forced, now, request.due, request.job)
+    no = int(connection.execute(_OPEN, row).get)
+    return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=request.due)
 
 
 def last_complete(connection: Connection, source: int) -> int:

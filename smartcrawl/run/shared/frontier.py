@@ -10,9 +10,9 @@ from typing import Final
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.registry import Written
 from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
+from smartcrawl.registry.writer import Written
 from smartcrawl.rules.model import BEFORE_SEAL, RunState
 from smartcrawl.run.frontier.memory import Depths
 from smartcrawl.run.frontier.redis.frontier import Claim, Exchange, RedisFrontier, Waiting
