@@ -39,7 +39,7 @@ def join(place: PostgresDatabase, control: Connection) -> Iterator[Join]:
     made: list[Membership] = []
 
     def join(**asked: Any) -> tuple[Membership, OpenRun | None]:
-        member = place.join("docs", "then")
+        member = Membership.enter(place, "docs", "then")
         made.append(member)
         now = asked.pop("now", NOW)
         return member, member.join(control, RunRequest("docs", "site", **asked), now)
@@ -89,7 +89,7 @@ def test_postgres_worker_joins_the_run_that_another_is_at(join: Join, control: C
 
 def test_postgres_workers_that_start_at_once_open_one_run(place: PostgresDatabase):
     def start(_: int) -> tuple[Membership, OpenRun | None]:
-        member, connection = place.join("docs", "then"), place.connect()
+        member, connection = Membership.enter(place, "docs", "then"), place.connect()
         opened = member.join(connection, RunRequest("docs", "site"), NOW)
         connection.close()
         return member, opened
@@ -204,17 +204,17 @@ def test_postgres_source_is_held_alone_or_shared(
 
     alone = place.take("docs", "then")
     with pytest.raises(RunHeldError):
-        place.join("docs", "then")
+        Membership.enter(place, "docs", "then")
     bury(control, member)
     alone.release()
-    place.join("docs", "then").release()
+    Membership.enter(place, "docs", "then").release()
 
 
 def test_postgres_worker_that_stood_still_takes_its_place_again(
     place: PostgresDatabase, control: Connection, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(heartbeat, "BEAT", 0.05)
-    member = place.join("docs", "then")
+    member = Membership.enter(place, "docs", "then")
     member.join(control, RunRequest("docs", "site"), NOW)
     control.execute("DELETE FROM lease")
 
