@@ -1,4 +1,4 @@
-"""The registry: a control connection, a reader, and one writer thread."""
+"""The registry over its control connection."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
 from smartcrawl.rules.model import RunState
 
-if TYPE_CHECKING:  # it needs PostgreSQL's client, which few runs do
+if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need
     from smartcrawl.registry.runs.membership import Membership
 
-_TOMBSTONE_AGE = 86_400  #: seconds; the first run sealed after that deletes it (design.md 6)
+_TOMBSTONE_AGE = 86_400  #: seconds; the first run sealed later deletes the tombstone (design.md 6)
 _OTHERS = "SELECT name FROM source WHERE no <> ?"
 
 
 def open_registry(
     place: Path | str, indexing: Indexing | Callable[[Connection], Indexing]
 ) -> Registry:
-    """Open the registry of REGISTRY_URL, made if it is not there, brought up to this version.
+    """Open the registry of REGISTRY_URL; create it if it is missing, and migrate its schema.
 
-    ``indexing``: how the index is written with it, or what finds that out over its connection.
+    ``indexing``: the way the index is written with the registry, or a function that chooses it
+    over the registry's connection.
 
     Raises:
-        RegistryError: it cannot be opened, is another program's, or of a newer version.
+        RegistryError: the registry cannot be opened, belongs to another program, or was written
+            by a newer version.
     """
     database = database_of(place)
     connection = database.open()
@@ -47,29 +49,29 @@ def open_registry(
 
 
 class Registry:
-    """One registry. Every public method is for the thread that opened it."""
+    """One registry. Only the thread that opened it may call its methods."""
 
     def __init__(self, database: Database, connection: Connection, indexing: Indexing) -> None:
         self.database = database
-        self.indexing = indexing  #: how the index is written with it
-        self.snapshots: Snapshots | None = None  #: None: bodies are not kept
-        self.connection = connection  #: control: opening, sealing, settling, reports
+        self.indexing = indexing  #: the way the index is written with the registry
+        self.snapshots: Snapshots | None = None  #: None: bodies are not stored
+        self.connection = connection  #: for opening, sealing and settling runs, and for reports
         self._control = Control(database, connection)
         self.numbers = AddressNumbers(self._control)
         self.collapsed = collapsed.CollapsedPages(self._control)
 
     def choose(self, *, partition: str, table: str) -> None:
-        """Let "IngestItems" have this kind of PartitionKey, and this name, too (R0-80, R0-81).
+        """Set the PartitionKey of "IngestItems", and the view's second name (R0-80, R0-81).
 
         Raises:
-            RegistryError: something else has that name.
+            RegistryError: another relation of the registry has that name.
         """
         self._control.write(
             lambda: choices.choose(self.connection, partition=partition, table=table)
         )
 
     def keep_snapshots(self, store: SnapshotStore) -> None:
-        """Store the bodies of pages from here on."""
+        """Store the bodies of pages from now on."""
         self.snapshots = self._control.write(lambda: Snapshots(store, self.connection))
 
     def open_run(self, request: RunRequest, now: int) -> OpenRun:
@@ -87,11 +89,11 @@ class Registry:
         return opened
 
     def leave(self, membership: Membership, now: int, reason: str) -> bool:
-        """Leave a run that is shared (joining.Membership.leave); whether this was the last."""
+        """Leave a shared run (Membership.leave); return whether this worker was the last."""
         return self._control.retry(lambda: membership.leave(self.connection, now, [reason]))
 
     def end_last(self, source: str, closing: Closing, now: int) -> None:
-        """Settle and sweep the last run of a source, if a dead process left it sealed."""
+        """Settle and sweep the last run of a source, if a process died after sealing it."""
 
         def end() -> None:
             last = runs.last_state(self.connection, source)
@@ -101,16 +103,17 @@ class Registry:
         self._control.retry(end)
 
     def mend(self, run: OpenRun, now: int) -> int:
-        """Write to the index what a process that died left open; return how many pages."""
+        """Complete the index writes that a dead process began; return the number of pages."""
         number = None if run.shared else run.number
         return self._control.retry(
             lambda: self.indexing.mend(self.connection, run.source, number=number, now=now)
         )
 
     def clear_leftovers(self, run: OpenRun, now: int) -> int:
-        """Remove snapshot files that a killed process left behind; return how many.
+        """Remove orphaned snapshot files of a killed process; return their number.
 
-        Nothing is removed where other workers may be at this run, or another source is crawled.
+        Nothing is removed where other workers may share this run, or while another source is
+        crawled.
         """
         leftovers = None if self.snapshots is None else self.snapshots.leftovers()
         if leftovers is None or run.shared:
@@ -124,19 +127,19 @@ class Registry:
             )
 
     def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
-        """Return the small integer that stands for a fingerprint (runs.fingerprint)."""
+        """Return the number of a fingerprint (runs.fingerprint)."""
         return self._control.retry(lambda: runs.fingerprint(self.connection, value, extraction))
 
     def reader(self, source: int) -> PageReader:
-        """Return a reader of one source, on a connection of its own."""
+        """Return a reader of one source, with its own connection."""
         return PageReader(self.database.connect(readonly=True), source)
 
     def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
-        """Remember what a run was asked for."""
+        """Record the addresses that a run starts from."""
         self._control.write(lambda: runs.add_seeds(self.connection, run, numbers, role))
 
     def begin_verify(self, ending: Ending) -> None:
-        """Propose what a run that saw everything did not reach (runs.begin_verify)."""
+        """Propose the pages that a run did not reach (runs.begin_verify)."""
         self._control.retry(lambda: runs.begin_verify(self.connection, ending))
 
     def end(
@@ -147,10 +150,10 @@ class Registry:
         *,
         shared: bool = False,
     ) -> RunResult:
-        """Seal, settle and sweep a run that ended by itself, and report it.
+        """Seal, settle and sweep a run that ended normally; return its result.
 
-        ``removed`` is told what the sweep removes, batch by batch. Of a ``shared`` run workers
-        that died may have left something open in the index.
+        ``removed`` is called with each batch of pages that the sweep removed. In a ``shared``
+        run, index writes of dead workers are completed first.
         """
 
         def end() -> RunResult:
@@ -172,12 +175,12 @@ class Registry:
         runs.sweep(self.connection, self.indexing, ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
-        """Close a run that did not end by itself; it can be resumed."""
+        """Close a run that did not end normally; it is resumable."""
         self._control.write(lambda: runs.interrupt(self.connection, run.no, now, list(reasons)))
         return runs.result(self.connection, run.no)
 
     def close(self) -> None:
-        """Close the control connection, and let go of the snapshots' store and of the index."""
+        """Close the control connection, the snapshot store and the index."""
         self.indexing.close()
         if self.snapshots is not None:
             self.snapshots.close()
@@ -185,4 +188,4 @@ class Registry:
 
 
 def _unwatched(_: list[Removed]) -> None:
-    """Nobody wants to know what was removed."""
+    """Ignore the removed pages."""

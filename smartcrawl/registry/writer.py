@@ -1,4 +1,4 @@
-"""The writer thread of a run: batches in order, over a connection of its own."""
+"""The writer thread of a run: batches in order, over its own connection."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of one batch."""
+    """The result of writing one batch."""
 
     batch: Batch
-    stale: int  #: visits that came too late and were dropped
-    renamed: dict[int, int] = field(default_factory=dict)  #: numbers of addresses others met first
-    reached: list[Reached] = field(default_factory=list)  #: what waits, where workers share a run
+    stale: int  #: visits dropped because another write was newer
+    renamed: dict[int, int] = field(default_factory=dict)  #: number -> the other worker's number
+    reached: list[Reached] = field(default_factory=list)  #: its addresses, if workers share the run
     failed: list[Failed] = field(default_factory=list)  #: visits that could not be written
 
 
 class Writer:
-    """Writes the batches of one run, in order, in a thread and over a connection of its own."""
+    """Writes the batches of one run, in order, in its own thread and over its own connection."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Writer:
         judgement: Judgement,
         merged: Callable[[str, str], str] | None = None,
     ) -> None:
-        """``merged``: of what cut the run, as it is stored and what is news, if it is shared."""
+        """``merged``: joins the stored shortcomings with new ones; None: the run is not shared."""
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
@@ -72,16 +72,16 @@ class Writer:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
-        """Write a batch after those submitted before it.
+        """Write a batch after all batches that were submitted before.
 
-        A visit whose data the database or the index refuses is written as one that failed
-        (R1-36). The future raises RegistryError or SinkError when the batch could not be written;
-        nothing of it is in the registry then.
+        A visit whose data the database or the index refuses is written as a failed one (R1-36).
+        The future raises RegistryError or SinkError if the batch cannot be written; then the
+        registry contains nothing of it.
         """
         return self._thread.submit(self._written, batch, now)
 
     def _written(self, batch: Batch, now: int) -> Written:
-        """Write a batch; an error that no code foresees ends the run in order, too."""
+        """Write a batch; turn an unexpected error into RegistryError, which interrupts the run."""
         try:
             return self._write(batch, now)
         except SmartcrawlError:
@@ -109,13 +109,13 @@ class Writer:
         return Written(batch, stale, renamed, reached, failed)
 
     def _reached(self, batch: Batch) -> list[Reached]:
-        """Return what a batch reached, as all that the registry knows of it says."""
+        """Return the registry's rows for the addresses that a batch reached."""
         return self._shared.reached({*batch.reached, *(address.no for address in batch.addresses)})
 
     def _committed(
         self, batch: Batch, new: dict[bytes, str], now: int, failed: list[Failed]
     ) -> int:
-        """Write a batch, its visits that cannot be written as failed ones; see ``_work``."""
+        """Write a batch; visits that cannot be written become failed ones, in ``failed``."""
         while True:
             try:
                 return self._database.retried(partial(self._commit_batch, batch, new, now, failed))
@@ -135,9 +135,9 @@ class Writer:
         error: Exception,
         failed: list[Failed],
     ) -> Failed:
-        """Let the first visit fail that keeps a batch from being written.
+        """Turn the first visit that cannot be written into a failed one.
 
-        It is searched in transactions that are undone.
+        It is found by trial transactions that are rolled back.
 
         Raises:
             RegistryError: no visit is the cause, or the failure cannot be written either.
@@ -166,7 +166,7 @@ class Writer:
         return failure
 
     def _work(self, batch: Batch, new: dict[bytes, str], now: int) -> Callable[[Sink, int], int]:
-        """Return what writes a batch within a transaction, and returns the stale visits' count."""
+        """Return a function that writes a batch within a transaction and counts stale visits."""
 
         def work(sink: Sink, number: int) -> int:
             commit = self._new_commit(sink, number=number)
@@ -204,6 +204,6 @@ class Writer:
         return stale + dropped
 
     def close(self) -> None:
-        """Wait for what was submitted and close the connection."""
+        """Wait for the submitted batches and close the connection."""
         self._thread.shutdown(wait=True)
         self._connection.close()

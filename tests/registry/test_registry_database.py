@@ -420,7 +420,7 @@ def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file
     batch = Batch()
     batch.reached[7] = 0
 
-    with pytest.raises(RegistryError, match="run 1 was closed by somebody else"):
+    with pytest.raises(RegistryError, match="run 1 was closed by another process"):
         writer.submit(batch, NOW).result()
 
     writer.close()

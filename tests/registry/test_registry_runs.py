@@ -218,7 +218,7 @@ def test_a_closed_run_takes_no_batch(desk: Desk, end: str):
     stored, row = desk.stored(), desk.rows("SELECT * FROM run")
 
     with pytest.raises(
-        RegistryError, match=r"run 1 was closed by somebody else .* start the crawl"
+        RegistryError, match=r"run 1 was closed by another process .* start the crawl"
     ):
         desk.write(visit, addresses=[desk.address("http://a.example/new")])
 

@@ -1,4 +1,4 @@
-"""Writing what one visit changes in the record of a page: content, links, snapshot."""
+"""Writing the record of a visited page: content, links, snapshot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UPDATE record
        entry = CASE WHEN :same THEN entry WHEN :clone_of IS NULL THEN 1 ELSE 0 END
  WHERE no = :no
 """
-#: A newcomer to a group that has an original starts as its clone; the election has the last word.
+#: A page that joins a group with an original starts as its clone; the election decides later.
 _ORIGINAL = """
 SELECT r.no FROM record r JOIN content c ON c.no = r.content JOIN state s ON s.no = r.no
  WHERE r.content = :content AND r.entry = 1 AND s.lost_count = 0 AND r.no <> :no
@@ -64,7 +64,7 @@ UPDATE record
        verified_at = coalesce(:verified, verified_at)
  WHERE no = :no
 """
-#: What says nothing about the page leaves where it moved to.
+#: An outcome that says nothing about the page keeps its redirect target.
 _NOTED = """
 UPDATE record
    SET error_message = :error,
@@ -88,23 +88,23 @@ _MISSING = (Outcome.NOT_FOUND, Outcome.SOFT_404, Outcome.HTTP_ERROR)
 
 
 def _verified(visit: Visit, now: int) -> int | None:
-    """Return when a whole body came; None: with an earlier visit."""
+    """Return the time of a downloaded body; None: the last one came with an earlier visit."""
     return None if visit.extracted_again or visit.body_hash is None else now
 
 
 def _signs(visit: Visit) -> int:
-    """Return what is known of signatures after a visit (Page.signs)."""
+    """Return the signature bits of a page after a visit (Page.signs)."""
     page, signs = visit.page, visit.page.signs
     if visit.links is not None:
         signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.names_signed
-    again = visit.extracted_again or visit.accepted  # whose request is over
+    again = visit.extracted_again or visit.accepted  # without a request
     if visit.action not in (Action.NOTE, Action.HOLD) and not again:
         signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.signed is not None)
     return signs
 
 
 def _no_snapshot_message(visit: Visit) -> str | None:
-    """Return that a page has no snapshot, and why, as its message."""
+    """Return the message of a page whose snapshot could not be stored, or None."""
     return None if visit.snapshot_error is None else f"no snapshot: {visit.snapshot_error}"[:1024]
 
 
@@ -123,9 +123,9 @@ class RecordWriter:
         self.former: dict[int, bytes] = {}  #: page number -> hash of its replaced text
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> None:
-        """Write what a visit changes in its record; touched contents go to ``changed``."""
+        """Write the record of a visited page; touched contents go to ``changed``."""
         page, action, outcome = visit.page, visit.action, visit.outcome
-        # What is held keeps the spelling that gave it: validators belong to that one (RD-03).
+        # Stored content keeps the spelling that answered: its validators belong to it (RD-03).
         if visit.url != page.url and action is not Action.HOLD:
             self._connection.execute(_ADDRESS, (visit.url, page.url, page.no, visit.url))
         match action:
@@ -136,7 +136,7 @@ class RecordWriter:
             case Action.TOUCH:
                 self._connection.execute(_RENEWED, self._renewal(visit, now))
                 if page.content is not None and visit.body_hash not in (None, page.body_hash):
-                    changed.add(page.content)  # short pages are clones by their bytes
+                    changed.add(page.content)  # short pages are compared by their bytes
             case Action.NOTE | Action.HOLD:
                 redirect = visit.targets and outcome is Outcome.REDIRECT
                 names = {
@@ -185,7 +185,7 @@ class RecordWriter:
         }
 
     def _snapshot(self, visit: Visit) -> int | None:
-        """Return the snapshot of the body that is held after a visit."""
+        """Return the number of the stored body's snapshot after a visit, or None."""
         page = visit.page
         same_body = visit.body_hash in (None, page.body_hash)
         return visit.snapshot or (page.snapshot if same_body else None)

@@ -1,4 +1,4 @@
-"""Writing what one visit found: state, content, links, index."""
+"""Writing the result of one visit: the state of its page, and its events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EVENT = """
 INSERT INTO event (record, run, at, status, standing, outcome, http_status, detail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
-#: What was ordered after its turn came stays ordered (M-13).
+#: An order that arrived after the page was read for its visit stays open (M-13).
 _PROCESSED = """
 UPDATE item
    SET processed = max(processed, :generation),
@@ -42,23 +42,23 @@ UPDATE item
  WHERE no = :no
 """
 _IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :claim"
-EVERY_RUN = 1 << 62  #: higher than any run
+EVERY_RUN = 1 << 62  #: higher than any run.no
 _NO_SNAPSHOT = "UPDATE record SET snapshot = NULL WHERE no = ?"
-_AN_EDIT = "an edit: few pages shrank so in this run, each to a text of its own"
+_AN_EDIT = "an edit: few pages shrank so in this run, each to a different text"
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the rules need to know of the operator's choices while a run goes on."""
+    """The operator's choices that the rules need during a run."""
 
     policy: Policy = field(default_factory=Policy)
     schedule: Schedule = field(default_factory=Schedule)
-    pace: int = 0  #: seconds in which counts rise once at most; 0: once in each run
+    pace: int = 0  #: least seconds between two increments of a count; 0: once in each run
     trackers: Trackers = DEFAULT_TRACKERS
 
 
 def _etag_marks(visit: Visit) -> int:
-    """Return the marks about the ETag of a page after a visit (Page.etag_marks)."""
+    """Return the ETag marks of a page after a visit (Page.etag_marks)."""
     page = visit.page
     other_etag = None not in (visit.etag, page.etag) and visit.etag != page.etag
     return marks_after(
@@ -81,8 +81,8 @@ class _After(NamedTuple):
 class VisitWriter:
     """Writes decided visits of one run over one connection; the caller opens the transaction.
 
-    ``number`` is what the records get; those that have a higher one than ``claim``, or were
-    visited in a run from ``unless`` on, are left alone: somebody else was faster.
+    ``number`` is the claim number that the records get. A record is not written if its number is
+    ``claim`` or higher, or if a run from ``unless`` on has visited it: another worker was first.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class VisitWriter:
         )
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> bool:
-        """Write one visit; False when it is stale. Touched groups of clones go to ``changed``."""
+        """Write one visit; return False if it is stale. Touched contents go to ``changed``."""
         if visit.again:
             return self._extract_again(visit, now, changed)
         page, outcome = visit.page, visit.outcome
@@ -187,11 +187,11 @@ class VisitWriter:
         }
 
     def _note_turn(self, visit: Visit, after: _After, now: int, changed: set[int]) -> None:
-        """Record an event where a page turned: to lost or back, in its status or its standing."""
+        """Record an event if a page became lost, was found, or changed its status or standing."""
         page, counts = visit.page, after.counts
         turned = (counts.lost > 0) is not (page.lost_count > 0)
         if turned and counts.lost == 0 and page.content is not None:
-            changed.add(page.content)  # another may have become the original meanwhile
+            changed.add(page.content)  # another page may have become the original
         turned = turned or (after.status, after.standing) != (page.status, page.standing)
         if turned and (page.status is not Status.PENDING or page.visited_run):  # not its first
             why = visit.error or (_AN_EDIT if visit.accepted else None)
@@ -199,7 +199,7 @@ class VisitWriter:
             self._connection.execute(EVENT, (*row, visit.http_status, why))
 
     def _extract_again(self, visit: Visit, now: int, changed: set[int]) -> bool:
-        """Write what a page's own body says under today's configuration; nobody was asked."""
+        """Write a re-extraction of a stored body, for which no request was sent."""
         page = visit.page
         if not self._connection.execute(_IS_OURS, {"claim": self._claim, "no": page.no}).get:
             return False
@@ -210,12 +210,12 @@ class VisitWriter:
         return True
 
     def _lose_snapshot(self, visit: Visit, now: int) -> None:
-        """Note that a snapshot was of no use; the page is fetched whole instead, in its turn."""
+        """Detach a useless snapshot from its page, which a later visit downloads whole."""
         page = visit.page
         self._connection.execute(_NO_SNAPSHOT, (page.no,))
         if visit.snapshot_error is not None:
             lose(self._connection, page.snapshot, page.body_hash)
-        else:  # it is well, and others may be able to read it
+        else:  # the file is sound, and another configuration may be able to read it
             release(self._connection, page.snapshot, now)
         row = (page.no, self._run, now, page.status, page.standing, Word.FAILED, Fault.SNAPSHOT)
         self._connection.execute(EVENT, (*row, visit.snapshot_error or visit.error))
@@ -224,7 +224,7 @@ class VisitWriter:
         page = visit.page
         before = Counts(page.lost_count, page.gone_count, page.lost_since, page.gone_since)
         if visit.outcome is Outcome.REDIRECT and visit.action is Action.HOLD:
-            return before  # what it means is known when its target was asked: at the settlement
+            return before  # settlement judges it, when the target has been visited
         after = counted(
             before,
             visit.outcome,
