@@ -133,7 +133,7 @@ def by_id(connection: Connection, word: str) -> list[Item]:
     return [_item(row) for row in rows]
 
 
-def held(
+def stored_pages(
     connection: Connection,
     sources: Sequence[str] = (),
     matches: Callable[[str], bool] = lambda url: True,

@@ -74,12 +74,12 @@ class FileLease:
         return False
 
     @staticmethod
-    def held(folder: Path) -> list[str]:
+    def leased(folder: Path) -> list[str]:
         """Return the sources that processes crawl now, from the lease files alone."""
-        return [source for source in FileLease.known(folder) if FileLease.is_held(folder, source)]
+        return [source for source in FileLease.sources(folder) if FileLease.is_held(folder, source)]
 
     @staticmethod
-    def known(folder: Path) -> list[str]:
+    def sources(folder: Path) -> list[str]:
         """Return the sources that were ever crawled, from the lease files alone."""
         return [unquote(path.stem) for path in sorted(folder.glob("*.lock"))]
 

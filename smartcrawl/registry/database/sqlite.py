@@ -153,9 +153,9 @@ class SqliteDatabase:
         """Take the lease of ``source``."""
         return FileLease.take(self._leases, source, since)
 
-    def held(self) -> list[str]:
+    def leased(self) -> list[str]:
         """Return the sources that processes crawl now, without reading the file."""
-        return FileLease.held(self._leases)
+        return FileLease.leased(self._leases)
 
     @contextmanager
     def none_runs(self) -> Iterator[None]:
@@ -166,7 +166,7 @@ class SqliteDatabase:
         """
         since = datetime.now(UTC).isoformat(timespec="seconds")
         with ExitStack() as stack:
-            for source in FileLease.known(self._leases):
+            for source in FileLease.sources(self._leases):
                 stack.enter_context(self.take(source, since))
             yield
 
