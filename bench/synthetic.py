@@ -11,6 +11,7 @@ import apsw
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.runs.runs import RunRequest
 
 SEED = "https://www.example.com/"
 PENDING = 1_000
@@ -22,9 +23,7 @@ def fill(folder: Path, count: int) -> None:
     """Write a registry of ``count`` addresses whose last run was interrupted."""
     shutil.rmtree(folder, ignore_errors=True)
     registry = open_registry(folder / "registry.db", EMBEDDED)
-    run_ = registry.open_run(
-        source="www.example.com", kind="site", now=1_700_000_000, resume=False, forced=False
-    )
+    run_ = registry.open_run(RunRequest("www.example.com", "site"), 1_700_000_000)
     connection = registry.connection
     connection.execute("PRAGMA synchronous = OFF").fetchall()
 

@@ -6,8 +6,10 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.registry import Writer, open_registry
+from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.candidates import Ending
+from smartcrawl.registry.runs.runs import RunRequest
+from smartcrawl.registry.writer import Writer
 from smartcrawl.reports.tables import runs
 from smartcrawl.rules.absence import Counts, Policy, counted
 from smartcrawl.rules.clones import KEPT, NONE, OWN
@@ -50,9 +52,7 @@ FRONTIER_WORDS = {
 def registry(tmp_path):
     """A registry with one open run of one source."""
     registry = open_registry(tmp_path / "registry.db", EMBEDDED)
-    registry.opened = registry.open_run(
-        source="docs", kind="site", now=NOW, resume=False, forced=False
-    )
+    registry.opened = registry.open_run(RunRequest("docs", "site"), NOW)
     registry.connection.execute("INSERT INTO host (no, name) VALUES (1, 'a.example')")
     yield registry
     registry.close()

@@ -140,7 +140,7 @@ class Command(ChangingCommand):
         database = SqliteDatabase(place)
         if not database.exists():
             raise no_registry(database)
-        held = database.held()
+        held = database.leased()
         if held:
             print(f"audit: stop the runs of {', '.join(held)} first, then salvage", file=sys.stderr)
             self.exitcode = HELD

@@ -105,7 +105,7 @@ class Command(ChangingCommand):
                 raise RegistryError(f"{opts.id} is not known; scrapy registry lists all known ids")
             return found
         if not opts.pattern:
-            return items.held(connection, sources)
+            return items.stored_pages(connection, sources)
         try:
             pattern = compiled(opts.pattern)
         except ValueError as error:
@@ -113,7 +113,7 @@ class Command(ChangingCommand):
                 f"--pattern is {opts.pattern!r}, no regular expression ({error}): put a backslash"
                 " before a character that stands for itself"
             ) from error
-        return items.held(connection, sources, lambda url: pattern.search(url) is not None)
+        return items.stored_pages(connection, sources, lambda url: pattern.search(url) is not None)
 
     def _address(
         self, connection: Connection, sources: list[str], url: str, now: int, dry: bool

@@ -1,4 +1,4 @@
-"""The hosts that are known, and which of them the operator blocked."""
+"""The hosts in the registry, and their blocks by the operator."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def hosts(
     sources: Sequence[str] = (),
     is_running: Callable[[str], bool] = lambda source: False,
 ) -> Iterator[dict[str, Any]]:
-    """Yield every host by name; with ``sources`` those that have pages of them.
+    """Yield every host, ordered by name; with ``sources`` only hosts with pages of those.
 
-    ``is_running`` says whether a source is being crawled; of one whose process died what was
-    in flight is not. ``robots`` is ``rules``, ``none`` (a 4xx), ``unknown`` (it could not be had
-    last time) or None (it was not asked).
+    ``is_running`` returns whether a source is being crawled; the figures of the running crawl are
+    empty for a source whose process died. ``robots`` is ``rules``, ``none`` (robots.txt answered
+    4xx), ``unknown`` (the last request for it failed) or None (it was never requested).
     """
     row: Any
     for row in connection.execute(_HOSTS, {"sources": Many(sources), "every": not sources}):
@@ -94,21 +94,21 @@ def hosts(
 
 
 def distrusted(connection: Connection) -> dict[str, Trust]:
-    """Return the trust in hosts that are not wholly believed, as the next run finds it."""
+    """Return the trust records of hosts that are not fully trusted, as the next run sees them."""
     rows: Any = connection.execute(_TRUST)
     known = {name: Trust(*counts) for name, *counts in rows}
     return {name: trust.at(trust.run + 1) for name, trust in known.items()}
 
 
 def block(connection: Connection, host: str, reason: str | None) -> None:
-    """Block a host from the next run on; one that is not known yet is added."""
+    """Block a host from the next run on; a new host is added."""
     shown = display(f"http://{host}").removeprefix("http://")
     with transaction(connection):
         connection.execute(_BLOCK, (host, shown if shown != host else None, reason))
 
 
 def unblock(connection: Connection, host: str) -> bool:
-    """Let a host be asked again from the next run on; return whether it was blocked."""
+    """Unblock a host from the next run on; return whether it was blocked."""
     with transaction(connection):
         connection.execute(_UNBLOCK, (host,))
         return bool(connection.changes())

@@ -1,8 +1,8 @@
-"""Single addresses between visits: registered, ordered to be indexed anew (R0.11, R0.14).
+"""Single addresses between visits: registered by hand, ordered for reindexing (R0.11, R0.14).
 
-What stands here is behind ``scrapy reindex`` and ``scrapy due``, and behind AddUrlDocument,
-ReindexItem, RebuildIndex and CrawlWorker. Nothing here needs the lease of a source: a run that is
-open goes on, and what is ordered while a page is being fetched is honoured by a later visit.
+``scrapy reindex`` and ``scrapy due`` use this module, and AddUrlDocument, ReindexItem,
+RebuildIndex and CrawlWorker do. It needs no lease of a source: an open run goes on, and a later
+visit fulfils an order that arrives while its page is being fetched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, FALSE), coales
        s.next_visit, EXISTS (SELECT 1 FROM pin p WHERE p.no = r.no)
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN source o ON o.no = r.source
 """
-#: With the sources named, the index serves.
+#: The condition on the source lets the query use the index.
 _OF_ID = f"{_ITEM} WHERE r.id = ? AND r.source IN (SELECT no FROM source) ORDER BY o.name"
 _OF_NO = f"{_ITEM} WHERE r.no = ?"
 _OF_KEY = f"{_ITEM} WHERE r.id >= ? AND r.id <= ? AND r.source IN (SELECT no FROM source)"
@@ -45,7 +45,7 @@ _OF_SOURCES = f"""
    AND (:every OR o.name IN carray(:sources))
  ORDER BY o.name, r.no
 """
-#: Single use, and counted, so that neither gets lost (R0-55, R0-89).
+#: An order is used once and counted, so that no order gets lost (R0-55, R0-89).
 _ORDER = """
 INSERT INTO item (no, requested, generation, revision)
 SELECT value, TRUE, 1, 1 FROM carray(?) WHERE TRUE
@@ -53,7 +53,7 @@ ON CONFLICT (no) DO UPDATE
    SET requested = TRUE, generation = item.generation + 1, revision = item.revision + 1
 """
 _NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers)"
-#: A notice brings forward and never puts off.
+#: A notice only brings a visit forward.
 _DUE_NOW = "UPDATE state SET next_visit = :now WHERE no IN carray(:numbers) AND next_visit > :now"
 _NOTICE = """
 SELECT r.no, o.name, r.url FROM record r JOIN source o ON o.no = r.source
@@ -70,9 +70,9 @@ VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?)
 """
 _STATE = "INSERT INTO state (no, reached_run, depth, next_visit) VALUES (?, ?, 0, ?)"
 _PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
-#: What was neither indexed nor crawled waits again (R0-87).
+#: A page that is neither indexed nor crawled becomes pending again (R0-87).
 _PENDING = "UPDATE state SET status = 0 WHERE no IN carray(?) AND status NOT IN (1, 2)"
-#: Sources that an address on the command line made.
+#: Ad-hoc sources, created by an address on the command line, that have content.
 _AD_HOC = """
 SELECT o.name FROM source o
  WHERE NOT o.declared AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no) ORDER BY o.name
@@ -81,7 +81,7 @@ SELECT o.name FROM source o
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row of "IngestItems", as far as orders are concerned."""
+    """The fields of a row of "IngestItems" that orders need."""
 
     no: int
     key: bytes  #: SHA-256 of the normalized source
@@ -90,19 +90,19 @@ class Item:
     status: Status
     requested: bool  #: reindexRequested
     generation: int  #: reindexGeneration
-    processed: int  #: the generation that was read last
-    etag: str  #: of the row; another one after every write
+    processed: int  #: the last generation that a visit fulfilled
+    etag: str  #: of the row; it changes with every write
     next_visit: int | None
     pinned: bool
 
     @property
     def id(self) -> str:
-        """Id of the item, such as ``url_k7gxn3…``."""
+        """Public id of the item, such as ``url_k7gxn3…``."""
         return item_id("url", self.key)
 
     @property
     def forced(self) -> bool:
-        """Whether the next visit bypasses every check for changes (R0-52, R0-56)."""
+        """Whether the next visit skips every check for changes (R0-52, R0-56)."""
         return self.requested or self.generation > self.processed
 
 
@@ -112,17 +112,17 @@ def _item(row: Sequence[Any]) -> Item:
 
 
 def by_url(connection: Connection, url: str, trackers: Trackers) -> list[Item]:
-    """Return the items of an address, one for each source that knows it."""
+    """Return the items of an address, one for each source that has a record of it."""
     key = digest(normalize(url, trackers))
     rows: Any = connection.execute(_OF_ID, (key,)).fetchall()
     return [_item(row) for row in rows]
 
 
 def by_id(connection: Connection, word: str) -> list[Item]:
-    """Return the items of an id such as ``url_k7gxn3…``, one for each source that knows it.
+    """Return the items of an id such as ``url_k7gxn3…``, one for each source with a record.
 
     Raises:
-        RegistryError: it has not the form of an id.
+        RegistryError: ``word`` does not have the form of an id.
     """
     span = digests_of(word)
     if span is None:
@@ -133,22 +133,22 @@ def by_id(connection: Connection, word: str) -> list[Item]:
     return [_item(row) for row in rows]
 
 
-def held(
+def stored_pages(
     connection: Connection,
     sources: Sequence[str] = (),
     matches: Callable[[str], bool] = lambda url: True,
 ) -> list[Item]:
-    """Return the pages that are held of some sources (none: of all), by their address."""
+    """Return the stored pages of some sources (none: of all) whose address ``matches``."""
     names = {"sources": Many(sources), "every": not sources}
     rows: Any = connection.execute(_OF_SOURCES, names)
     return [_item(row) for row in rows if matches(row[2])]
 
 
 def order(connection: Connection, wanted: Iterable[int], now: int) -> None:
-    """Have pages asked without validators and indexed anew, whatever they answer (R0-51 to R0-56).
+    """Order pages to be fetched without validators and indexed anew (R0-51 to R0-56).
 
-    Each is due at once, and *Pending* unless it is indexed or crawled (R0-87, R0-88). The caller
-    opens the transaction.
+    Each page becomes due at once, and *Pending* unless it is indexed or crawled (R0-87, R0-88).
+    The caller opens the transaction.
     """
     these = numbers(wanted)
     connection.execute(_ORDER, (these,))
@@ -159,7 +159,7 @@ def order(connection: Connection, wanted: Iterable[int], now: int) -> None:
 def bring_forward(
     connection: Connection, key: bytes, now: int, *, source: str | None = None
 ) -> list[tuple[str, str]]:
-    """Let an id (32 bytes) be due now; return (source, address) of each record that it has."""
+    """Make the records of an id (32 bytes) due now; return (source, address) of each."""
     rows: list[Any] = connection.execute(_NOTICE, {"key": key, "source": source}).fetchall()
     connection.execute(_DUE_NOW, {"numbers": numbers(row[0] for row in rows), "now": now})
     return [(name, url) for _, name, url in rows]
@@ -174,10 +174,10 @@ def register(
     *,
     force: bool = False,
 ) -> Item:
-    """Register an address by hand: pinned, due at once, and forced where that is asked for.
+    """Register an address by hand: pinned, due at once, and reindexed if ``force``.
 
-    The same call any number of times makes one record (R0-04); ``firstSeen`` stays, and so does the
-    status of what was indexed or crawled (R0-57, R0-67, R0-87 to R0-89). The caller opens the
+    The call is idempotent: it makes one record (R0-04) and keeps ``firstSeen`` and the status of
+    a page that is indexed or crawled (R0-57, R0-67, R0-87 to R0-89). The caller opens the
     transaction.
 
     Raises:
@@ -199,8 +199,8 @@ def register(
         host = host_key(url)
         shown = display(f"http://{host}").removeprefix("http://")
         connection.execute(_HOST, (host, shown if shown != host else None))
-        told = None if identity == url else identity
-        row = (no, source_no, digest(identity), url, told, host, run, now)
+        other = None if identity == url else identity
+        row = (no, source_no, digest(identity), url, other, host, run, now)
         connection.execute(_RECORD, row)
         connection.execute(_STATE, (no, run, now))
     connection.execute(_PIN, (no, source_no, now))
@@ -210,19 +210,19 @@ def register(
 
 
 def read(connection: Connection, no: int) -> Item:
-    """Return the item of a number."""
+    """Return the item of a record number."""
     row: Any = connection.execute(_OF_NO, (no,)).fetchone()
     return _item(row)
 
 
 def refreshable(connection: Connection) -> dict[str, dict[str, str]]:
-    """Return the arguments with which sources that are not declared are crawled, by name."""
+    """Return the crawl arguments of the ad-hoc sources, by source name."""
     found: dict[str, dict[str, str]] = {}
     names: Any = connection.execute(_AD_HOC).fetchall()
     for (name,) in names:
         for start in last_starts(connection, name):
             if host_key(start.url) != name:
-                continue  # it was declared once and then forgotten
+                continue  # a formerly declared source
             arguments = found.setdefault(name, {})
             if start.role is Role.SEED:
                 arguments.setdefault("url", start.url)

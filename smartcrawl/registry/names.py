@@ -1,4 +1,4 @@
-"""Names of sources, and what the pages of a run are called."""
+"""Names of sources, and the words for the outcomes of pages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.rules.model import Word
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
-#: The outcome as it is told: *new* and *modified* are called *clone* on a clone (rules.model.Word).
+#: The outcome as reports show it: a clone's *new* and *modified* read *clone* (rules.model.Word).
 OUTCOME = """
     CASE WHEN s.outcome IN (1, 2) AND r.duplicate_of IS NOT NULL THEN 4 ELSE s.outcome END"""
-#: A run that did not end by itself has no settled counts; what it committed is counted here.
+#: Counts of the visits that an unfinished run has committed; only a settled run has stored ones.
 _COUNTS = f"""
 SELECT {OUTCOME}, count(*)
   FROM state s JOIN record r USING (no)
@@ -20,7 +20,7 @@ SELECT {OUTCOME}, count(*)
 
 
 def sources_named(connection: Connection, name: str | None) -> list[str] | None:
-    """Return the known sources that ``name`` means; [] for all, None when there is none.
+    """Return the sources that ``name`` selects: [] for all, None if there is no such source.
 
     A bare host also means the ad-hoc sources of its other ports.
     """
@@ -34,7 +34,7 @@ def sources_named(connection: Connection, name: str | None) -> list[str] | None:
 
 
 def committed(connection: Connection, run: int) -> dict[str, int]:
-    """Return how many pages a run has visited so far, by what came of it."""
+    """Return the number of pages that a run has visited so far, by outcome."""
     rows: Any = connection.execute(_COUNTS, (run,)).fetchall()
     return {Word(code).word: count for code, count in rows}
 

@@ -1,6 +1,6 @@
-"""How links and documents lie in the registry: zstd over compact JSON, packed numbers.
+"""Stored forms of links and documents: zstd over compact JSON, and packed numbers.
 
-PostgreSQL has links as JSON, for it unpacks no zstd, and a view of it is to show them.
+PostgreSQL stores links as plain JSON, because a view shows them and it cannot unpack zstd.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEVEL = 1  #: a third faster than 3, and 3 % larger
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """What of a document is packed."""
+    """The fields of a document that are packed."""
 
     sections: tuple[Section, ...]
     images: tuple[Image, ...]
@@ -36,7 +36,7 @@ _FIELDS: Final = TypeAdapter(_Fields)
 
 
 class _Own(threading.local):
-    """What each thread compresses with: a new context for every call costs as much as the call."""
+    """One compressor for each thread: a new context would cost as much as the compression."""
 
     def __init__(self) -> None:
         self.zstd = zstd.ZstdCompressor(_LEVEL)
@@ -46,13 +46,13 @@ _OWN: Final = _Own()
 
 
 def _packed(adapter: TypeAdapter[Any], value: Any) -> bytes:
-    """Pack a value as zstd of JSON; the encoder of ``json`` takes ten times longer."""
+    """Pack a value as zstd of JSON; the ``json`` module would take ten times longer."""
     try:
         text = adapter.dump_json(value, warnings=False)
-    except ValueError:  # half of a surrogate pair, which UTF-8 has no bytes for
+    except ValueError:  # half of a surrogate pair, which UTF-8 cannot encode
         rows = adapter.dump_python(value, mode="python", warnings=False)
-        told = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-        text = told.encode("utf-8", "replace")
+        compact = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+        text = compact.encode("utf-8", "replace")
     return _OWN.zstd.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
@@ -62,36 +62,36 @@ def pack_links(links: Iterable[Link]) -> bytes:
 
 
 def unpack_links(packed: bytes) -> list[Link]:
-    """Return the links that ``pack_links`` packed, or those of ``shown_links``."""
+    """Return the links that ``pack_links`` or ``shown_links`` packed."""
     text = packed if packed[:1] == b"[" else zstd.decompress(packed)
     return [Link(row[0], row[1], row[2], bool(row[3])) for row in json.loads(text)]
 
 
 def shown_links(packed: bytes, dialect: str, trackers: Trackers = DEFAULT_TRACKERS) -> bytes:
-    """Return packed links as a database keeps them: for PostgreSQL as JSON that its view reads.
+    """Return packed links in the form that a database stores: JSON for PostgreSQL's view.
 
-    The rows of that have the hash of the address's normalized source as a fifth column, where
-    the address is not normalized.
+    Where an address is not normalized, its row in the JSON has a fifth column: the hash of the
+    normalized address.
     """
     if dialect != "postgres":
         return packed
     rows: list[list[Any]] = [list(link) for link in unpack_links(packed)]
     for row in rows:
-        row[1] = row[1].replace("\0", "\ufffd")  # NUL is in no text of PostgreSQL
-        if (told := _hash_told(row[0], trackers)) is not None:
-            row.append(told)
+        row[1] = row[1].replace("\0", "\ufffd")  # PostgreSQL stores no NUL
+        if (hashed := _own_hash(row[0], trackers)) is not None:
+            row.append(hashed)
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @lru_cache(65_536)  # a site's pages have the same menu
-def _hash_told(url: str, trackers: Trackers) -> str | None:
-    """Return the hash of an address; None where it is that of the address as it is."""
+def _own_hash(url: str, trackers: Trackers) -> str | None:
+    """Return the hash of the normalized address; None if the address is normalized already."""
     identity = normalize(url, trackers)
     return None if identity == url else url_hash(identity)
 
 
 def pack_numbers(numbers: Iterable[int]) -> bytes:
-    """Pack numbers as uint32, in the machine's order: a cache, never carried elsewhere."""
+    """Pack numbers as uint32 in the machine's byte order; not portable to other machines."""
     return array("I", numbers).tobytes()
 
 
@@ -103,17 +103,17 @@ def unpack_numbers(packed: bytes) -> array[int]:
 
 
 def numbers(values: Iterable[int]) -> Many:
-    """Return numbers as a value for ``IN carray(?)``, in order."""
+    """Return numbers, sorted, as a value for ``IN carray(?)``."""
     return Many(array("q", sorted(values)))
 
 
 def pack_document(document: Document) -> bytes:
-    """Pack what a content row keeps beside its columns: sections and images."""
+    """Pack the parts of a document that have no column in content: sections and images."""
     return _packed(_FIELDS, _Fields(document.sections, document.images))
 
 
 def unpack_document(packed: bytes) -> Document:
-    """Return the document that ``pack_document`` packed; its columns are left empty."""
+    """Return the document that ``pack_document`` packed, without the fields of columns."""
     fields = json.loads(zstd.decompress(packed))
     return Document(
         sections=tuple(Section(*section) for section in fields["sections"]),
@@ -127,5 +127,5 @@ def unpack_images(packed: bytes) -> tuple[Image, ...]:
 
 
 def _images(fields: dict[str, Any]) -> tuple[Image, ...]:
-    # Schema 5 and before had source and text of an image, nothing else.
+    # Up to schema 5 an image had only its source and its text.
     return tuple(Image(*image) for image in fields["images"])

@@ -11,7 +11,7 @@ from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.commit.snapshots import is_stored
-from smartcrawl.registry.registry import Writer, Written
+from smartcrawl.registry.writer import Writer, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import no_answer
 from smartcrawl.run.shortcomings import Shortcomings

@@ -81,7 +81,7 @@ class Collapses:
             RegistryError: the registry cannot be written, or another worker closed the run.
         """
         self._write(now)
-        self._registry.decide_collapsed(self._run)
+        self._registry.collapsed.decide(self._run)
         waiting = collapsed.waiting(self._registry.connection, self._run)
         accepted = [no for no, taken in waiting.items() if taken and no not in self._tried]
         self.accepted = deque(accepted)
@@ -98,7 +98,7 @@ class Collapses:
         for page in self._pages(numbers):
             self._links.replay(page)
         self._write(now)
-        self._registry.drop_collapsed(self._run, numbers)
+        self._registry.collapsed.drop(self._run, numbers)
 
     def take(self) -> Visit | None:
         """Return the next visit that is to be committed, None when there is none left."""

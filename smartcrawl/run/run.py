@@ -19,12 +19,13 @@ from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.databases import Lease
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.registry import Registry, Writer, Written, open_registry
+from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.registry.removal.candidates import Ending
 from smartcrawl.registry.removal.sweep import Removed
 from smartcrawl.registry.runs.evidence import failed_seeds, failed_sitemaps, silent, tally
-from smartcrawl.registry.runs.runs import OpenRun, Role, RunResult
+from smartcrawl.registry.runs.runs import OpenRun, Role, RunRequest, RunResult
 from smartcrawl.registry.runs.starts import last_starts, left_out
+from smartcrawl.registry.writer import Writer, Written
 from smartcrawl.rules.model import Mode
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.address_book import AddressBook
@@ -87,7 +88,7 @@ class Run:
         self._left = orders.max_pages or source.max_pages or -1
         self.frontier: Depths = self._new_frontier()
         self.frontier.grow(self._reader.last_number())
-        self._book = AddressBook(self._reader, registry.new_number, options.trackers)
+        self._book = AddressBook(self._reader, registry.numbers.draw, options.trackers)
         closing = closing_of(source, options, orders)
         pace = closing.pace if opened.due else 0
         judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
@@ -154,15 +155,15 @@ class Run:
         lease = registry.database.take(source.name, since)
         try:
             registry.end_last(source.name, closing_of(source, options, orders), now)
-            opened = registry.open_run(
+            request = RunRequest(
                 source=source.name,
                 kind=source.kind,
-                now=now,
                 resume=orders.resume,
                 forced=orders.force,
                 declared=not source.ad_hoc,
                 due=options.due_only,
             )
+            opened = registry.open_run(request, now)
             registry.mend(opened, now)
             registry.clear_leftovers(opened, now)
             run = cls(
@@ -493,7 +494,7 @@ class Run:
         self._closed = True
         self.batches.close()
         self._reader.close()
-        self.registry.give_back()
+        self.registry.numbers.give_back()
         self.registry.close()
         self._lease.release()
 

@@ -122,9 +122,8 @@ class Desk:
         last = runs.last_state(self.connection, self.source)
         if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
             self.end(Ending(last[0], last[1], now, self.closing))
-        self.run = runs.open_run(
-            self.connection, source=self.source, kind="site", now=now, resume=resume, forced=forced
-        )
+        request = runs.RunRequest(self.source, "site", resume=resume, forced=forced)
+        self.run = runs.open_run(self.connection, request, now)
         return self.run
 
     def ending(self, now: int = NOW) -> Ending:

@@ -25,8 +25,8 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.sequences import draw
 from smartcrawl.registry.database.transactions import WRITING
-from smartcrawl.registry.registry import Writer
 from smartcrawl.registry.runs import runs
+from smartcrawl.registry.writer import Writer
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
 from smartcrawl.run.shortcomings import merged
@@ -286,9 +286,7 @@ class Try:
         if before[2] in (RunState.SEALED, RunState.SETTLED):
             runs.settle_sealed(self.gate, ending, remote)
             runs.sweep(self.gate, remote, ending, lambda _: None)
-        opened = runs.open_run(
-            self.gate, source=desk.source, kind="site", now=NOW, resume=False, forced=False
-        )
+        opened = runs.open_run(self.gate, runs.RunRequest(desk.source, "site"), NOW)
         number = None if shared else opened.number
         remote.mend(self.gate, opened.source, number=number, now=NOW)
         self._check_healed("after the next run has begun")

@@ -36,10 +36,11 @@ from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document, unpack_links
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.registry import Registry, Written
+from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal import candidates, sweep
 from smartcrawl.registry.removal import settle as settle_module
 from smartcrawl.registry.runs import runs
+from smartcrawl.registry.writer import Written
 from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of

@@ -31,7 +31,9 @@ from smartcrawl.registry.database.sqlite import (
     translated,
 )
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.registry import Writer, open_registry
+from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.runs.runs import RunRequest
+from smartcrawl.registry.writer import Writer
 from tests.registry.build import NOW, Desk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -323,9 +325,7 @@ def test_a_registry_that_may_not_be_written_is_an_error_that_names_it():
         Path(folder).chmod(0o555)
         try:
             with as_nobody(), pytest.raises(RegistryError, match="may write to it") as caught:
-                open_registry(file, EMBEDDED).open_run(
-                    source="docs", kind="site", now=NOW, resume=False, forced=False
-                )
+                open_registry(file, EMBEDDED).open_run(RunRequest("docs", "site"), NOW)
         finally:
             Path(folder).chmod(0o755)
 
@@ -341,7 +341,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
         return EmbeddedIndex(connection)
 
     registry = open_registry(file, EmbeddedIndexing(sink))
-    run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
+    run = registry.open_run(RunRequest("docs", "site"), NOW)
     writer = Writer(registry, run, judgement=Judgement())
     readers = [connect(file, readonly=True), SqliteDatabase(file).reports()]
     writer.submit(Batch(), NOW).result()
@@ -414,13 +414,13 @@ def test_a_batch_that_fails_in_its_last_step_leaves_nothing(desk: Desk):
 
 def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file: Path):
     registry = open_registry(file, EMBEDDED)
-    run = registry.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
+    run = registry.open_run(RunRequest("docs", "site"), NOW)
     writer = Writer(registry, run, judgement=Judgement())
     registry.interrupt(run, ("interrupted",), NOW)
     batch = Batch()
     batch.reached[7] = 0
 
-    with pytest.raises(RegistryError, match="run 1 was closed by somebody else"):
+    with pytest.raises(RegistryError, match="run 1 was closed by another process"):
         writer.submit(batch, NOW).result()
 
     writer.close()
@@ -468,7 +468,7 @@ def test_a_lock_is_waited_for(file: Path):
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
 
-    run = registry.open_run(source="second", kind="site", now=NOW, resume=False, forced=False)
+    run = registry.open_run(RunRequest("second", "site"), NOW)
 
     assert process.wait(timeout=30) == 0
     process.stdout.close()

@@ -220,14 +220,14 @@ def test_items_are_found_by_id_and_address_in_every_source(desk: Desk):
 
 @pytest.mark.covers("R0-53", "R0-68")
 def test_a_whole_source_is_ordered(desk: Desk):
-    held = items.held(desk.connection, ["docs"])
+    held = items.stored_pages(desk.connection, ["docs"])
     assert [i.url for i in held] == [URL, "http://a.example/two"]
-    assert items.held(desk.connection, ["other"]) == []
-    assert [i.url for i in items.held(desk.connection, (), lambda u: "two" in u)] == [
+    assert items.stored_pages(desk.connection, ["other"]) == []
+    assert [i.url for i in items.stored_pages(desk.connection, (), lambda u: "two" in u)] == [
         "http://a.example/two"
     ]
     order(desk, *(i.url for i in held))
-    assert all(i.forced for i in items.held(desk.connection))
+    assert all(i.forced for i in items.stored_pages(desk.connection))
 
 
 def test_a_notice_never_puts_a_visit_off(desk: Desk):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.registry.database import heartbeat
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs.membership import Membership, Turn
-from smartcrawl.registry.runs.runs import OpenRun
+from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.rules.model import RunState
 from tests.registry.build import NOW
 
@@ -37,11 +38,11 @@ def join(place: PostgresDatabase, control: Connection) -> Iterator[Join]:
     """Let one more worker join."""
     made: list[Membership] = []
 
-    def join(**told: object) -> tuple[Membership, OpenRun | None]:
-        member = place.join("docs", "then")
+    def join(**asked: Any) -> tuple[Membership, OpenRun | None]:
+        member = Membership.enter(place, "docs", "then")
         made.append(member)
-        given = {"kind": "site", "now": NOW, "resume": False, "forced": False} | told
-        return member, member.join(control, **given)
+        now = asked.pop("now", NOW)
+        return member, member.join(control, RunRequest("docs", "site", **asked), now)
 
     yield join
     for member in made:
@@ -88,8 +89,8 @@ def test_postgres_worker_joins_the_run_that_another_is_at(join: Join, control: C
 
 def test_postgres_workers_that_start_at_once_open_one_run(place: PostgresDatabase):
     def start(_: int) -> tuple[Membership, OpenRun | None]:
-        member, connection = place.join("docs", "then"), place.connect()
-        opened = member.join(connection, kind="site", now=NOW, resume=False, forced=False)
+        member, connection = Membership.enter(place, "docs", "then"), place.connect()
+        opened = member.join(connection, RunRequest("docs", "site"), NOW)
         connection.close()
         return member, opened
 
@@ -154,7 +155,7 @@ def test_postgres_worker_waits_while_another_ends_a_run(
     assert opened is None
 
     one.release()
-    assert two.join(control, kind="site", now=NOW, resume=False, forced=False) is not None
+    assert two.join(control, RunRequest("docs", "site"), NOW) is not None
 
 
 def test_postgres_run_is_ended_by_one_of_its_workers(join: Join, control: Connection):
@@ -203,18 +204,18 @@ def test_postgres_source_is_held_alone_or_shared(
 
     alone = place.take("docs", "then")
     with pytest.raises(RunHeldError):
-        place.join("docs", "then")
+        Membership.enter(place, "docs", "then")
     bury(control, member)
     alone.release()
-    place.join("docs", "then").release()
+    Membership.enter(place, "docs", "then").release()
 
 
 def test_postgres_worker_that_stood_still_takes_its_place_again(
     place: PostgresDatabase, control: Connection, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(heartbeat, "BEAT", 0.05)
-    member = place.join("docs", "then")
-    member.join(control, kind="site", now=NOW, resume=False, forced=False)
+    member = Membership.enter(place, "docs", "then")
+    member.join(control, RunRequest("docs", "site"), NOW)
     control.execute("DELETE FROM lease")
 
     for _ in range(100):

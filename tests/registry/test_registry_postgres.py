@@ -13,18 +13,20 @@ from typing import Any
 import psycopg
 import pytest
 
+from smartcrawl.index import writing
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.urls import digest
-from smartcrawl.registry import registry
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database import choices, heartbeat, postgres, session
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.database.transactions import one_moment, transaction
-from smartcrawl.registry.registry import Writer, open_registry
+from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.runs.runs import RunRequest
+from smartcrawl.registry.writer import Writer
 from tests import servers
 from tests.registry.build import NOW
 
@@ -242,14 +244,14 @@ def test_postgres_deadlock_is_tried_again(connection, postgres_url):
 
 def test_postgres_batch_is_written_once_across_a_restart(postgres_url, postgres, monkeypatch):
     opened = open_registry(postgres_url, EMBEDDED)
-    run = opened.open_run(source="docs", kind="site", now=NOW, resume=False, forced=False)
+    run = opened.open_run(RunRequest("docs", "site"), NOW)
     writer = Writer(opened, run, judgement=Judgement())
     address = Address(
         1, digest("http://a.example/"), "http://a.example/", None, "a.example", 0, None
     )
     batch = Batch(addresses=[address], reached={1: 0})
     batch.counts["requests"] = 3
-    real, cut = registry.transaction, []
+    real, cut = writing.transaction, []
 
     @contextmanager
     def killing(connection: Connection) -> Iterator[None]:
@@ -260,10 +262,11 @@ def test_postgres_batch_is_written_once_across_a_restart(postgres_url, postgres,
                 postgres.kill()
                 postgres.start()
 
-    monkeypatch.setattr(registry, "transaction", killing)
+    monkeypatch.setattr(writing, "transaction", killing)
     assert writer.submit(batch, NOW).result().stale == 0
     writer.close()
 
+    assert cut, "the server went away within the transaction"
     assert opened.connection.execute("SELECT count(*) FROM record").get == 1
     assert opened.connection.execute("SELECT requests FROM run").get == 3
     opened.close()

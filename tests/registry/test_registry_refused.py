@@ -16,7 +16,8 @@ from smartcrawl.registry.commit.refused import first_refused
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.registry import Registry, Writer
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.writer import Writer
 from smartcrawl.rules.model import Word
 from tests.registry.build import NOW, Desk
 

@@ -127,7 +127,7 @@ def test_a_process_that_is_killed_leaves_an_open_run_with_what_it_committed(file
     code = """
 import os, signal, sys
 from pathlib import Path
-from smartcrawl.model.items import Batch
+from smartcrawl.model.batches import Batch
 from tests.registry.build import Desk
 desk = Desk(Path(sys.argv[1]))
 desk.open()
@@ -218,7 +218,7 @@ def test_a_closed_run_takes_no_batch(desk: Desk, end: str):
     stored, row = desk.stored(), desk.rows("SELECT * FROM run")
 
     with pytest.raises(
-        RegistryError, match=r"run 1 was closed by somebody else .* start the crawl"
+        RegistryError, match=r"run 1 was closed by another process .* start the crawl"
     ):
         desk.write(visit, addresses=[desk.address("http://a.example/new")])
 
@@ -526,13 +526,13 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
 @pytest.mark.covers("M-17")
 def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
     first, second = open_registry(file, EMBEDDED), open_registry(file, EMBEDDED)
-    given = [first.new_number(), second.new_number(), first.new_number()]
-    given += [second.new_number() for _ in range(5_000)]
-    first.give_back()
-    given += [first.new_number() for _ in range(5_000)]
-    second.give_back()
-    first.give_back()
-    given += [first.new_number(), second.new_number()]
+    given = [first.numbers.draw(), second.numbers.draw(), first.numbers.draw()]
+    given += [second.numbers.draw() for _ in range(5_000)]
+    first.numbers.give_back()
+    given += [first.numbers.draw() for _ in range(5_000)]
+    second.numbers.give_back()
+    first.numbers.give_back()
+    given += [first.numbers.draw(), second.numbers.draw()]
 
     assert len(set(given)) == len(given)
     assert min(given) == 1
@@ -542,24 +542,24 @@ def test_two_registries_on_one_file_never_give_one_number_twice(file: Path):
 
 def test_numbers_that_were_not_used_are_given_back(file: Path):
     registry = open_registry(file, EMBEDDED)
-    assert [registry.new_number() for _ in range(3)] == [1, 2, 3]
+    assert [registry.numbers.draw() for _ in range(3)] == [1, 2, 3]
 
-    registry.give_back()
+    registry.numbers.give_back()
 
     assert registry.reader(1).last_number() == 3
-    assert registry.new_number() == 4
+    assert registry.numbers.draw() == 4
     registry.close()
 
 
 def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
     first, second = open_registry(file, EMBEDDED), open_registry(file, EMBEDDED)
-    first.new_number()
-    number = second.new_number()
+    first.numbers.draw()
+    number = second.numbers.draw()
 
-    first.give_back()
+    first.numbers.give_back()
 
     assert second.reader(1).last_number() >= number
-    assert first.new_number() > number
+    assert first.numbers.draw() > number
     first.close()
     second.close()
 
@@ -567,9 +567,9 @@ def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
 def test_giving_back_without_having_drawn_changes_nothing(file: Path):
     registry = open_registry(file, EMBEDDED)
 
-    registry.give_back()
+    registry.numbers.give_back()
 
-    assert registry.new_number() == 1
+    assert registry.numbers.draw() == 1
     registry.close()
 
 

@@ -207,7 +207,7 @@ def test_nothing_is_written_to_a_run_that_somebody_ended(
     visit = desk.visit(A, "Too late.")
     desk.seal()
 
-    with pytest.raises(RunOverError, match="closed by somebody else"):
+    with pytest.raises(RunOverError, match="closed by another process"):
         workers[0].write(visit)
     assert desk.rows("SELECT visited_run FROM state") == [(0,)]
 

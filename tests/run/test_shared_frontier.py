@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from smartcrawl.model.batches import Batch
-from smartcrawl.registry.registry import Written
 from smartcrawl.registry.runs.shared_reader import Reached
+from smartcrawl.registry.writer import Written
 from smartcrawl.run.frontier.redis.connection import connect
 from smartcrawl.run.frontier.redis.exchanges import Waiting
 from smartcrawl.run.shared.frontier import SharedFrontier

@@ -88,7 +88,7 @@ UPDATE state
        reached_run = :run
  WHERE no IN carray(:numbers)
 """
-#: Pages that are held and were not lost; {interval} and {wait} are Schedule's, as expressions.
+#: Stored pages that are not lost; {interval} and {wait} are Schedule's, as SQL expressions.
 _TOUCHED = """
 UPDATE state
    SET visited_run = :run, seen_run = :run, number = :number, last_checked = :now,
@@ -98,11 +98,11 @@ UPDATE state
        etag_marks = 0
  WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
-#: What robots.txt refused when it was visited last goes on ageing.
+#: A page that robots.txt refused at its last visit keeps its seen_run, so that it ages.
 _SKIPPED = """
 UPDATE state SET seen_run = :run WHERE no IN carray(:numbers) AND seen_run >= visited_run
 """
-#: A visit is brought forward, never put off.
+#: A notice only brings a visit forward.
 _NOTICED = """
 UPDATE state SET next_visit = :now
  WHERE no = :no AND last_checked < :modified AND next_visit > :now
@@ -110,7 +110,7 @@ UPDATE state SET next_visit = :now
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
 _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS DISTINCT FROM ?"
-#: What was read as a page is one, whatever names it.
+#: An address that was read as a page stays a page, even if a sitemap names it.
 _KIND = """
 UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND body_hash IS NULL))
 """
@@ -163,29 +163,30 @@ def _spread(schedule: Schedule, interval: str) -> str:
 
 
 def _displayed(host: str) -> str | None:
-    """Return a host in Unicode, or None when that is no other spelling (R0-19)."""
+    """Return a host in Unicode, or None if its spelling is the same (R0-19)."""
     shown = display(f"http://{host}").removeprefix("http://")
     return shown if shown != host else None
 
 
 @dataclass(slots=True)
 class Sharing:
-    """What workers that share a run must heed.
+    """Agreement between the workers of a shared run.
 
-    All of their transactions take the row of the run before they read what others write, so one
-    waits for the other, and what one of them reads here stays true until it commits.
+    Each of their transactions locks the row of the run before it reads rows that other workers
+    write. So their transactions wait for each other, and a row read here stays valid until the
+    commit.
     """
 
-    claim: int  #: number that was drawn when this worker joined
-    merged: Callable[[str, str], str]  #: of what cut the run, as stored, and what is news
-    renamed: dict[int, int] = field(default_factory=dict)  #: number of ours -> the one that counts
-    news: dict[int, int] = field(default_factory=dict)  #: of these, what nobody was told yet
+    claim: int  #: claim number that was drawn when this worker joined
+    merged: Callable[[str, str], str]  #: joins the stored shortcomings with new ones
+    renamed: dict[int, int] = field(default_factory=dict)  #: own number -> valid number
+    news: dict[int, int] = field(default_factory=dict)  #: entries of ``renamed`` not reported yet
 
 
 class Commit:
     """Writes batches of one run over one connection; the caller opens the transaction.
 
-    Without ``sharing`` nobody else writes to the run.
+    Without ``sharing`` no other worker writes to the run.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class Commit:
         self._sharing = sharing
         self._begun: Batch | None = None
         self._claim = number if sharing is None else sharing.claim
-        #: Of several workers that met an address, the first one's answer is the run's.
+        #: In a shared run the first worker's answer for an address is valid.
         self._unless = EVERY_RUN if sharing is None else run
         self._sink = sink
         self._run = run
@@ -228,28 +229,29 @@ class Commit:
         )
 
     def begin(self, batch: Batch) -> None:
-        """Take the run's row, before all that others might do at the same time.
+        """Lock the run's row, before other workers can write to the run.
 
         Raises:
-            RunOverError: the run is not open any more; nothing may be written to it.
+            RunOverError: the run is no longer open; nothing may be written to it.
         """
         self._begun = batch
-        self._visits.prepared = prepare(self._connection, self._sink, self._source, batch.visits)
+        records = self._visits.records
+        records.prepared = prepare(self._connection, self._sink, self._source, batch.visits)
         counts = {name: batch.counts[name] for name in _COUNTED}
         self._connection.execute(_COUNTS, {**counts, "run": self._run})
         if not self._connection.changes():
             raise RunOverError(
-                f"run {self._run} was closed by somebody else while this process worked for it;"
+                f"run {self._run} was closed by another process while this one worked on it;"
                 " start the crawl again"
             )
         if self._sharing is not None:
             self._agree(batch, self._sharing)
 
     def write(self, batch: Batch, now: int) -> int:
-        """Write a batch; return how many of its visits were stale and therefore dropped.
+        """Write a batch; return the number of stale visits, which were dropped.
 
         Raises:
-            RunOverError: see ``begin``, which need not have been called.
+            RunOverError: as in ``begin``, which is called if it was not.
         """
         if self._begun is not batch:
             self.begin(batch)
@@ -265,13 +267,13 @@ class Commit:
         self._connection.executemany(_NOTICED, noticed)
         stale = self._write_touched(batch, now)
         changed: set[int] = set()
-        # A snapshot is lost for all who share it, those of this batch included.
+        # A lost snapshot is lost for every page that shares it, those of this batch included.
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
-                stale += not visit.accepted  # that was no visit of its own
+                stale += not visit.accepted  # an accepted edit was counted before
         put(self._connection, filter(None, (visit.unreadable for visit in batch.visits)), now)
-        note_former(self._connection, self._visits.former)
-        for left in self._visits.prepared.values():  # stale, or others had its text before
+        note_former(self._connection, self._visits.records.former)
+        for left in self._visits.records.prepared.values():  # stale, or a known text
             self._sink.remove(left)
         for probe in batch.probes:
             excluded = probe.outcome is Outcome.EXCLUDED
@@ -287,7 +289,7 @@ class Commit:
         return stale
 
     def _agree(self, batch: Batch, sharing: Sharing) -> None:
-        """Let a batch use the numbers of those who met its addresses first."""
+        """Replace numbers of addresses that another worker has registered first."""
         rename(batch, sharing.renamed)
         met = {address.id: address.no for address in batch.addresses}
         if met:
@@ -310,7 +312,7 @@ class Commit:
         rows = [(origin, r.fetched_at, r.status, r.etag, r.last_modified, r.body)
                 for origin, r in batch.robots.items()]  # fmt: skip
         self._connection.executemany(_ROBOTS, rows)
-        for name, tally in sorted(batch.hosts.items()):  # all lock them in this order
+        for name, tally in sorted(batch.hosts.items()):  # every worker locks them in this order
             values = {
                 "name": name,
                 "now": now,

@@ -1,4 +1,4 @@
-"""Clones in the registry: which groups were touched, and the places of their members."""
+"""Clones in the registry: touched groups, and the places of their members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smartcrawl.registry.pack import numbers
 from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, places
 from smartcrawl.rules.model import RunState
 
-#: A group is a content and, where that is short, a body; what has no text is a group for itself.
+#: A group is a content and, if that is short, a body; a page without text is its own group.
 _MEMBERS = """
 SELECT r.content, CASE WHEN c.text_length = 0 THEN r.no END,
        CASE WHEN c.text_length BETWEEN 1 AND :least - 1 THEN r.body_hash END,
@@ -21,17 +21,17 @@ SELECT r.content, CASE WHEN c.text_length = 0 THEN r.no END,
  WHERE r.content IN carray(:contents)
 """
 _PLACE = "UPDATE record SET duplicate_of = ?, entry = ? WHERE no = ?"
-#: A content that one page holds has nothing to elect, unless that page was a clone.
+#: A content of one page needs no election, unless that page was a clone.
 _WITH_CLONES = """
 SELECT content FROM record WHERE content IN carray(?)
  GROUP BY content HAVING count(*) > 1 OR max(duplicate_of) IS NOT NULL OR min(entry) <> 1
 """
-#: The first run since the last one that was settled: those between were interrupted.
+#: The first run after the last settled one; runs between them were interrupted.
 _SINCE = f"""
 SELECT coalesce(max(no), 0) + 1 FROM run
  WHERE source = :source AND no < :run AND state IN ({int(RunState.SETTLED)}, {int(RunState.SWEPT)})
 """
-#: Groups that a page joined since then, or where one was lost or found again.
+#: Groups that a page has joined since then, or with a page that was lost or found again.
 _GROUPS_OF_RUN = """
 WITH several AS (
     SELECT content FROM record WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1
@@ -43,7 +43,7 @@ SELECT DISTINCT r.content FROM several JOIN record r USING (content)
 
 
 def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: bool) -> None:
-    """Give the pages of some contents their places (rules.clones.places)."""
+    """Set the places of the pages of some contents (rules.clones.places)."""
     several: Any = connection.execute(_WITH_CLONES, (numbers(contents),))
     held = [content for (content,) in several.fetchall()]
     if not held:
@@ -66,9 +66,9 @@ def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: 
 
 
 def settle_run(connection: Connection, run: int, source: int) -> list[int]:
-    """Elect the originals of every group that was touched since the last settled run.
+    """Elect the originals of every group touched since the last settled run.
 
-    Returns their contents.
+    Return the contents of those groups.
     """
     since = int(connection.execute(_SINCE, {"run": run, "source": source}).get)
     names = {"since": since, "source": source}

@@ -1,4 +1,4 @@
-"""Collapsed pages that wait for the end of their run, and the texts that pages had before.
+"""Collapsed pages, which wait for the end of their run, and former texts of pages.
 
 Source: docs/adr/0037.
 """
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.model.pages import Collapse
 from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.database.control import Control
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState
 from smartcrawl.rules.shield import are_edits, may_be_edits
@@ -22,7 +23,7 @@ ON CONFLICT (no) DO UPDATE
 """
 _DECIDED = "SELECT edits FROM run WHERE no = ?"
 _SUM = "SELECT count(*), count(DISTINCT text_hash), sum(size) FROM collapse WHERE run = ?"
-#: The first statement of the decision: another worker waits until it is made.
+#: The first statement of the decision: it makes other workers wait.
 _DECIDING = "UPDATE run SET edits = edits WHERE no = ? AND edits = 0 AND state = ?"
 _TEXTS = "SELECT text_hash FROM collapse WHERE run = ?"
 _BODIES = "SELECT count(*) FROM state WHERE visited_run = ? AND http_status IN (200, ?)"
@@ -42,14 +43,14 @@ ON CONFLICT (no) DO UPDATE
        second = former_text.first, first = excluded.first
 """
 _HAD = "SELECT 1 FROM former_text WHERE no = ? AND ? IN (first, second, third, fourth, fifth)"
-_PREFIX: Final = 8  #: bytes of a hash that are kept of a former text
+_PREFIX: Final = 8  #: bytes stored of the hash of a former text
 
 
 def put(connection: Connection, run: int, number: int, collapse: Collapse) -> None:
-    """Let a collapsed page wait; the caller's transaction, which holds the row of the run.
+    """Store the answer of a collapsed page; the caller's transaction has locked the run's row.
 
-    Where the pages that wait cannot be edits any more, all of them are withheld at once, and
-    their bodies go.
+    As soon as the waiting pages cannot be edits any more, all of them are withheld, and their
+    bodies are deleted.
     """
     undecided = is_undecided(connection, run)
     body = collapse.body if undecided else None
@@ -64,14 +65,14 @@ def put(connection: Connection, run: int, number: int, collapse: Collapse) -> No
 
 
 def is_undecided(connection: Connection, run: int) -> bool:
-    """Whether a run has not decided about its collapsed pages."""
+    """Whether a run has yet to decide about its collapsed pages."""
     return int(connection.execute(_DECIDED, (run,)).get) == 0
 
 
 def decide(connection: Connection, run: int) -> None:
     """Decide once whether the collapsed pages of a run are edits, if there are any.
 
-    The queue of the run is empty. What was decided before stays.
+    The queue of the run is empty. An earlier decision stays.
     """
     with transaction(connection):
         connection.execute(_DECIDING, (run, RunState.OPEN))
@@ -94,47 +95,62 @@ def _withhold(connection: Connection, run: int) -> None:
 
 
 def waiting(connection: Connection, run: int) -> dict[int, bool]:
-    """Return the numbers of the pages that wait, each with whether it was taken as an edit."""
+    """Return the waiting pages: record number -> whether it was accepted as an edit."""
     rows: Any = connection.execute(_WAITING, (run,)).fetchall()
     return {no: bool(accepted) for no, accepted in rows}
 
 
 def answer_of(connection: Connection, number: int) -> Collapse | None:
-    """Return what a collapsed page answered, None where it waits no more."""
+    """Return the stored answer of a collapsed page, or None if it no longer waits."""
     row: Any = connection.execute(_ANSWER, (number,)).fetchone()
     return None if row is None else Collapse(bytes(row[0]), row[1], bytes(row[2]))
 
 
 def take(connection: Connection, run: int, number: int) -> bool:
-    """Take a page out of those that wait, to be committed by the caller's transaction.
+    """Delete the row of an accepted page, which the caller's transaction commits.
 
-    Returns False where it was committed before.
+    Return False if it was committed before.
     """
     connection.execute(_TAKE, (number, run))
     return connection.changes() > 0
 
 
 def drop(connection: Connection, run: int, numbers: Iterable[int]) -> None:
-    """Forget pages that are withheld; their old links are offered, and the registry has that."""
+    """Delete the rows of withheld pages, after their old links have been offered."""
     with transaction(connection):
         connection.execute(_DROP, (run, Many(tuple(numbers))))
 
 
 def drop_all(connection: Connection, source: int) -> None:
-    """Forget all pages of a source that wait: their run is over. The caller's transaction."""
+    """Delete the waiting pages of a source, whose run is over. The caller's transaction."""
     connection.execute(_DROP_ALL, (source,))
 
 
 def note_former(connection: Connection, former: Mapping[int, bytes]) -> None:
-    """Note the hashes of the texts that pages had until now, by number of record."""
+    """Store the hashes of replaced texts, by record number."""
     if former:
         rows = [(no, _number(text_hash)) for no, text_hash in sorted(former.items())]
         connection.executemany(_FORMER, rows)
 
 
 def had_text(connection: Connection, number: int, text_hash: bytes) -> bool:
-    """Whether a text is one of the last five that a page had before the one it has."""
+    """Whether a text is one of the last five that a page had before its present one."""
     return connection.execute(_HAD, (number, _number(text_hash))).get is not None
+
+
+class CollapsedPages:
+    """The collapsed pages of a run, decided over the control connection."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def decide(self, run: int) -> None:
+        """Decide once whether the collapsed pages of a run are edits (``decide``)."""
+        self._control.retry(lambda: decide(self._control.connection, run))
+
+    def drop(self, run: int, numbers: Iterable[int]) -> None:
+        """Delete the rows of withheld pages (``drop``)."""
+        self._control.retry(lambda: drop(self._control.connection, run, numbers))
 
 
 def _number(text_hash: bytes) -> int:

@@ -1,4 +1,4 @@
-"""The rows of contents: one for each hash, whoever holds it."""
+"""The rows of contents: one for each hash, shared by all pages with that content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from smartcrawl.model.ports import Connection, Many, Sink
 from smartcrawl.registry.pack import pack_document
 from smartcrawl.rules.model import Action
 
-#: What one page held alone, and no removal needs to be undone, gives its row to what follows it.
+#: A content of this page alone, needed for no undo, is overwritten with the page's next content.
 _REPLACE = """
 UPDATE content
    SET content_hash = ?2, text_hash = ?3, text_length = ?4, title = ?5, description = ?6,
@@ -48,19 +48,19 @@ _DROP = "DELETE FROM content WHERE no = ?"
 
 
 class Holding(NamedTuple):
-    """What a page holds after a visit."""
+    """The content of a page after a visit."""
 
     content: int  #: content.no
-    same: bool  #: whether the page held this content before
-    alone: bool  #: whether it is certain that no other page does
+    same: bool  #: the page had this content before
+    alone: bool  #: certainly no other page has it
 
 
 def prepare(
     connection: Connection, sink: Sink, source: int, visits: Iterable[Visit]
 ) -> dict[int, int]:
-    """Let the index take what pages hold for the first time, before others are waited for.
+    """Write first contents of pages to the index, before the transaction waits for other workers.
 
-    Returns, by the numbers of pages, those of contents that are in the index and have no row yet.
+    Return content numbers by record number; these contents are indexed and have no row yet.
     """
     fresh: dict[bytes, Visit] = {}
     for visit in visits:
@@ -82,9 +82,9 @@ def prepare(
 def hold(
     connection: Connection, sink: Sink, source: int, visit: Visit, prepared: dict[int, int]
 ) -> Holding:
-    """Return the content row of what a visit found, written now if its hash is new.
+    """Return the content row of a visit's document; write it if its hash is new.
 
-    What is taken of the ``prepared`` goes out of them.
+    A number that is used is removed from ``prepared``.
     """
     page, document = visit.page, visit.document
     assert document is not None, "INDEX needs a document"
@@ -121,20 +121,20 @@ def hold(
         sink.put(number, document.title, visit.chunks)
         return Holding(number, same=False, alone=True)
     number = int(connection.execute(_NO, row[:2]).get)
-    same = number == page.content  # again: by force, or by another extraction
+    same = number == page.content  # again: forced, or by another extraction
     if same:
         sink.remove(number)
     elif connection.execute(_HELD_BY, (number,)).get:
-        return Holding(number, same=False, alone=False)  # a clone needs no entry of its own
+        return Holding(number, same=False, alone=False)  # a clone needs no index entry
     connection.execute(_AGAIN, (*row[2:], number))
     sink.put(number, document.title, visit.chunks)
     return Holding(number, same=same, alone=not same)
 
 
 def drop_content(connection: Connection, sink: Sink, content: int) -> bool:
-    """Take a content that nobody holds any more out of the index; False while somebody does.
+    """Remove an orphaned content from the index; return False if a page still has it.
 
-    Its row goes, too, unless a removal that can be undone needs it.
+    Its row is deleted, too, unless the undo of a removal needs it.
     """
     if connection.execute(_HELD_BY, (content,)).get:
         return False

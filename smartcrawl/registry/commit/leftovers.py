@@ -1,4 +1,4 @@
-"""Snapshot files that a killed process left behind and no row names (design.md 5)."""
+"""Orphaned snapshot files of a killed process (design.md 5)."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from smartcrawl.sources.private_files import FILE, folder_like_its_parent
 
 logger = logging.getLogger(__name__)
 
-_OWNER: Final = ".smartcrawl-registry"  #: the file with the mark of the registry that writes there
-_SHARED: Final = "shared\n"  #: its content where more than one registry did
-_MARK: Final = "snapshots: "  #: what names of marks in the registry begin with
-_SETTLED: Final = 60  #: seconds that a file must be older than the run
+_OWNER: Final = ".smartcrawl-registry"  #: file with the mark of the folder's registry
+_SHARED: Final = "shared\n"  #: its content if more than one registry has written there
+_MARK: Final = "snapshots: "  #: prefix of the names of marks in the registry
+_SETTLED: Final = 60  #: least seconds between the time of a file and now
 _AT_ONCE: Final = 500  #: paths of one statement
-#: A file that was being written, beside its place (stores.Folder).
+#: A partly written file, beside its final name (stores.Folder).
 _PART: Final = re.compile(r"\.(.+)\.[0-9a-f]{8}")
 _DAY: Final = re.compile(r"\d{4}/\d\d/\d\d")
 _YEAR: Final = "[0-9]" * 4
@@ -42,17 +42,17 @@ _FORGET: Final = f"DELETE FROM choice WHERE substr(name, 1, {len(_MARK)}) = '{_M
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a registry knows of a folder of snapshots that it alone writes to."""
+    """A registry's mark on a snapshot folder that no other registry writes to."""
 
-    token: str  #: also in the folder
-    database: str  #: where the registry was then: a copy of it has the same mark
-    since: int  #: Unix seconds; files from before may be another registry's
-    looked: int = 0  #: run that looked for leftovers last
-    again: str = ""  #: day, yyyy/mm/dd, of which it could not remove any; empty: none is left
+    token: str  #: the same in the registry and in the folder
+    database: str  #: place of the registry then: a copy elsewhere has the same mark
+    since: int  #: Unix seconds; earlier files may be another registry's
+    looked: int = 0  #: run.no of the last search for orphaned files
+    again: str = ""  #: day (yyyy/mm/dd) whose files a further search covers; empty: none is due
 
     @classmethod
     def of(cls, connection: Connection, url: str) -> Self | None:
-        """Return the mark of a folder; None: the registry has none."""
+        """Return the registry's mark of a folder, or None."""
         found = stored(connection).get(_MARK + url)
         return None if found is None else cls(**json.loads(found))
 
@@ -64,13 +64,15 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Removes files of a folder of snapshots, where it is certain that nothing needs them.
+    """Removes orphaned files from a snapshot folder.
 
-    They must have the name of a snapshot, or of one that was being written; be younger than the
-    mark that says that this registry alone writes to the folder; be of a day and a minute before
-    this run; and be named by no row, of whichever store. It looks only where a run was interrupted
-    since it looked last, and once more on another day: otherwise nothing is left behind, and no
-    folder is listed.
+    A file is removed only under all of these conditions. It has the name of a snapshot, or of a
+    partly written one. It is younger than the mark by which this registry alone writes to the
+    folder. Its day was over, and it was more than a minute old, when the run began. No row of any
+    store names it.
+
+    The folder is searched only if a run was interrupted since the last search, and once more on
+    another day. Otherwise there are no orphaned files, and no folder is listed.
     """
 
     folder: Path
@@ -79,11 +81,11 @@ class Leftovers:
     def clear(
         self, connection: Connection, run: int, now: int, *, resumed: bool, database: str
     ) -> int:
-        """Remove what was left behind; return how many files went.
+        """Remove orphaned files; return their number.
 
         The caller holds the lease of the run's source, and no other source is being crawled.
-        ``run`` is its number, ``resumed`` whether it goes on after it was interrupted; ``now``:
-        Unix seconds.
+        ``run``: run.no; ``resumed``: the run continues an interrupted one; ``now``: Unix seconds;
+        ``database``: place of the registry.
         """
         mark = Mark.of(connection, self.url)
         owner = self._owner()
@@ -111,20 +113,20 @@ class Leftovers:
             return None
 
     def _claim(self, connection: Connection, now: int, database: str, owner: str | None) -> None:
-        """Mark a folder that has no mark yet; one with another's is shared from now on.
+        """Mark an unmarked folder; declare one with another registry's mark shared.
 
-        A folder that is not there is made and marked before the first crawl writes to it, for
-        that crawl may be killed, too; not where snapshots are said to be there.
+        A missing folder is created and marked before the first crawl writes to it, because that
+        crawl may be killed, too. It is not created if the registry has rows of snapshots.
         """
         if owner is not None:
             self._share(owner)
             return
         is_new = not self.folder.exists() and connection.execute(_HAS_NONE).get
         if not (is_new or any(self.folder.glob(_YEAR))):
-            return  # the store may be a disk that is not mounted now
+            return  # the store may be on a disk that is not mounted
         mark = Mark(token_hex(16), database, now)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with suppress(OSError):  # not writable: then nothing is ever removed
+        with suppress(OSError):  # not writable: no file is ever removed
             folder_like_its_parent(self.folder)
             with open(os.open(self.folder / _OWNER, flags, FILE), "w", encoding="utf-8") as file:
                 os.fchmod(file.fileno(), FILE)  # a umask may have taken the owner's own rights
@@ -132,13 +134,13 @@ class Leftovers:
             mark.keep(connection, self.url)
 
     def _share(self, owner: str) -> None:
-        """Note in the folder that more than one registry writes to it; no file goes any more."""
+        """Note in the folder that several registries write to it; no file is removed any more."""
         if owner != _SHARED.strip():
             with suppress(OSError):
                 (self.folder / _OWNER).write_text(_SHARED, "utf-8")
 
     def _candidates(self, since: int, now: int, today: str) -> Iterator[str]:
-        """Yield the paths of files whose name, age and day allow that nothing needs them."""
+        """Yield the paths of files that may be orphaned by their name, age and day."""
         for year in sorted(self.folder.glob(_YEAR)):
             for file in year.glob("[0-9][0-9]/[0-9][0-9]/*"):
                 day = file.parent.relative_to(self.folder).as_posix()
@@ -153,7 +155,7 @@ class Leftovers:
                         yield f"{day}/{file.name}"
 
     def _remove(self, connection: Connection, paths: Sequence[str]) -> int:
-        """Remove those that no row names; a file that was being written has no row."""
+        """Remove files that no row names; return their number. Partly written files have no row."""
         named = {path for (path,) in connection.execute(_NAMED, (Many(paths),)).fetchall()}
         count = 0
         for path in paths:
@@ -165,7 +167,7 @@ class Leftovers:
 
 
 def forget_marks(connection: Connection) -> None:
-    """Forget which folders a registry writes to alone: it lacks rows, and their files may stay."""
+    """Delete all marks: a registry that lacks rows must not remove the files of those rows."""
     connection.execute(_FORGET)
 
 

@@ -1,4 +1,4 @@
-"""Pages whose data the registry's database refuses: found by trial, and failed one by one."""
+"""Visits whose data the registry's database refuses: found by trial, and failed one by one."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.reindex import decide
 
-#: Errors of Python that a value causes: text that has no UTF-8, a number that is too large, or of
-#: a type without a column.
+#: Python's errors about a value: text without UTF-8, a number that is too large, or a type that
+#: no column takes.
 DATA_ERRORS = (ValueError, TypeError, OverflowError)
 
-#: Returns why a batch with only so many of its visits cannot be written; None: it can.
+#: Writes a batch with only its first visits, by count; returns the error, or None.
 Attempt = Callable[[int], Exception | None]
 
 
 class Failed(NamedTuple):
-    """A visit that could not be written, and the word that was counted for it before."""
+    """A visit that could not be written, and the word under which it was counted before."""
 
     visit: Visit
     word: Word
 
 
 def first_refused(visits: list[Visit], attempt: Attempt) -> tuple[Visit, Exception] | None:
-    """Return the first visit that cannot be written after those before it, with the error.
+    """Return the first visit that cannot be written after its predecessors, with the error.
 
-    None where no visit is the cause: the batch fails without its visits, too, or does not fail
-    again. The number of trials grows with the logarithm of the number of visits.
+    None if no visit is the cause: the batch fails without visits, too, or does not fail again.
+    The number of trials grows with the logarithm of the number of visits.
     """
     why = attempt(len(visits))
     if why is None or attempt(0) is not None:
@@ -45,7 +45,7 @@ def first_refused(visits: list[Visit], attempt: Attempt) -> tuple[Visit, Excepti
 
 
 def fail(visit: Visit, why: str) -> Failed:
-    """Let a visit end as UNPROCESSABLE; the stored content and validators stay.
+    """End a visit as UNPROCESSABLE; stored content and validators stay.
 
     It does not count as unreachable: its server answered, and its links were offered
     (R1-36; design.md 6).
@@ -58,14 +58,14 @@ def fail(visit: Visit, why: str) -> Failed:
 
 
 def fail_refused(visit: Visit, error: Exception) -> Failed:
-    """Let a visit end as one that the database refuses, without any value that it may refuse."""
+    """End a visit that the database refuses, and clear every value that it may refuse."""
     visit.url, visit.kind, visit.location = visit.page.url, visit.page.kind, None
     visit.collapse = visit.unreadable = visit.snapshot = None
     return fail(visit, f"the registry does not take it: {reason_of(error)}")
 
 
 def reason_of(error: Exception) -> str:
-    r"""Return what an error says first, in characters that every database takes.
+    r"""Return type and first line of an error, in characters that every database takes.
 
     >>> reason_of(ValueError("a\x00b \ud800\nmore"))
     'ValueError: a\\x00b \\ud800'

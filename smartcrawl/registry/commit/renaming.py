@@ -1,4 +1,4 @@
-"""Numbers of addresses that several workers met at once: the first one's count (design.md 9)."""
+"""Renumbering of addresses that several workers found at once (design.md 9)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from smartcrawl.registry.pack import pack_numbers, unpack_numbers
 
 
 def rename(batch: Batch, renamed: Mapping[int, int]) -> None:
-    """Use other numbers in a batch; an address that has one is known, and reached all the same."""
+    """Replace numbers in a batch; a renamed address is registered already and counts as reached."""
     if not renamed:
         return
     new = []

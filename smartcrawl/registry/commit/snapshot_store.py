@@ -1,7 +1,7 @@
-"""Raw bodies as they came, gzip, in the folder or bucket that SNAPSHOT_STORE names (R0-75, M-48).
+"""Raw bodies, gzipped, in the folder or bucket that SNAPSHOT_STORE names (R0-75, M-48).
 
-Any URL of fsspec is taken: S3 is written by s3fs, Azure by adlfs, Google by gcsfs. Credentials come
-from the driver's environment and are in no URL. What a driver raises is translated here.
+Any URL of fsspec is accepted: S3 by s3fs, Azure by adlfs, Google by gcsfs. Credentials come from
+the driver's environment and are in no URL. Errors of drivers are translated here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.redaction import redacted, shown
 from smartcrawl.sources.stores import Bucket, Drive, Folder, Store, fault, is_absence, reason
 
-PATIENCE: Final = 60.0  #: seconds for one operation, the driver's own retries included
+PATIENCE: Final = 60.0  #: seconds for one operation, including the driver's retries
 MAX_SIZE: Final = 256 * 1024 * 1024  #: bytes of a body that is read back
-_MARKER: Final = ".smartcrawl"  #: the file by which a store is tried
+_MARKER: Final = ".smartcrawl"  #: file that is written to test a store
 _MARKED: Final = b"Snapshots of smartcrawl: gzip, yyyy/mm/dd/{url_hash}.{ext}.gz\n"
 
 _EXTENSIONS: Final = {
@@ -55,26 +55,26 @@ _EXTENSIONS: Final = {
 _PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8})?\.[a-z]+\.gz")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
-#: Packages that are not called like their module.
+#: Packages whose name differs from their module's.
 _PACKAGES: Final = {"smbclient": "smbprotocol", "webdav4": "webdav4[fsspec]"}
-#: Options of drivers that are too patient by themselves, in seconds. s3fs is not: 5 and 15.
+#: Timeouts of drivers whose defaults are too long, in seconds. Those of s3fs are 5 and 15.
 _OPTIONS: Final = {"adlfs": {"connection_timeout": 5, "read_timeout": 15}}
-#: Where drivers look for credentials.
+#: Environment variables from which drivers take credentials.
 _CREDENTIALS: Final = {
     "s3fs": "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     "adlfs": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME with"
     " AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
     "gcsfs": "GOOGLE_APPLICATION_CREDENTIALS",
 }
-#: Loggers that tell of every request.
+#: Loggers that log every request.
 _WORDY: Final = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
 
 
 def path_of(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
-    """Return where a body is stored, by the UTC day of ``at`` (Unix seconds).
+    """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
     ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
-    changed twice in a day needs a second path: it has the start of ``body_hash`` in it.
+    changed twice in a day needs a second path, which includes the start of ``body_hash``.
 
     >>> path_of(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
     '2026/11/21/8c1f.html.gz'
@@ -92,10 +92,10 @@ def path_of(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = N
 class SnapshotStore:
     """Writes, reads and removes snapshots; any thread may call any method.
 
-    An operation that takes longer than ``patience`` seconds, and a second for each MiB, is given
-    up, and what its batch has not begun with it. A folder knows no such limit.
+    An operation may take ``patience`` seconds and one second for each MiB. After that it is given
+    up, together with the operations of its batch that have not begun. A folder has no such limit.
 
-    A process that forks opens its store afterwards.
+    Open the store after a fork, not before.
 
     Source: R0-75, M-48.
     """
@@ -104,12 +104,12 @@ class SnapshotStore:
         """Find the driver of ``url``: a folder's absolute path, or any URL that fsspec takes.
 
         Raises:
-            SettingError: ``url`` is neither, holds credentials, or its driver does not start.
-            SnapshotStoreError: the driver connects at once, and could not.
+            SettingError: ``url`` is neither, contains credentials, or its driver does not start.
+            SnapshotStoreError: the driver connects at once and fails to.
         """
         self._patience = patience
-        self._who = "this user"  #: is let in, or not
-        self.folder: Path | None = None  #: of this machine; None: the store is elsewhere
+        self._who = "this user"  #: whose access rights count
+        self.folder: Path | None = None  #: on this machine; None: a remote store
         found = _URL.fullmatch(url)
         protocol = found[1].lower() if found else "file"
         place = found[2] if found else url
@@ -140,7 +140,7 @@ class SnapshotStore:
             system, root = url_to_fs(self.url, **options)
         except OSError as error:
             raise self._failure(error, "open") from error
-        except Exception as error:  # whatever its library raises of what it is configured with
+        except Exception as error:  # the library's errors about its configuration
             raise SettingError(
                 f"the driver of SNAPSHOT_STORE {shown(self.url)!r} does not start"
                 f" ({shown(reason(error))}); check {self._who}"
@@ -153,10 +153,10 @@ class SnapshotStore:
 
     @classmethod
     def open(cls, url: str, *, patience: float = PATIENCE) -> Self:
-        """Return a store that can be written to: a small file, ``.smartcrawl``, was.
+        """Return a store after a test write of a small file, ``.smartcrawl``.
 
         Raises:
-            SettingError: likewise.
+            SettingError: as in the constructor.
             SnapshotStoreError: the store cannot be written to.
         """
         store = cls(url, patience=patience)
@@ -167,17 +167,17 @@ class SnapshotStore:
         return store
 
     def put(self, path: str, body: bytes) -> None:
-        """Store a body, in the place of what is at ``path``.
+        """Store a body at ``path``, replacing a former one.
 
         Raises:
-            SnapshotStoreError: it was not stored; what was there still is.
+            SnapshotStoreError: it was not stored; a former body is unchanged.
         """
         error = self.put_many([(path, body)])[0]
         if error is not None:
             raise error
 
     def put_many(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
-        """Store bodies under their paths; return for each what went wrong."""
+        """Store bodies under their paths; return for each its error or None."""
         for path, _ in files:
             _check(path)
         return self._write([(path, packed(body)) for path, body in files])
@@ -193,15 +193,15 @@ class SnapshotStore:
         """Return the body at ``path``, of ``max_size`` bytes at most.
 
         Raises:
-            SnapshotMissingError: the store is there, and has none.
+            SnapshotMissingError: the store is reachable and has no such file.
             SnapshotDamagedError: it does not unpack, or its SHA-256 is not ``body_hash``.
             SnapshotStoreError: the store could not be read.
         """
-        longest = max_size + max_size // 64 + 1024  # gzip makes random bytes longer, but less so
+        longest = max_size + max_size // 64 + 1024  # gzip lengthens random bytes by less than this
         _check(path)
         try:
             data = self._store.read(path, longest)
-        except Exception as error:  # drivers raise what their libraries do
+        except Exception as error:  # drivers raise any error of their libraries
             if not is_absence(error) or not self._store.exists():
                 raise self._failure(error, f"read {path} from") from error
             raise SnapshotMissingError(
@@ -219,18 +219,18 @@ class SnapshotStore:
         return body
 
     def holds(self, paths: Sequence[str]) -> list[bool]:
-        """Return for each path whether a snapshot is known to be there, whole or not.
+        """Return for each path whether its file exists, intact or not.
 
-        Of a store that does not answer nothing is known.
+        False for all paths if the store does not answer.
         """
         for path in paths:
             _check(path)
         return self._store.holds(paths)
 
     def remove_many(self, paths: Sequence[str]) -> list[SnapshotError | None]:
-        """Remove snapshots; return for each what went wrong.
+        """Remove snapshots; return for each its error or None.
 
-        What is not there is removed, unless the store is not there either: it may come back.
+        A missing file counts as removed, unless the store itself is missing: it may come back.
         """
         for path in paths:
             _check(path)
@@ -243,11 +243,11 @@ class SnapshotStore:
         ]
 
     def close(self) -> None:
-        """End the connections; the store is not used again."""
+        """Close the connections; the store cannot be used afterwards."""
         self._store.close()
 
     def _failure(self, error: Exception, doing: str) -> SnapshotStoreError:
-        """Return what is told of a driver's error: what failed, why, and the remedy."""
+        """Translate a driver's error: the failed operation, the reason and the remedy."""
         why = reason(error) or f"no answer in {self._patience:g} s"
         remedy = fault(error).value.format(who=self._who)
         failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
@@ -259,8 +259,8 @@ class SnapshotStore:
 
 
 def _refuse_secrets(protocol: str, place: str) -> None:
-    """Refuse credentials in a URL: it is logged and stored. None of it is in the message."""
-    user = unquote(place).rpartition("@")[0]  # of all that follows: a password may hold a slash
+    """Refuse a URL with credentials, which would be logged and stored. The message has none."""
+    user = unquote(place).rpartition("@")[0]  # of the whole rest: a password may contain a slash
     if ":" in user or "?" in place or "#" in place or redacted(place) != place:
         raise SettingError(
             f"SNAPSHOT_STORE is a {protocol} URL with a password, a query or a fragment: it takes"
@@ -295,7 +295,7 @@ def is_snapshot(path: str) -> bool:
 
 
 def _check(path: str) -> None:
-    """Let no damaged registry lead out of the store.
+    """Refuse a path outside of the store, such as one from a damaged registry.
 
     Raises:
         ValueError: ``path`` is not one that ``path_of`` returns.
@@ -308,7 +308,7 @@ def _check(path: str) -> None:
 
 
 def packed(body: bytes) -> bytes:
-    """Return a body as gzip: the same bytes whenever it is done."""
+    """Return a body as gzip; equal bodies give equal bytes."""
     return igzip.compress(body, 1, mtime=0)
 
 
@@ -322,10 +322,10 @@ def unpacked(data: bytes) -> bytes:
 
 
 def _unpacked(data: bytes | None, max_size: int) -> bytes:
-    """Return what gzip holds, without ever unpacking more than ``max_size`` bytes and one.
+    """Return the content of gzip data, unpacking at most ``max_size`` bytes and one more.
 
     Raises:
-        ValueError: it is not gzip, cut off, altered, or too long; None is too long as it is.
+        ValueError: the data is not gzip, cut off, altered or too long; None: too long to be read.
     """
     if data is None:
         raise ValueError(f"it is too long for {max_size} bytes")

@@ -1,4 +1,4 @@
-"""Which bodies are stored, and where: one copy each, as long as a page holds it (M-48)."""
+"""Stored bodies and their paths: one copy each, as long as a page refers to it (M-48)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from smartcrawl.rules.model import Action
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE = 3  #: batches of which nothing could be stored
+_PATIENCE = 3  #: consecutive failed batches before a run gives up the store
 _STORE = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
 _STORE_NO = "SELECT no FROM store WHERE url = ?"
 _KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
@@ -32,7 +32,7 @@ ON CONFLICT DO NOTHING
 """
 _KEEP = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash IN carray(?)"
 _NUMBERS = "SELECT body_hash, no FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
-#: Numbers are given again: the hash tells that it still is the page's own.
+#: Snapshot numbers are reused: the hash confirms that the snapshot is still the page's own.
 _WHERE = """
 SELECT t.url, p.path, p.body_hash, coalesce(r.content_type, p.content_type)
   FROM record r JOIN snapshot p ON p.no = r.snapshot AND p.body_hash = r.body_hash
@@ -56,7 +56,7 @@ RETURNING path
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a snapshot lies."""
+    """The place of a snapshot in the store."""
 
     path: str  #: below the store
     body_hash: bytes
@@ -64,15 +64,15 @@ class Place:
 
 
 def release(connection: Connection, snapshot: int | None, now: int) -> None:
-    """Note that a page does not hold a snapshot any more; it stays for a while."""
+    """Release a snapshot that a page no longer needs; the file is removed later (``expire``)."""
     if snapshot is not None:
         connection.execute(_RELEASE, {"no": snapshot, "now": now})
 
 
 def lose(connection: Connection, snapshot: int | None, body_hash: bytes | None) -> None:
-    """Forget a snapshot whose file is missing or damaged, for all pages that share it.
+    """Delete the row of a snapshot whose file is missing or damaged, for all pages that share it.
 
-    Whichever of them brings the body again has it stored anew.
+    The next visit that downloads the same body stores it again.
     """
     connection.execute(_LOSE, (snapshot, body_hash))
     if connection.changes():
@@ -80,28 +80,28 @@ def lose(connection: Connection, snapshot: int | None, body_hash: bytes | None) 
 
 
 class Snapshots:
-    """Stores bodies before the batch is written that refers to them, and reads them back.
+    """Stores bodies before their batch is written, and reads them back.
 
     Every method takes the connection of the thread that calls it.
     """
 
     def __init__(self, store: SnapshotStore, connection: Connection) -> None:
         self._store = store
-        self._failures = 0  #: batches in a row of which nothing could be stored
+        self._failures = 0  #: consecutive batches of which nothing could be stored
         connection.execute(_STORE, (store.url,))
         self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
 
     def leftovers(self) -> Leftovers | None:
-        """Return what looks for files that no row names; None where the store is no folder."""
+        """Return the remover of orphaned files; None if the store is no folder."""
         folder = self._store.folder
         return None if folder is None else Leftovers(folder, self._store.url)
 
     def put(self, connection: Connection, batch: Batch, now: int) -> dict[bytes, str]:
-        """Store the bodies of a batch, and return the paths of those that are new by their hash.
+        """Store the bodies of a batch; return the paths of the new ones by hash.
 
-        What is known and whose file is not there is stored again where it was. What cannot be
-        stored is noted on its visit. The caller opens no transaction yet: a file without a row is
-        written over by whoever takes its path next.
+        A stored body whose file is missing is written again to its path. An error is noted on the
+        visit. The caller has no open transaction: a file without a row is overwritten when its
+        path is used next.
         """
         wanted = [visit for visit in batch.visits if visit.body is not None]
         if not wanted:
@@ -135,17 +135,17 @@ class Snapshots:
         return {digest: paths[digest] for digest in new}
 
     def _missing(self, known: Mapping[bytes, str]) -> set[bytes]:
-        """Return the hashes of snapshots that may have gone; of a store left alone, all."""
+        """Return the hashes of snapshots whose files may be missing; all of a store given up."""
         if self._failures >= _PATIENCE:
             return set(known)
         found = self._store.holds(list(known.values()))
         return {digest for digest, there in zip(known, found, strict=True) if not there}
 
     def _put(self, paths: dict[bytes, str], bodies: dict[bytes, bytes]) -> dict[bytes, str]:
-        """Store bodies; return by their hashes why some could not be stored.
+        """Store bodies; return the errors by hash.
 
-        A store that failed batch after batch is left alone for the rest of the run: one that does
-        not answer costs a minute each time.
+        A store that failed for several consecutive batches is given up for the rest of the run:
+        each attempt at a store that does not answer takes a minute.
         """
         if self._failures >= _PATIENCE:
             return dict.fromkeys(bodies, "the store failed before in this run")
@@ -153,7 +153,7 @@ class Snapshots:
         failed = {d: str(e) for d, e in zip(bodies, errors, strict=True) if e is not None}
         if failed and not self._failures:
             logger.warning(
-                "snapshots are not stored: %s; the closing table tells of how many pages",
+                "snapshots are not stored: %s; the closing table counts the pages",
                 next(iter(failed.values())),
             )
         if bodies:
@@ -161,7 +161,7 @@ class Snapshots:
         return failed
 
     def note(self, connection: Connection, batch: Batch, new: dict[bytes, str], now: int) -> None:
-        """Give each visit the number of its snapshot; the caller's transaction."""
+        """Set the snapshot number of each visit; the caller's transaction."""
         stored: dict[bytes, list[Visit]] = {}
         for visit in batch.visits:
             digest = visit.body_hash
@@ -175,7 +175,7 @@ class Snapshots:
             if digest in new
         ]
         connection.executemany(_PUT, rows)
-        # Also those that are held: another run may be about to let go of them.
+        # Stored ones, too: another run may be about to release them.
         kept = [digest for digest in stored if digest not in new]
         connection.execute(_KEEP, (self._no, Many(kept)))
         found: Any = connection.execute(_NUMBERS, (self._no, Many(list(stored)))).fetchall()
@@ -193,13 +193,13 @@ class Snapshots:
         now: int,
         taken: set[str],
     ) -> dict[bytes, str]:
-        """Return where new bodies go, each with the id of its page and its media type.
+        """Return paths for new bodies, given the page id and the media type of each.
 
-        A path that is in use already, or ``taken`` now, is told apart by the body's hash.
+        If a path is in use or ``taken``, the body's hash is added to it.
         """
         if not fresh:
             return {}
-        paths = {digest: path_of(now, *told) for digest, told in fresh.items()}
+        paths = {digest: path_of(now, *named) for digest, named in fresh.items()}
         rows: Any = connection.execute(_TAKEN, (self._no, Many(list(paths.values())))).fetchall()
         taken = taken.union(path for (path,) in rows)
         for digest, path in paths.items():
@@ -209,11 +209,11 @@ class Snapshots:
         return paths
 
     def find(self, connection: Connection, page: int) -> Place:
-        """Return where the snapshot of a page lies, which other pages may share.
+        """Return the place of the snapshot of a page; other pages may share it.
 
         Raises:
-            SnapshotStoreError: not in today's store.
-            SnapshotMissingError: a page that shared it found it missing or damaged.
+            SnapshotStoreError: it is in another store than today's.
+            SnapshotMissingError: a visit of a page that shared it found it missing or damaged.
         """
         row: Any = connection.execute(_WHERE, (page,)).fetchone()
         if row is None:
@@ -223,19 +223,19 @@ class Snapshots:
         return Place(row[1], row[2], row[3] or "")
 
     async def read(self, place: Place) -> bytes:
-        """Return the body of a snapshot; what is not on this machine is waited for in a thread.
+        """Return the body of a snapshot; a remote store is read in a thread.
 
         Raises:
-            SnapshotError: it cannot be read, or is damaged.
+            SnapshotError: the snapshot cannot be read, or is damaged.
         """
         if self._store.url.startswith("file:"):
             return self._store.get(place.path, place.body_hash)
         return await asyncio.to_thread(self._store.get, place.path, place.body_hash)
 
     def expire(self, connection: Connection, before: int) -> int:
-        """Remove what no page held since a time (Unix seconds); return how many files went.
+        """Remove snapshots released before a time (Unix seconds); return the number of files.
 
-        The rows go first: what is left of a crash between is a file that nobody refers to.
+        The rows are deleted first, so that a crash in between leaves only an orphaned file.
         """
         count = 0
         while True:
@@ -249,14 +249,14 @@ class Snapshots:
             count += len(rows)
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
 
 def is_stored(visit: Visit, *, forced: bool = False) -> bool:
-    """Whether the body of a visit becomes what is held of its page, and is to be stored.
+    """Whether the body of a visit becomes the page's stored body, so that a snapshot is due.
 
-    ``forced``: even where it should be: its file may be gone.
+    ``forced``: also if the body has a snapshot already, because its file may be missing.
     """
     page = visit.page
     if visit.body is None or visit.extracted_again or visit.kind:

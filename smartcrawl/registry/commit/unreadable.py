@@ -1,4 +1,4 @@
-"""Bodies that cannot be read: remembered until they change, or the extraction does."""
+"""Bodies that cannot be read: recorded until they or the extraction version change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PURGE = "DELETE FROM unreadable WHERE at < ?"
 def find(
     connection: Connection, body_hash: bytes, extraction: int, media: str
 ) -> Unreadable | None:
-    """Return why an extraction cannot read a body, None if that is not known."""
+    """Return the record of a body that an extraction cannot read, or None."""
     row: Any = connection.execute(_FIND, (body_hash, extraction, media)).fetchone()
     if row is None:
         return None
@@ -34,12 +34,12 @@ def find(
 
 
 def put(connection: Connection, bodies: Iterable[Unreadable], now: int) -> None:
-    """Store bodies that cannot be read, or that they came again at ``now``."""
+    """Record bodies that cannot be read; a body that came again gets ``now`` as its time."""
     rows = {body[:3]: (*body[:3], int(body.fault), body.allowed, body.message, now)
             for body in bodies}  # fmt: skip
-    connection.executemany(_PUT, [rows[key] for key in sorted(rows)])  # all lock in this order
+    connection.executemany(_PUT, [rows[key] for key in sorted(rows)])  # the order of all locks
 
 
 def purge(connection: Connection, before: int) -> None:
-    """Forget the bodies that did not come since ``before`` (Unix seconds)."""
+    """Delete the rows of bodies that have not come since ``before`` (Unix seconds)."""
     connection.execute(_PURGE, (before,))

@@ -1,4 +1,4 @@
-"""What the operator chose and views depend on."""
+"""Choices of the operator that views depend on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHOOSE = """
 INSERT INTO choice (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
-#: Of several processes that start at once, one chooses, and the others see what it chose.
+#: If several processes start at once, one chooses, and the others read its choice.
 _CHOSEN_NAME = """
 INSERT INTO choice (name, value) VALUES ('table', ?)
 ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
@@ -22,23 +22,23 @@ _TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
 
 
 def stored(connection: Connection) -> dict[str, str]:
-    """Return everything that is kept here, by name."""
+    """Return all choices, by name."""
     return dict(connection.execute(_CHOSEN).fetchall())
 
 
 def store(connection: Connection, name: str, value: str) -> None:
-    """Keep something; the caller opens the transaction."""
+    """Store a choice; the caller opens the transaction."""
     connection.execute(_CHOOSE, (name, value))
 
 
 def choose(connection: Connection, *, partition: str, table: str) -> None:
-    """Keep the kind of PartitionKey and the name of the registry's view; nothing where it is so.
+    """Store the kind of PartitionKey and the name of the registry's view, if they differ.
 
-    The view "IngestItems" is always there, ``table`` is another name of it. The caller opens the
+    The view "IngestItems" always exists; ``table`` is a second name of it. The caller opens the
     transaction.
 
     Raises:
-        RegistryError: something else has that name.
+        RegistryError: another relation of the registry has that name.
     """
     chosen = stored(connection)
     if chosen.get("partition", "host") != partition:

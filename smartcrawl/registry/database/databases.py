@@ -1,4 +1,4 @@
-"""The database that a registry lies in: a SQLite file, or PostgreSQL (design.md 5)."""
+"""The database of a registry: a SQLite file, or PostgreSQL (design.md 5)."""
 
 from __future__ import annotations
 
@@ -17,59 +17,60 @@ _T = TypeVar("_T")
 
 
 class Lease(Protocol):
-    """The right to crawl one source, held until it is released or its holder is dead."""
+    """The exclusive right to crawl one source, until it is released or its process dies."""
 
     def release(self) -> None:
-        """Give it back; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
 
 
 class Database(Protocol):
-    """Where a registry lies; as text it is what messages may name."""
+    """The database of a registry; its text form names it in messages, without credentials."""
 
     def exists(self) -> bool:
-        """Whether there is a registry already."""
+        """Whether the registry exists."""
 
     def open(self) -> Connection:
-        """Connect for writing; the registry is made if there is none, and brought up to date.
+        """Connect for writing; create the registry if it is missing, and migrate its schema.
 
         Raises:
-            RegistryError: it cannot be opened, is another program's, or of a newer version.
+            RegistryError: it cannot be opened, belongs to another program, or was written by a
+                newer version.
         """
 
     def connect(self, *, readonly: bool = False) -> Connection:
-        """Connect to a registry that was opened before.
+        """Connect to a registry that ``open`` has prepared.
 
         Raises:
-            RegistryError: it cannot be reached.
+            RegistryError: the registry cannot be reached.
         """
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
-        """Connect for reading, with all views that other programs may want (R2-53)."""
+        """Connect for reading, with all views for other programs (R2-53)."""
 
     def translated(self, doing: str) -> AbstractContextManager[None]:
-        """Turn the errors of the database into RegistryError, naming it and what was done."""
+        """Turn errors of the database into RegistryError with its name and the act ``doing``."""
 
     def damage(self, error: Exception) -> RegistryError | None:
-        """Return what an error says of a damaged registry; None: it says nothing of that."""
+        """Return the damage that an error reports, or None if it reports none."""
 
     def is_of_data(self, error: Exception) -> bool:
-        """Whether the database refused a value, so that other rows may still be written."""
+        """Whether the database refused a value; other rows may still be written."""
 
     def explained(self, error: Exception) -> RegistryError | None:
-        """Return the damage that an unexpected error came from; None: the registry is sound.
+        """Return the damage that caused an unexpected error, or None if the registry is sound.
 
-        The whole registry is read: only for an error that ends a command or a run.
+        The whole registry is read: call it only for an error that ends a command or a run.
         """
 
     def retried(self, work: Callable[[], _T]) -> _T:
-        """Do something that is one transaction, again where another one or a restart undid it."""
+        """Do one transaction; repeat it if a conflict or a server restart rolled it back."""
 
     def take(self, source: str, since: str) -> Lease:
-        """Take the lease of ``source``; ``since`` is told to whoever comes second.
+        """Take the lease of ``source``; the error of a second process contains ``since``.
 
         Raises:
-            RunHeldError: another process holds it.
-            RegistryError: it cannot be written.
+            RunHeldError: another process has the lease.
+            RegistryError: the lease cannot be written.
         """
 
     def is_held(self, source: str) -> bool:
@@ -82,6 +83,6 @@ def database_of(place: Path | str) -> Database:
         return SqliteDatabase(place)
     postgres: Any = import_module(
         "smartcrawl.registry.database.postgres"
-    )  # a tenth of a command's start
+    )  # its import takes a tenth of a command's start-up
     database: Database = postgres.PostgresDatabase(place)
     return database

@@ -1,4 +1,4 @@
-"""The shared SQL of ``ports.Connection`` in the words of PostgreSQL and of psycopg."""
+"""Translation of the shared SQL of ``ports.Connection`` for PostgreSQL and psycopg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORDS: Final = {
     READING: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 _VALUE: Final = r"\?\d*|:[a-z_]+"
-#: Texts, names, comments and casts are passed over; values and arrays are replaced.
+#: Texts, names, comments and casts are kept; values and arrays are replaced.
 _TOKEN: Final = re.compile(
     rf"""(?P<kept>'(?:[^']|'')*'|"[^"]*"|--[^\n]*|::)"""
     rf"|\bIN\s+carray\((?P<any>{_VALUE})\)|\bFROM\s+carray\((?P<rows>{_VALUE})\)"
@@ -27,7 +27,7 @@ _PLACE: Final = re.compile(r"(?<!%)%s")
 
 @cache
 def translated(statement: str) -> str:
-    """Return a statement as psycopg takes it.
+    """Return a statement in psycopg's form.
 
     >>> translated("SELECT a % 2 FROM t WHERE no IN carray(?) AND url LIKE '%x' AND b = :b")
     "SELECT a %% 2 FROM t WHERE no = ANY(%s) AND url LIKE '%%x' AND b = %(b)s"
@@ -43,7 +43,7 @@ def translated(statement: str) -> str:
 
 @cache
 def in_binary(text: str) -> str:
-    """Return a statement, as psycopg takes it, with all of its values in binary.
+    """Return a statement in psycopg's form with all of its values in binary.
 
     >>> in_binary("SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%s)")
     "SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%b)"
@@ -59,7 +59,7 @@ def _replaced(found: re.Match[str]) -> str:
     if found["any"] is not None:
         return f"= ANY({_place(found['any'])})"
     if found["rows"] is not None:
-        return f"FROM unnest({_place(found['rows'])}::bigint[]) AS t (value)"  # none has no type
+        return f"FROM unnest({_place(found['rows'])}::bigint[]) AS t (value)"  # typed: may be empty
     return _place(found["value"])
 
 
@@ -70,7 +70,7 @@ def _place(value: str) -> str:
 
 
 def bound(statement: str, values: Any) -> Any:
-    """Return the values of a statement as psycopg takes them; None where there are none."""
+    """Return the values of a statement in psycopg's form; () if there are none."""
     if not values:
         return ()
     if isinstance(values, Mapping):
@@ -85,7 +85,7 @@ def _bound(value: Any) -> Any:
 
 
 def values_of(statement: str) -> tuple[str, str, str] | None:
-    """Return an INSERT as what stands before its row of values, that row, and what follows.
+    """Split an INSERT into the text before its row of values, the row, and the rest.
 
     >>> values_of("INSERT INTO t (a, b) VALUES (?, (SELECT ?)) ON CONFLICT DO NOTHING")
     ('INSERT INTO t (a, b) VALUES ', '(?, (SELECT ?))', ' ON CONFLICT DO NOTHING')

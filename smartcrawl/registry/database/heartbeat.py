@@ -1,4 +1,4 @@
-"""Who works on a source, shown by heartbeats: one process alone, or the workers of one run."""
+"""Heartbeat leases on a source: of one process alone, or of the workers of one run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from smartcrawl.registry.database.transactions import transaction
 
 logger = logging.getLogger(__name__)
 
-BEAT: Final = 10.0  #: seconds between two signs of life
-EXPIRY: Final = 60  #: seconds after the last one, by the clock of the database
+BEAT: Final = 10.0  #: seconds between two heartbeats
+EXPIRY: Final = 60  #: seconds after the last heartbeat, by the database's clock
 
 ALIVE: Final = f"beat > clock_timestamp() - interval '{EXPIRY} seconds'"
-#: Whoever changes who works on a source waits for the others who do; any number will do.
+#: Changes to the leases of a source wait for each other; the first number is arbitrary.
 LOCK: Final = "SELECT pg_advisory_xact_lock(1936553843, hashtext(?))"
 _HOLDER = f"""
 SELECT pid, host, since FROM lease
@@ -40,14 +40,15 @@ _IS_HELD = f"SELECT 1 FROM lease WHERE source = ? AND {ALIVE} LIMIT 1"
 
 
 class HeartbeatLease:
-    """The right to work on one source, renewed every ``BEAT`` seconds by a thread of its own.
+    """The right to work on one source, renewed every ``BEAT`` seconds by its own thread.
 
-    A process that stands still for longer than ``EXPIRY`` may find its source taken over. What it
-    writes after that is refused, for its run is closed or was claimed with a higher number.
+    Another process may take over the source of a process that stalls for longer than ``EXPIRY``.
+    The database refuses the stalled one's later writes: its run is closed, or was claimed with a
+    higher number.
     """
 
     def __init__(self, connection: PostgresConnection, place: Mapping[str, Any]) -> None:
-        """``place``: what the table of leases says of it."""
+        """``place``: its row in the table ``lease``."""
         self._connection = connection
         self._place = place
         self.source, self.token = str(place["source"]), str(place["token"])
@@ -59,10 +60,10 @@ class HeartbeatLease:
     def take(
         cls, connection: PostgresConnection, source: str, since: str, *, shared: bool = False
     ) -> Self:
-        """Take the lease of ``source`` over a connection of its own, alone or with others.
+        """Take the lease of ``source`` over its own connection, alone or ``shared``.
 
         Raises:
-            RunHeldError: another process holds it; named by pid, host and since.
+            RunHeldError: another process has the lease; with its pid, host and start.
         """
         place = {
             "source": source,
@@ -96,15 +97,15 @@ class HeartbeatLease:
                 logger.warning("the lease of %s was not renewed: %s", self.source, error)
 
     def _overdue(self, connection: PostgresConnection) -> None:
-        """Learn that this process was taken for dead."""
+        """Log that the lease expired because this process stalled."""
         logger.warning(
-            "this process was not heard of for %d s, and another one may work on %s by now",
+            "this process sent no heartbeat for %d s: another one may work on %s by now",
             EXPIRY,
             self.source,
         )
 
     def release(self) -> None:
-        """Give the lease back; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
         if self._done.is_set():
             return
         self._done.set()
@@ -112,5 +113,5 @@ class HeartbeatLease:
         try:
             self._connection.execute(_RELEASE, (self.source, self.token))
         except (psycopg.Error, ConnectionLostError) as error:
-            logger.warning("the lease of %s was not given back: %s", self.source, error)
+            logger.warning("the lease of %s was not released: %s", self.source, error)
         self._connection.close()

@@ -1,4 +1,4 @@
-"""Whether a registry in a SQLite file can be read as it was written."""
+"""Integrity checks of a registry in a SQLite file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from smartcrawl.registry.pack import unpack_document, unpack_links
 REMEDY: Final = (
     "restore a backup, or copy what can be read into a new file with scrapy audit --salvage"
 )
-_MOST: Final = 20  #: problems that are listed
+_MOST: Final = 20  #: problems listed at most
 _WORDS: Final = "chunk_words"  #: the FTS5 index
-#: What SQLite may give for a column of a declared type; numbers of any size are integers here.
+#: SQLite's type of the values in a column of a declared type.
 _TYPES: Final = {"INTEGER": "integer", "TEXT": "text", "BLOB": "blob"}
 _TABLES: Final = """
 SELECT name FROM sqlite_schema
@@ -30,9 +30,9 @@ SELECT name FROM sqlite_schema
    AND name NOT LIKE 'chunk_words%'
  ORDER BY name
 """
-#: Errors of what decodes stored values: text, JSON, compressed bytes, words of an enumeration.
+#: Errors of decoding stored values: text, JSON, compressed bytes, words of an enumeration.
 _UNREADABLE: Final = (ValueError, zlib.error, ZstdError, EOFError, OverflowError)
-#: Columns of compressed values, and what reads them.
+#: Columns of compressed values, with their decoders.
 _PACKED: Final[tuple[tuple[str, str, Callable[[bytes], object]], ...]] = (
     ("links", "raw", unpack_links),
     ("content", "document", unpack_document),
@@ -51,21 +51,21 @@ SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
 
 
 def damaged(path: Path, why: object) -> RegistryDamagedError:
-    """Return the error of a file that SQLite calls damaged, with the remedy."""
+    """Return the error of a damaged file, with the remedy."""
     return RegistryDamagedError(f"{path} is damaged ({' '.join(str(why).split())}); {REMEDY}")
 
 
 def tables(connection: apsw.Connection) -> list[str]:
-    """Return the names of the tables that hold rows of the registry's own."""
+    """Return the names of the registry's own tables, without those of SQLite and FTS5."""
     found: Any = connection.execute(_TABLES).fetchall()
     return [name for (name,) in found]
 
 
 def problems(connection: apsw.Connection) -> list[str]:
-    """Return what is wrong with a registry, at most 20 findings.
+    """Return the defects of a registry, at most 20.
 
-    Pages, schema, references, types, compressed values and the index are checked. Every page of
-    the file is read. The index is compared with its text where the connection may
+    Database pages, schema, references, types, compressed values and the full-text index are
+    checked. The whole file is read. The index is compared with its text if the connection may
     write.
     """
     found: list[str] = []
@@ -97,7 +97,7 @@ def problems(connection: apsw.Connection) -> list[str]:
 def lacking(connection: apsw.Connection, version: int | None = None) -> list[str]:
     """Return the tables, views, indexes, triggers and columns that a schema lacks.
 
-    ``version``: of the schema; None: the one that the file says.
+    ``version``: schema version; None: the one in the file.
     """
     version = int(str(connection.pragma("user_version"))) if version is None else version
     there = _shape(connection)
@@ -121,14 +121,14 @@ def _made(version: int) -> dict[tuple[str, str], frozenset[str]]:
 
 
 def _shape(connection: apsw.Connection) -> dict[tuple[str, str], frozenset[str]]:
-    """Return the columns of all that a schema has, by kind and name."""
+    """Return the columns of everything in a schema, by kind and name."""
     found: dict[tuple[str, str], frozenset[str]] = {}
     named: Any = connection.execute(_SCHEMA).fetchall()
     for kind, name in named:
         try:
             columns: Any = connection.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
         except apsw.SQLError:
-            continue  # a view of what is missing
+            continue  # a view of a missing table
         found[kind, name] = frozenset(column[1] for column in columns)
     return found
 
@@ -165,9 +165,9 @@ def _wrong_types(connection: apsw.Connection, table: str) -> list[str]:
 
 
 def _wrong_words(connection: apsw.Connection) -> list[str]:
-    """Return what is wrong with the full-text index: of itself, and compared with its text."""
+    """Return the defects of the full-text index, in itself and against its text."""
     if connection.readonly("main") or connection.pragma("query_only"):
-        return []  # integrity_check has looked at the index itself
+        return []  # integrity_check has checked the index itself
     try:
         statement = f"INSERT INTO {_WORDS} ({_WORDS}, rank) VALUES ('integrity-check', 1)"
         connection.execute(statement).fetchall()
@@ -186,14 +186,14 @@ def _problems_of(path: Path) -> list[str]:
 
 
 def is_broken_index(error: Exception) -> bool:
-    """Whether FTS5 does not recognize its own tables: an SQLError, not a CorruptError."""
+    """Whether FTS5 does not recognize its own tables, which is an SQLError, no CorruptError."""
     return isinstance(error, apsw.SQLError) and "invalid fts5 file format" in str(error)
 
 
 def explained(path: Path, error: Exception) -> RegistryDamagedError | None:
-    """Return the damage that an unexpected error came from; None: the registry is sound.
+    """Return the damage that caused an unexpected error, or None if the registry is sound.
 
-    Every page of the file is read.
+    The whole file is read.
     """
     if is_broken_index(error):
         return damaged(path, error)

@@ -1,4 +1,4 @@
-"""A source is crawled by one run at a time: an OS file lock, freed by death (design.md 5)."""
+"""Leases as OS file locks: one run at a time crawls a source (design.md 5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from smartcrawl.sources.private_files import FILE, private_file, private_folder
 
 
 class FileLease:
-    """The right to crawl one source, held until it is released or the process dies."""
+    """The exclusive right to crawl one source, until it is released or the process dies."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
@@ -26,10 +26,10 @@ class FileLease:
 
     @classmethod
     def take(cls, folder: Path, source: str, since: str) -> Self:
-        """Take the lease of ``source``; ``since`` is told to whoever comes second.
+        """Take the lease of ``source``; the error of a second process contains ``since``.
 
         Raises:
-            RunHeldError: another process holds it; named by pid, host and since.
+            RunHeldError: another process has the lease; with its pid, host and start.
             RegistryError: the lease cannot be written.
         """
         path = _path(folder, source)
@@ -53,9 +53,9 @@ class FileLease:
                 host=str(holder.get("host", "?")),
                 since=str(holder.get("since", "?")),
             ) from None
-        told = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(told).encode(), 0)
+        os.pwrite(descriptor, json.dumps(holder).encode(), 0)
         return cls(descriptor, path)
 
     @staticmethod
@@ -74,17 +74,17 @@ class FileLease:
         return False
 
     @staticmethod
-    def held(folder: Path) -> list[str]:
-        """Return the sources that processes crawl now, by their leases alone."""
-        return [source for source in FileLease.known(folder) if FileLease.is_held(folder, source)]
+    def leased(folder: Path) -> list[str]:
+        """Return the sources that processes crawl now, from the lease files alone."""
+        return [source for source in FileLease.sources(folder) if FileLease.is_held(folder, source)]
 
     @staticmethod
-    def known(folder: Path) -> list[str]:
-        """Return the sources that were ever crawled, by their leases alone."""
+    def sources(folder: Path) -> list[str]:
+        """Return the sources that were ever crawled, from the lease files alone."""
         return [unquote(path.stem) for path in sorted(folder.glob("*.lock"))]
 
     def release(self) -> None:
-        """Give the lease back; a second call does nothing."""
+        """Release the lease; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -102,19 +102,19 @@ class FileLease:
 
 
 def _holder(descriptor: int) -> dict[str, Any]:
-    """Return what the holder wrote; it may be writing just now."""
+    """Return the holder's data, or {} if it is writing them just now."""
     with suppress(json.JSONDecodeError, UnicodeDecodeError):
-        told = json.loads(os.pread(descriptor, 4096, 0))
-        if isinstance(told, dict):
-            return told
+        holder = json.loads(os.pread(descriptor, 4096, 0))
+        if isinstance(holder, dict):
+            return holder
     return {}
 
 
 def _lock(descriptor: int) -> None:
-    """Lock a file; somebody who only looks (``is_held``) is waited for.
+    """Lock a file; wait for a process that only looks at it (``is_held``).
 
     Raises:
-        BlockingIOError: another process holds it.
+        BlockingIOError: another process has the lock.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

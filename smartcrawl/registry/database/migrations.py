@@ -1,4 +1,4 @@
-"""The numbered files that make a schema, step by step (design.md 5)."""
+"""The numbered steps of a schema (design.md 5)."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
 
-_LEAST: Final = 14_00_00  #: version of the server, as libpq gives it: functions with RETURN
-_LOCK: Final = 0x736D6372  #: "smcr": those who migrate wait for each other
+_LEAST: Final = 14_00_00  #: least server version, in libpq's form: functions with RETURN
+_LOCK: Final = 0x736D6372  #: "smcr": concurrent migrations wait for each other
 _TRIES: Final = 20
 #: Classes of SQLSTATE: data exception, integrity constraint, program limit, raised by a trigger.
 _OF_DATA: Final = ("22", "23", "54", "P0")
-STANDSTILL: Final = EXPIRY  #: seconds in a transaction that others wait for
+STANDSTILL: Final = EXPIRY  #: seconds in a transaction that other workers wait for
 _VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
 _VERSION = "SELECT version FROM smartcrawl_schema"
 _IS_THERE = "SELECT to_regclass('smartcrawl_schema') IS NOT NULL"
@@ -53,7 +53,7 @@ class PostgresDatabase:
         return shown(self._url)
 
     def exists(self) -> bool:
-        """Whether there is a registry already."""
+        """Whether the registry exists."""
         with self.translated("read"), closing(PostgresConnection(self._url)) as connection:
             return bool(connection.execute(_IS_THERE).get)
 
@@ -66,7 +66,7 @@ class PostgresDatabase:
             return connection
 
     def connect(self, *, readonly: bool = False) -> PostgresConnection:
-        """Connect to a registry that was opened before."""
+        """Connect to a registry that ``open`` has prepared."""
         with self.translated("open"):
             connection = PostgresConnection(self._url, readonly=readonly, idle=self._idle)
             if not readonly:
@@ -84,22 +84,22 @@ class PostgresDatabase:
         try:
             yield
         except (psycopg.Error, ConnectionLostError) as error:
-            raise RegistryError(_told(error, doing, str(self))) from error
+            raise RegistryError(_message(error, doing, str(self))) from error
 
     def damage(self, error: Exception) -> None:
-        """Return nothing, likewise."""
+        """Return None: PostgreSQL reports damage as an ordinary error."""
 
     def is_of_data(self, error: Exception) -> bool:
-        """Whether PostgreSQL refused a value, so that other rows may still be written."""
+        """Whether PostgreSQL refused a value; other rows may still be written."""
         if isinstance(error, psycopg.Error) and error.sqlstate is not None:
             return error.sqlstate[:2] in _OF_DATA
-        return isinstance(error, psycopg.DataError)  # such as NUL, which libpq is never given
+        return isinstance(error, psycopg.DataError)  # such as NUL, refused before libpq gets it
 
     def explained(self, error: Exception) -> None:
-        """Return nothing: PostgreSQL finds damage itself, and says so."""
+        """Return None: PostgreSQL finds and reports damage itself."""
 
     def retried(self, work: Callable[[], _T]) -> _T:
-        """Do something that is one transaction, again where another one or a restart undid it."""
+        """Do one transaction; repeat it if a conflict or a server restart rolled it back."""
         until = time.monotonic() + PATIENCE
         for attempt in range(_TRIES):
             try:
@@ -117,17 +117,17 @@ class PostgresDatabase:
             return HeartbeatLease.take(PostgresConnection(self._url), source, since)
 
     def share(self, connection: PostgresConnection) -> None:
-        """Let this process hold up nobody whose transactions wait for its own.
+        """Abort this process's transactions when it stalls, so that other workers are not blocked.
 
-        Where it stands still in one for longer than its lease is, the server undoes it. It counts
-        for ``connection``, which is open already, and for those that are made after this.
+        The server rolls back a transaction that is idle for longer than the lease lasts. The
+        limit applies to ``connection``, which is open already, and to later connections.
         """
         self._idle = STANDSTILL
         with self.translated("write"):
             connection.limit(STANDSTILL)
 
     def connect_worker(self) -> PostgresConnection:
-        """Connect for writing, under the limit that ``share`` set; opens and migrates nothing."""
+        """Connect for writing under the limit that ``share`` set, without migrating."""
         return PostgresConnection(self._url, idle=self._idle)
 
     def is_held(self, source: str) -> bool:
@@ -152,11 +152,11 @@ def shown(url: str) -> str:
 
 
 def migrate(connection: PostgresConnection, place: str) -> None:
-    """Bring the schema up to this version, all of it in one transaction.
+    """Migrate the schema to this version, in one transaction.
 
     Raises:
-        RegistryVersionError: it was written by a newer version, or the server is too old.
-        RegistryError: the tables are another program's, or it does not hold every text.
+        RegistryVersionError: a newer version wrote it, or the server is too old.
+        RegistryError: the tables belong to another program, or the encoding is not UTF8.
     """
     server = connection.server_version
     if server < _LEAST:
@@ -192,14 +192,14 @@ def migrate(connection: PostgresConnection, place: str) -> None:
 
 
 def _version(connection: PostgresConnection) -> int:
-    """Return the version of the schema, 0 where there is none."""
+    """Return the version of the schema, or 0."""
     return int(connection.execute(_VERSION).get) if connection.execute(_IS_THERE).get else 0
 
 
 def _refuse_others(connection: PostgresConnection, place: str) -> None:
-    """Refuse a schema that has tables of ours without being one.
+    """Refuse a schema with tables of the same names that belong to another program.
 
-    It is told from one that another process makes just now by the lock that the caller holds.
+    The caller's lock excludes that another process is creating the registry just now.
     """
     taken = [name for (name,) in connection.execute(_TAKEN)]
     if taken:
@@ -209,7 +209,7 @@ def _refuse_others(connection: PostgresConnection, place: str) -> None:
         )
 
 
-_SAID: Final = {
+_REMEDIES: Final = {
     errors.InvalidPassword: "check user and password in REGISTRY_URL",
     errors.InvalidAuthorizationSpecification: "check user and password in REGISTRY_URL",
     errors.InvalidCatalogName: "create that database, or name another one in REGISTRY_URL",
@@ -222,13 +222,13 @@ _SAID: Final = {
 }
 
 
-def _told(error: Exception, doing: str, place: str) -> str:
-    """Return what went wrong and what to do."""
+def _message(error: Exception, doing: str, place: str) -> str:
+    """Return the message of an error with its remedy."""
     what = first_line(error) or type(error).__name__
-    told = [remedy for kind, remedy in _SAID.items() if isinstance(error, kind)]
-    told += [remedy for words, remedy in _WORDS if words in str(error)]
-    if told:
-        return f"cannot {doing} {place} ({what}); {told[0]}"
+    remedies = [remedy for kind, remedy in _REMEDIES.items() if isinstance(error, kind)]
+    remedies += [remedy for words, remedy in _WORDS if words in str(error)]
+    if remedies:
+        return f"cannot {doing} {place} ({what}); {remedies[0]}"
     if isinstance(error, psycopg.OperationalError | ConnectionLostError):
         remedy = "check that the server runs and that host, port and name in REGISTRY_URL are right"
         return f"cannot {doing} {place} ({what}); {remedy}; everything committed is kept"
@@ -238,7 +238,7 @@ def _told(error: Exception, doing: str, place: str) -> str:
     )
 
 
-#: What libpq says before there is an error code.
+#: Remedies by libpq's words, for errors without a code.
 _WORDS: Final = (
     ("password authentication failed", "check user and password in REGISTRY_URL"),
     ("no password supplied", "give user and password in REGISTRY_URL"),

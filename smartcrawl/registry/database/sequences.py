@@ -1,4 +1,4 @@
-"""Numbers that are given out once: of claims, and of addresses."""
+"""Sequences of unique numbers: of claims, and of addresses."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def draw(connection: Connection, name: str, count: int = 1) -> int:
 
 
 def last(connection: Connection, name: str) -> int:
-    """Return the number of a sequence that was drawn last."""
+    """Return the last drawn number of a sequence."""
     return int(connection.execute(_LAST, (name,)).get)

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that takes the shared SQL, and outlives the server's restarts."""
+"""A connection to PostgreSQL that takes the shared SQL and survives server restarts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-PATIENCE: Final = 60.0  #: seconds that a server may be away
+PATIENCE: Final = 60.0  #: seconds that a server may be unreachable
 _PAUSE: Final = 0.2  #: seconds before the second try; the pauses double
 _LONGEST_PAUSE: Final = 5.0
 _AT_ONCE: Final = 500  #: rows of one statement
@@ -37,8 +37,8 @@ _OPTIONS: Final = {
     "keepalives_count": 3,
 }
 _SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '{}s'"
-#: One row for each connection that writes, with the number of its last transaction. Ids of
-#: PostgreSQL's own would not do: those that a crash took are given out again.
+#: One row for each writing connection, with the number of its last transaction. PostgreSQL's own
+#: transaction ids do not serve: after a crash the lost ones are used again.
 _SIGN = """
 INSERT INTO writer (id, last, at) VALUES (%s, 0, now()) ON CONFLICT (id) DO NOTHING;
 DELETE FROM writer WHERE at < now() - interval '7 days'
@@ -50,7 +50,7 @@ _SIGN_OFF = "DELETE FROM writer WHERE id = %s"
 
 
 class _Numeric(Loader):
-    """Sums, as whole numbers where they are."""
+    """Loader of sums, as integers where they are whole."""
 
     def load(self, data: Any) -> int | float:
         """Return the number."""
@@ -59,19 +59,19 @@ class _Numeric(Loader):
 
 
 class ConnectionLostError(Exception):
-    """The transaction that was open is gone, and nothing of it is in the database."""
+    """The open transaction is lost, and the database contains nothing of it."""
 
 
 class PostgresRows:
-    """What a statement found, in the manner of apsw's cursors."""
+    """The rows of a statement, with the interface of apsw's cursors."""
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor
-        self._has_rows = cursor.rownumber is not None  # a description is made anew each time
+        self._has_rows = cursor.rownumber is not None  # the description is rebuilt at each access
 
     @property
     def get(self) -> Any:
-        """First column of the first row, or None; columns of more than one as a tuple."""
+        """The next row, or None; its value alone if it has one column."""
         row = self.fetchone()
         return row[0] if row is not None and len(row) == 1 else row
 
@@ -84,33 +84,33 @@ class PostgresRows:
         return self._cursor.fetchone() if self._has_rows else None
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
         return self._cursor.fetchall() if self._has_rows else []
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that are left."""
+        """Yield the remaining rows."""
         while (row := self.fetchone()) is not None:
             yield row
 
 
 class PostgresConnection:
-    """See ``ports.Connection``. Used by one thread at a time.
+    """A ``ports.Connection``, used by one thread at a time.
 
-    When the server goes away between transactions it is waited for. Within one, that is told as
-    ConnectionLostError, and the transaction can be tried again: what was committed is known even
-    where the answer to COMMIT got lost.
+    If the server becomes unreachable between transactions, the connection waits for it. Within a
+    transaction it raises ConnectionLostError, and the transaction can be retried: the connection
+    finds out whether it was committed, even if the answer to COMMIT got lost.
     """
 
     dialect = "postgres"
 
     def __init__(self, url: str, *, readonly: bool = False, idle: int = 0) -> None:
-        """``idle``: seconds that this process may stand still in a transaction; 0: for ever."""
+        """``idle``: seconds that this process may stall in a transaction; 0: without limit."""
         self._url = url
         self._readonly = readonly
         self._idle = idle
         self._changes = 0
-        self._id: str | None = None  #: in the table of writers
-        self._number = 0  #: of its transaction
+        self._id: str | None = None  #: writer.id; None: unsigned
+        self._number = 0  #: of its last transaction
         self._connection = self._connected()
 
     def _connected(self) -> psycopg.Connection[Any]:
@@ -128,7 +128,7 @@ class PostgresConnection:
 
     @property
     def lost(self) -> bool:
-        """Whether the server is not there any more."""
+        """Whether the connection to the server is lost."""
         return self._connection.closed or self._connection.broken
 
     def execute(self, statement: str, values: Any = ()) -> PostgresRows:
@@ -143,32 +143,32 @@ class PostgresConnection:
         return self._patiently(lambda: self._run(statement, values))
 
     def _run(self, statement: str, values: Any) -> PostgresRows:
-        text, told = translated(statement), bound(statement, values)
+        text, given = translated(statement), bound(statement, values)
         cursor: psycopg.Cursor[Any]
-        if _are_arrays(values):  # whose types are certain: they need not be written as text
-            cursor = psycopg.Cursor(self._connection).execute(in_binary(text), told)
+        if _are_arrays(values):  # of certain types: no need to write them as text
+            cursor = psycopg.Cursor(self._connection).execute(in_binary(text), given)
         else:
-            cursor = self._connection.execute(text, told)
+            cursor = self._connection.execute(text, given)
         self._changes = max(cursor.rowcount, 0)
         return PostgresRows(cursor)
 
     @contextmanager
     def _within(self) -> Iterator[None]:
-        """Tell that a server went away within a transaction."""
+        """Raise ConnectionLostError if the server goes away within a transaction."""
         try:
             yield
-        except psycopg.Error as error:  # an InternalError where it stood still for too long
+        except psycopg.Error as error:  # an InternalError if this process stalled for too long
             if self.lost:
                 raise ConnectionLostError(str(error)) from error
             raise
 
     def limit(self, idle: int) -> None:
-        """Let the server end a transaction in which this process stands still for so long."""
+        """Let the server roll back a transaction that is idle for ``idle`` seconds."""
         self._idle = idle
         self._patiently(lambda: self._connection.execute(_SETTINGS.format(idle)))
 
     def sign(self) -> None:
-        """Let the registry tell from now on which transactions of this connection it holds."""
+        """Record this connection's transactions from now on, to check a lost COMMIT."""
         self._id = token_hex(16)
         self._connection.execute(ClientCursor(self._connection).mogrify(_SIGN, (self._id,)))
 
@@ -179,7 +179,7 @@ class PostgresConnection:
         return PostgresRows(self._connection.execute(_BEGIN, (self._number, self._id)))
 
     def _commit(self) -> PostgresRows:
-        """Commit; when the answer gets lost, ask whether it happened."""
+        """Commit; if the answer gets lost, look up whether the commit happened."""
         try:
             return self._run("COMMIT", ())
         except psycopg.Error as error:
@@ -194,7 +194,7 @@ class PostgresConnection:
         return None if row is None else int(row[0])
 
     def _patiently(self, work: Callable[[], _T]) -> _T:
-        """Do something outside of a transaction; a server that is away is waited for."""
+        """Do ``work`` outside of a transaction; wait for an unreachable server."""
         until, pause = time.monotonic() + PATIENCE, _PAUSE
         while True:
             try:
@@ -209,13 +209,13 @@ class PostgresConnection:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def executemany(self, statement: str, values: Iterable[Any]) -> None:
-        """Run one statement for each of some rows, hundreds with one round trip."""
+        """Run a statement for each row, hundreds of rows in one round trip."""
         rows = iter(values)
-        told = values_of(statement)
+        parts = values_of(statement)
         cursor = ClientCursor(self._connection)
         while some := list(islice(rows, _AT_ONCE)):
-            if told is not None and "DO UPDATE" not in told[2]:  # which takes a row once only
-                before, row, after = told
+            if parts is not None and "DO UPDATE" not in parts[2]:  # which allows a row only once
+                before, row, after = parts
                 each = ",".join(self._filled(cursor, row, one) for one in some)
                 text = before + each + after
             else:
@@ -226,19 +226,19 @@ class PostgresConnection:
         return cursor.mogrify(translated(text), bound(text, values))
 
     def _plain(self, text: str) -> None:
-        """Run text that has its values in it."""
+        """Run a statement whose text includes its values."""
         with self._within():
             self._connection.execute(text.encode())
 
     def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert rows into a table; none of them is there already."""
+        """Insert new rows into a table."""
         command = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
         with self._within(), self._connection.cursor().copy(command.encode()) as copy:
             for row in rows:
                 copy.write_row(row)
 
     def define(self, statement: str) -> None:
-        """Run a statement of a schema, which is in PostgreSQL's own words."""
+        """Run a statement of a schema, written in PostgreSQL's own SQL."""
         self._connection.execute(statement.encode())
 
     @property
@@ -248,30 +248,30 @@ class PostgresConnection:
 
     @property
     def encoding(self) -> str | None:
-        """What the database stores text in, such as UTF8."""
+        """The encoding of the database, such as UTF8."""
         return self._connection.info.parameter_status("server_encoding")
 
     def changes(self) -> int:
-        """Return how many rows the last statement wrote."""
+        """Return the number of rows that the last statement wrote."""
         return self._changes
 
     def close(self, force: bool = False) -> None:
-        """Close it."""
+        """Close the connection."""
         if self._id is not None and not self.lost and not self.in_transaction:
-            with suppress(psycopg.Error):  # it is cleared away later
+            with suppress(psycopg.Error):  # a later ``sign`` deletes the row
                 self._connection.execute(_SIGN_OFF, (self._id,))
         self._connection.close()
 
 
 def _are_arrays(values: Any) -> bool:
-    """Whether a statement is given nothing but arrays, none of them empty."""
+    """Whether all values of a statement are arrays, none of them empty."""
     if not values or not isinstance(values, tuple):
         return False
     return all(isinstance(value, Many) and len(value.values) > 0 for value in values)
 
 
 def is_passing(error: psycopg.Error) -> bool:
-    """Whether what failed may succeed when it is tried again."""
+    """Whether a retry of the failed statement may succeed."""
     kinds = (
         errors.SerializationFailure,
         errors.DeadlockDetected,
@@ -287,5 +287,5 @@ def is_passing(error: psycopg.Error) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says first."""
+    """Return the first line of an error."""
     return str(error).partition("\n")[0]

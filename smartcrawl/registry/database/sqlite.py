@@ -33,9 +33,9 @@ from smartcrawl.sources.private_files import private_file, private_folder
 _T = TypeVar("_T")
 
 APPLICATION_ID = 0x736D6372  #: "smcr"
-BUSY_TIMEOUT = 30_000  #: milliseconds; writers hold the lock for tens of them
+BUSY_TIMEOUT = 30_000  #: milliseconds; writers keep the lock for tens of them
 
-_NOTHING = array("q", [0])  #: what is no number and no text of a row: SQLite takes no empty array
+_NOTHING = array("q", [0])  #: a value of no row, in place of an empty array, which SQLite refuses
 _LOOK = """
 SELECT (SELECT application_id FROM pragma_application_id),
        (SELECT user_version FROM pragma_user_version),
@@ -44,7 +44,7 @@ SELECT (SELECT application_id FROM pragma_application_id),
 
 
 class SqliteDatabase:
-    """A registry in a SQLite file; its leases lie beside it."""
+    """A registry in a SQLite file, with its leases in a folder beside it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,13 +55,13 @@ class SqliteDatabase:
         return str(self.path)
 
     def exists(self) -> bool:
-        """Whether there is a registry already."""
+        """Whether the registry exists."""
         return self.path.exists()
 
     def open(self) -> SqliteConnection:
         """Connect for writing; see ``databases.Database``.
 
-        A file that this user may only read is opened for that.
+        A file that this user may only read is opened for reading.
         """
         refuse_emptied(self.path)
         if self._only_readable():
@@ -73,26 +73,26 @@ class SqliteDatabase:
                 f"cannot create {self.path.parent} ({error.strerror}); name another DATA_DIR that"
                 " this user may write to"
             ) from error
-        with suppress(OSError):  # SQLite says what is wrong
+        with suppress(OSError):  # SQLite reports the error below
             private_file(self.path)
         connection = connect(self.path)
         migrate(connection, self.path)
         return connection
 
     def _only_readable(self) -> bool:
-        """Whether the file is there, and this user may not write to it or beside it."""
+        """Whether the file exists, and this user may not write to it or to its folder."""
         places = (self.path, self.path.parent)
         return self.path.exists() and not all(os.access(place, os.W_OK) for place in places)
 
     def _read(self) -> SqliteConnection:
-        """Connect without writing anything, not even SQLite's files beside a file in WAL mode.
+        """Connect without writing anything, not even SQLite's own files beside the database.
 
         Raises:
             RegistryVersionError: the schema is not that of this version.
         """
         path = quote(str(self.path.absolute()))
         wal, shared = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-shm"))
-        if not wal.exists() or not wal.stat().st_size:  # so that no process writes to it
+        if not wal.exists() or not wal.stat().st_size:  # no process is writing
             uri = f"file:{path}?immutable=1"
         elif shared.exists():
             uri = f"file:{path}?mode=ro"
@@ -110,7 +110,7 @@ class SqliteDatabase:
         return connection
 
     def connect(self, *, readonly: bool = False) -> SqliteConnection:
-        """Connect to a file that was opened before."""
+        """Connect to a registry that ``open`` has prepared."""
         return connect(self.path, readonly=readonly)
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
@@ -131,47 +131,47 @@ class SqliteDatabase:
         return translated(self.path, doing)
 
     def damage(self, error: Exception) -> RegistryError | None:
-        """Return what an error says of a damaged file; None: it says nothing of that."""
+        """Return the damage that an error reports, or None if it reports none."""
         if isinstance(error, apsw.NotADBError):
             return not_a_registry(self.path, error)
         is_damage = isinstance(error, apsw.CorruptError) or is_broken_index(error)
         return damaged(self.path, error) if is_damage else None
 
     def is_of_data(self, error: Exception) -> bool:
-        """Whether SQLite refused a value, so that other rows may still be written."""
+        """Whether SQLite refused a value; other rows may still be written."""
         return isinstance(error, apsw.ConstraintError | apsw.TooBigError | apsw.MismatchError)
 
     def explained(self, error: Exception) -> RegistryError | None:
-        """Return the damage of the file that an unexpected error came from; None: it is sound."""
+        """Return the damage that caused an unexpected error, or None if the file is sound."""
         return explained(self.path, error)
 
     def retried(self, work: Callable[[], _T]) -> _T:
-        """Do something that is one transaction; SQLite lets nobody undo it."""
+        """Do one transaction; in SQLite no conflict rolls it back."""
         return work()
 
     def take(self, source: str, since: str) -> FileLease:
         """Take the lease of ``source``."""
         return FileLease.take(self._leases, source, since)
 
-    def held(self) -> list[str]:
-        """Return the sources that processes crawl now; the file itself is not read."""
-        return FileLease.held(self._leases)
+    def leased(self) -> list[str]:
+        """Return the sources that processes crawl now, without reading the file."""
+        return FileLease.leased(self._leases)
 
     @contextmanager
     def none_runs(self) -> Iterator[None]:
-        """Hold the leases of all sources that were ever crawled.
+        """Take the leases of all sources that were ever crawled.
 
         Raises:
             RunHeldError: one of them is being crawled.
         """
         since = datetime.now(UTC).isoformat(timespec="seconds")
         with ExitStack() as stack:
-            for source in FileLease.known(self._leases):
+            for source in FileLease.sources(self._leases):
                 stack.enter_context(self.take(source, since))
             yield
 
     def problems(self, connection: SqliteConnection) -> list[str]:
-        """Return what is wrong with the file, its references and its index of words."""
+        """Return the defects of the file, its references and its full-text index."""
         return problems(connection)
 
     def is_held(self, source: str) -> bool:
@@ -181,7 +181,7 @@ class SqliteDatabase:
 
 @contextmanager
 def translated(path: Path, doing: str) -> Iterator[None]:
-    """Turn SQLite's errors into RegistryError, naming the file and what was being done."""
+    """Turn SQLite's errors into RegistryError with the file's name and the act ``doing``."""
     try:
         yield
     except apsw.NotADBError as error:
@@ -217,7 +217,7 @@ def translated(path: Path, doing: str) -> Iterator[None]:
 
 
 def not_a_registry(path: Path, error: Exception) -> RegistryDamagedError:
-    """Return the error of a file whose beginning is not SQLite's, with the remedies."""
+    """Return the error of a file without SQLite's header, with the remedies."""
     return RegistryDamagedError(
         f"{path} is not a registry ({error}); move it away, or name another DATA_DIR; if it was"
         f" one, {REMEDY}"
@@ -225,7 +225,7 @@ def not_a_registry(path: Path, error: Exception) -> RegistryDamagedError:
 
 
 class SqliteConnection(apsw.Connection):
-    """A connection that takes the values of ``ports.Connection``."""
+    """An apsw connection that accepts the values of ``ports.Connection``."""
 
     dialect = "sqlite"
 
@@ -235,13 +235,13 @@ class SqliteConnection(apsw.Connection):
         self.convert_binding = _bound
 
     def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert rows into a table; none of them is there already."""
+        """Insert new rows into a table."""
         places = ", ".join("?" * len(columns))
         self.executemany(f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})", rows)
 
 
 def _bound(_: apsw.Cursor, __: int, value: Any) -> Any:
-    """Turn what SQLite has no type for into what it takes."""
+    """Convert a value that SQLite has no type for."""
     if isinstance(value, Many):
         values = value.values
         if not len(values):
@@ -251,10 +251,10 @@ def _bound(_: apsw.Cursor, __: int, value: Any) -> Any:
 
 
 def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
-    """Open one connection, durable; the file itself is not touched yet (see ``migrate``).
+    """Open one durable connection; ``migrate`` is the first to read the file.
 
     Raises:
-        RegistryError: the file cannot be opened; it is never recreated silently.
+        RegistryError: the file cannot be opened; it is never silently recreated.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
     with translated(path, "open"):
@@ -269,12 +269,11 @@ def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
 
 
 def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False) -> None:
-    """Bring the schema up to this version, each step in a transaction of its own.
+    """Migrate the schema to this version, all steps in one transaction.
 
     Raises:
-        RegistryVersionError: it is older, and ``readonly``.
-        RegistryVersionError: the file was written by a newer version.
-        RegistryError: the file is another program's.
+        RegistryVersionError: the schema is older and ``readonly``, or a newer version wrote it.
+        RegistryError: the file belongs to another program.
     """
     latest = migrations("sqlite")[-1][0]
     with translated(path, "open"):
@@ -303,17 +302,17 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
 
 
 def refuse_emptied(path: Path) -> None:
-    """Refuse a file without a byte that a run wrote to: it was cut, and is not made anew.
+    """Refuse an empty file that a run wrote to before: it was truncated, and stays as it is.
 
     Raises:
-        RegistryDamagedError: it is one.
+        RegistryDamagedError: the file is empty, and a run wrote to it.
     """
     wal = path.with_name(f"{path.name}-wal")
-    for _ in range(20):  # another process may be making it now
+    for _ in range(20):  # another process may be creating it now
         if not path.exists() or path.stat().st_size or (wal.exists() and wal.stat().st_size):
             return
         if not any((path.parent / "leases").glob("*.lock")):
-            return  # leases are taken when there is a schema
+            return  # a lease file exists only after the schema does
         time.sleep(0.05)
     raise RegistryDamagedError(
         f"{path} is empty, though a run wrote to it; restore a backup, or remove the file to crawl"
@@ -322,13 +321,13 @@ def refuse_emptied(path: Path) -> None:
 
 
 def _looked_at(connection: SqliteConnection) -> tuple[int, int, int]:
-    """Return (application id, schema version, number of tables), all of one moment."""
+    """Return (application id, schema version, number of tables) as of one moment."""
     row: Any = connection.execute(_LOOK).fetchone()
     return row[0], row[1], row[2]
 
 
 def _switch_to_wal(connection: SqliteConnection) -> None:
-    """Turn a new file to WAL mode; SQLite itself does not wait for a lock here."""
+    """Set WAL mode; wait for the lock, which SQLite itself does not do here."""
     until = time.monotonic() + BUSY_TIMEOUT / 1000
     while True:
         try:
@@ -342,9 +341,9 @@ def _switch_to_wal(connection: SqliteConnection) -> None:
 
 
 def apply(connection: SqliteConnection, *, until: int | None = None) -> None:
-    """Run the steps that are missing, up to schema version ``until``; None: all of them.
+    """Run the missing steps up to schema version ``until``; None: all of them.
 
-    Another process may be doing the same.
+    Another process may be migrating at the same time.
     """
     with transaction(connection):
         version = connection.pragma("user_version")

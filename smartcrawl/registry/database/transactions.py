@@ -1,4 +1,4 @@
-"""Transactions over a connection, whichever database it leads to."""
+"""Transactions over a connection to either database."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from contextlib import contextmanager
 
 from smartcrawl.model.ports import Connection
 
-#: Statements that the connection to PostgreSQL knows by these words, too.
+#: Statements that the connection to PostgreSQL translates.
 WRITING = "BEGIN IMMEDIATE"
 READING = "BEGIN DEFERRED"
 
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """All or nothing, durable when it returns."""
+    """Write all or nothing, durable on return."""
     with _within(connection, WRITING):
         yield
 
 
 @contextmanager
 def one_moment(connection: Connection) -> Iterator[None]:
-    """Everything that is read is as of one moment."""
+    """Read everything as of one moment."""
     with _within(connection, READING):
         yield
 

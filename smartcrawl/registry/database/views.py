@@ -25,7 +25,7 @@ def show_links(connection: apsw.Connection, trackers: Trackers) -> None:
 
 
 class _Outlinks:
-    """The rows of the virtual table ``outlinks``, in the way that apsw asks for them."""
+    """The rows of the virtual table ``outlinks``, in the form that apsw expects."""
 
     columns = (
         "id",
@@ -43,7 +43,7 @@ class _Outlinks:
         self._trackers = trackers
 
     def __call__(self, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
-        row: Any  # apsw gives each column as any of SQLite's types
+        row: Any  # apsw types each column as any of SQLite's types
         for row in self._connection.execute(_LINKS):
             for place, link in enumerate(unpack_links(row[2])):
                 yield (

@@ -1,4 +1,4 @@
-"""Proposing what a sweep may remove, each with what was found (design.md 8)."""
+"""Candidates for removal by a sweep, each with its evidence (design.md 8)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from smartcrawl.rules.absence import (
 from smartcrawl.rules.model import Rule
 
 OUT_OF_SCOPE = "out of scope"
-#: Every record of a source was reached by one of its runs, so reached_run names the source.
+#: A run of its source has reached every record, so reached_run identifies the source.
 _OF_SOURCE = "reached_run IN (SELECT no FROM run WHERE source = :source)"
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete AND no < ? ORDER BY no"
 _ABSENT = f"""
@@ -37,8 +37,8 @@ SELECT s.no, s.seen_run, s.lost_count, s.gone_count, r.url, s.depth, s.visited_r
   FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.{_OF_SOURCE}
 """
-#: What another rule proposed in this run stays; what an earlier run proposed is renewed, and the
-#: guard judges anew whether it is withheld.
+#: A candidate that another rule proposed in this run stays. One of an earlier run is renewed, and
+#: the guard decides again whether to withhold it.
 _PROPOSE = """
 INSERT INTO candidate (no, source, run, renewed, rule, detail)
 SELECT :no, :source, :run, :run, :rule, :detail
@@ -48,7 +48,7 @@ ON CONFLICT (no) DO UPDATE
        run = CASE WHEN candidate.rule = excluded.rule THEN candidate.run ELSE excluded.run END
  WHERE candidate.renewed < excluded.renewed
 """
-#: Of what was not due nothing new was learnt, but that a link leads to it.
+#: A page that was not due gives no new evidence, except that a link leads to it.
 _REFUTED = f"""
 DELETE FROM candidate WHERE source = :source AND renewed < :run
    AND (:complete OR no IN (SELECT no FROM state WHERE reached_run = :run))
@@ -70,7 +70,7 @@ _EXCLUDED = f"""
 SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.outcome = 10 AND s.{_OF_SOURCE}
 """
-#: An orphan goes only where the look at it allows that (``looked_away``).
+#: An orphan is removed only if its verification allows that (``looked_away``).
 GOES = f"(rule <> {int(Rule.ORPHAN)} OR no IN carray(:looked_away))"
 _LOOKS = f"""
 SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
@@ -78,18 +78,18 @@ SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_statu
  WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(Rule.ORPHAN)}
    AND c.probe IS NOT NULL
 """
-#: Of a page, not of a sitemap; soft 404s are no answer.
+#: Hosts that answered for a page, not a sitemap, in this run; soft 404s do not count.
 _HOSTS = """
 SELECT DISTINCT r.host FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.seen_run = :run AND s.http_status IN (200, 304)
    AND s.outcome NOT IN (7, 8) AND r.kind = 0
 """
-#: The look found a page that was merely lost before: nothing speaks against it so far.
+#: Verification got an answer from a formerly lost page: there is no evidence against it yet.
 _IS_THERE = f"""
 DELETE FROM candidate
  WHERE source = :source AND renewed = :run AND probe IN carray(:spoken) AND NOT {GOES}
 """
-#: Excluded only now, by the look (commit._PROBED): their time is that of ``is_abandoned``.
+#: Excluded candidates, some only by verification (batch._PROBED): these need is_abandoned's age.
 _EXCLUDED_NOW = f"""
 SELECT c.no, s.gone_count, c.detail FROM candidate c JOIN state s USING (no)
  WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(Rule.EXCLUDED)}
@@ -104,24 +104,24 @@ _PAGES = f"""
 SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
  WHERE standing > 0 AND no < :end AND NOT (outcome = 1 AND visited_run = :run) AND {_OF_SOURCE}
 """
-#: Of what goes now, the run that proposed the first that a guard withheld before.
+#: The run that first proposed one of these candidates that the guard withheld before.
 _WITHHELD_SINCE = f"""
 SELECT min(run) FROM candidate
  WHERE source = :source AND renewed = :run AND withheld AND {GOES}
 """
-#: Addresses have their numbers in the order in which the runs of their source met them.
+#: Address numbers ascend in the order in which the runs of a source found them.
 _MET_SINCE = "SELECT min(no) FROM record WHERE source = :source AND first_run >= :since"
-EVERY: Final = 1 << 62  #: No number of an address is as large.
+EVERY: Final = 1 << 62  #: higher than any record.no
 _WITHHOLD = f"""
 UPDATE candidate SET withheld = :withheld AND {GOES} WHERE source = :source AND renewed = :run
 """
-#: What was proposed as absent by a run that turned out not to have seen everything.
+#: Candidates for absence from a run that turned out to be incomplete.
 _NOT_ABSENT = f"""
 DELETE FROM candidate WHERE source = :source AND renewed = :run
    AND rule IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
 """
-#: Due crawls see a source in slices: what those since the last complete run removed counts, too.
-#: Evidence that cannot be undone any more counts as content.
+#: Due crawls see a source in slices, so removals since the last complete run count, too. Evidence
+#: without undo data counts as content.
 _REMOVED_BEFORE = """
 SELECT count(*) FILTER (WHERE e.content IS NOT NULL OR e.restore IS NULL), count(*) FROM evidence e
  WHERE (SELECT due FROM run WHERE no = :run) AND e.source = :source AND e.undone IS NULL
@@ -132,12 +132,12 @@ SELECT count(*) FILTER (WHERE e.content IS NOT NULL OR e.restore IS NULL), count
 _WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld"
 
 
-Proposal = tuple[int, Rule, dict[str, object]]  #: number, rule, what was found
+Proposal = tuple[int, Rule, dict[str, object]]  #: record.no, rule, evidence
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What the end of a run needs to know of its source and of the operator's choices."""
+    """Scope of the source and choices of the operator, for the end of a run."""
 
     policy: Policy
     max_ratio: float
@@ -145,9 +145,9 @@ class Closing:
     remove_excluded: bool  #: OUT_OF_SCOPE_POLICY=remove
     undo_ttl: int  #: seconds
     in_scope: Callable[[str, int], bool]  #: URL and depth
-    snapshot_retention: int  #: seconds; of bodies that no page holds any more
-    gone_ttl: int  #: seconds that tombstones are kept; 0: for ever
-    pace: int  #: seconds in which the counts of a due crawl rise once at most; 0: once a run
+    snapshot_retention: int  #: seconds that released bodies are kept
+    gone_ttl: int  #: seconds that tombstones are kept; 0: without limit
+    pace: int  #: least seconds between increments in due crawls; 0: once a run
 
     def withholds(self, content: Loss, records: Loss) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""
@@ -156,7 +156,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A run that comes to its end."""
+    """A run that is being ended."""
 
     run: int
     source: int  #: source.no
@@ -165,24 +165,24 @@ class Ending:
 
     @property
     def names(self) -> dict[str, int]:
-        """Run and source as values of statements."""
+        """The run and the source as values of statements."""
         return {"run": self.run, "source": self.source}
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """A page that is held, and that a run did not reach or did not ask."""
+    """A stored page that a run did not reach or did not request."""
 
     no: int
-    age: int  #: complete runs since it was reached and allowed, this one included
-    since: int  #: Unix seconds, when the first of them was sealed
+    age: int  #: complete runs since it was reached and allowed, including this one
+    since: int  #: Unix seconds at which the first of these runs was sealed
     counts: Counts
-    last_run: int  #: that reached it
-    excluded: str | None  #: why it was not asked, or is out of scope; None: no link leads to it
+    last_run: int  #: run.no of the last run that reached it
+    excluded: str | None  #: why it was not requested; None: no link leads to it
 
 
 def absences(connection: Connection, ending: Ending) -> Iterator[Absence]:
-    """Yield what a run did not reach, or reached and did not ask."""
+    """Yield the stored pages that a run did not reach, or reached and did not request."""
     complete: list[Any] = connection.execute(_COMPLETE, (ending.source, ending.run)).fetchall()
     runs = [no for no, _ in complete]
     row: Any
@@ -198,7 +198,7 @@ def absences(connection: Connection, ending: Ending) -> Iterator[Absence]:
 
 
 def propose_absent(connection: Connection, ending: Ending) -> None:
-    """Propose what was absent for long enough, if the run turns out to be complete."""
+    """Propose pages that were absent for long enough, if the run turns out to be complete."""
     policy, now = ending.closing.policy, ending.now
     rows: list[Proposal] = [
         (
@@ -220,7 +220,7 @@ def propose_absent(connection: Connection, ending: Ending) -> None:
 
 
 def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
-    """Whether a page was absent for long enough; one that may be asked is looked at before."""
+    """Whether a page was absent for long enough; an orphan is verified before its removal."""
     counts, age, since = absence.counts, absence.age, absence.since
     if absence.excluded is not None:
         return is_abandoned(counts.gone, age, since, policy, now)
@@ -228,7 +228,7 @@ def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
 
 
 def propose_direct(connection: Connection, ending: Ending) -> None:
-    """Propose what the answers of this run speak against: gone, not acceptable, excluded."""
+    """Propose pages by the answers of this run: gone, not acceptable, excluded."""
     policy = ending.closing.policy
     names = ending.names | {
         "threshold": policy.lost_threshold,
@@ -256,13 +256,13 @@ def propose_direct(connection: Connection, ending: Ending) -> None:
 def _gone_detail(
     status: int, gone_count: int, since: int, message: str | None
 ) -> dict[str, object]:
-    """Return what was found of a page that is gone; of one that moved away, where it is now."""
+    """Return the evidence of a gone page; for a permanent redirect also its target."""
     found: dict[str, object] = {"status": status, "goneCount": gone_count, "since": since}
     return found | ({"why": message} if status in PERMANENT else {})
 
 
 def propose(connection: Connection, ending: Ending, rows: Iterable[Proposal]) -> None:
-    """Propose pages, each with its rule and what was found; pinned ones keep what they can."""
+    """Propose pages, each with its rule and evidence; most rules spare pinned pages."""
     connection.executemany(
         _PROPOSE,
         (
@@ -273,24 +273,27 @@ def propose(connection: Connection, ending: Ending, rows: Iterable[Proposal]) ->
 
 
 def probed(detail: str, probe: int | None) -> str:
-    """Return what was found of a candidate (JSON), with the answer to the look at it."""
+    """Return the evidence of a candidate (JSON), with the status of its verification."""
     return json.dumps(json.loads(detail) | ({} if probe is None else {"probe": probe}))
 
 
 def forget_absent(connection: Connection, ending: Ending) -> None:
-    """Drop what was proposed as absent: the run did not see everything after all."""
+    """Delete the candidates for absence of an incomplete run."""
     connection.execute(_NOT_ABSENT, ending.names)
 
 
 def refute(connection: Connection, ending: Ending, *, complete: bool) -> None:
-    """Drop what earlier runs proposed and this one did not."""
+    """Delete candidates of earlier runs that this run did not renew.
+
+    If it is not ``complete``, only those that it reached.
+    """
     connection.execute(_REFUTED, ending.names | {"complete": complete})
 
 
 def looked_away(connection: Connection, run: int, source: int, policy: Policy) -> frozenset[int]:
-    """Return the orphans of a run whose look lets them go (rules.absence.lets_go).
+    """Return the orphans of a run whose verification allows removal (rules.absence.lets_go).
 
-    ``source``: source.no. What was not looked at stays.
+    ``source``: source.no. Unverified orphans stay.
     """
     names = {"run": run, "source": source}
     going, unsure = set(), []
@@ -305,11 +308,11 @@ def looked_away(connection: Connection, run: int, source: int, policy: Policy) -
 
 
 def guard(connection: Connection, ending: Ending) -> int:
-    """Withhold the removals of a run if there are too many; return how many are withheld.
+    """Withhold the removals of a run if there are too many; return the number withheld.
 
-    What came with this very run, such as a page whose canonical page turned up later, is no
-    loss and does not count. What was withheld before is judged without what came since, too: the
-    pages of a login wall, or of a new home, do not release it.
+    Pages that this run found first, such as one whose canonical page was found later, are no loss
+    and do not count. Earlier withheld candidates are also judged without pages found since: the
+    new pages of a login wall, or of a moved site, do not release them.
     """
     names, policy = ending.names, ending.closing.policy
     away = looked_away(connection, ending.run, ending.source, policy)
@@ -330,7 +333,7 @@ def guard(connection: Connection, ending: Ending) -> int:
 
 
 def met_since(connection: Connection, source: int, run: int) -> int:
-    """Return the first number of a source that ``run`` met or a later one, ``EVERY`` if none.
+    """Return the lowest number that ``run`` or a later run found in a source, else ``EVERY``.
 
     ``source``: source.no.
     """
@@ -339,8 +342,8 @@ def met_since(connection: Connection, source: int, run: int) -> int:
 
 
 def _is_too_much(connection: Connection, ending: Ending, values: Mapping[str, object]) -> bool:
-    """Whether a sweep takes too much of the addresses with numbers below ``end``."""
-    removals: Counter[bool] = Counter()  # by whether content goes
+    """Whether a sweep removes too many of the addresses with numbers below ``end``."""
+    removals: Counter[bool] = Counter()  # key: content is removed, too
     for is_new, has_content, count in _rows(connection, _PROPOSED, values):
         if not is_new:
             removals[bool(has_content)] += count

@@ -1,4 +1,4 @@
-"""Removing between runs: what is lost or orphaned now, what waits for approval, undo (design.md 8).
+"""Removals between runs: lost, orphaned and withheld pages, and undo (design.md 8).
 
 The caller holds the lease of every source that it changes.
 """
@@ -22,7 +22,7 @@ from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Rule, Status
 
-_PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: what removes pinned pages, too
+_PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: rules that remove pinned pages, too
 _WANTED = "(:every OR o.name IN carray(:sources))"
 _PAGE = """
 SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
@@ -33,7 +33,7 @@ _LOST = f"""{_PAGE}
  WHERE s.standing = 2 AND s.lost_count > 0 AND {_WANTED} ORDER BY o.name, r.no
 """
 _COMPLETE = "SELECT source, no, finished_at FROM run WHERE complete ORDER BY source, no"
-#: What a later run, complete or not, reached is no orphan; what it could not ask is excluded.
+#: A page that a later run reached, complete or not, is no orphan; unrequestable, it is excluded.
 _ABSENT = f"""
 WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete GROUP BY source)
 {_PAGE}
@@ -80,7 +80,7 @@ _UNDECLARE = "UPDATE source SET declared = FALSE WHERE name = ?"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A page that a command may remove, and why."""
+    """A page that a command may remove, with the reason."""
 
     no: int
     source_no: int
@@ -96,31 +96,32 @@ class Target:
     last_checked: int | None
     message: str | None
     rule: Rule
-    detail: str  #: JSON, what was found
+    detail: str  #: JSON: the evidence
     age: int = 0  #: complete runs since it was reached and allowed
-    removable: bool = True  #: whether the order to remove takes it along
-    run: int | None = None  #: that proposed it first, if it is withheld
+    removable: bool = True  #: whether the command removes it
+    run: int | None = None  #: run.no that proposed it first, if it is withheld
     why_not: str | None = None  #: why it is not removable
-    content: bool = True  #: whether content goes with it
+    content: bool = True  #: whether its content is removed, too
 
 
 def lost(connection: Connection, policy: Policy, *, sources: Sequence[str] = ()) -> list[Target]:
-    """Return what is held and was lost when it was visited last.
+    """Return the stored pages whose last visit found them lost.
 
-    Removable is what answered a status of LOST_PURGE_STATUSES, however often (design.md 12).
+    A page is removable if its status is in LOST_PURGE_STATUSES, after any number of such answers
+    (design.md 12).
     """
     found = []
     for row in _rows(connection, _LOST, sources):
         removable = policy.purges(row[5])
         detail = {"status": row[5], "lostCount": row[7], "goneCount": row[8]}
         why_not = None if removable else f"{row[5]} is not in LOST_PURGE_STATUSES"
-        told = {"removable": removable, "why_not": why_not}
-        found.append(_target(row, Rule.GONE, json.dumps(detail), **told))
+        judged = {"removable": removable, "why_not": why_not}
+        found.append(_target(row, Rule.GONE, json.dumps(detail), **judged))
     return found
 
 
 def orphans(connection: Connection, *, sources: Sequence[str] = ()) -> list[Target]:
-    """Return what is held, and what the latest complete run did not reach or could not ask."""
+    """Return the stored pages that the latest complete run did not reach or could not request."""
     complete: dict[int, list[tuple[int, int]]] = {}
     row: Any
     for row in connection.execute(_COMPLETE):
@@ -146,9 +147,9 @@ def orphans(connection: Connection, *, sources: Sequence[str] = ()) -> list[Targ
 def withheld(
     connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
 ) -> list[Target]:
-    """Return what the guard withheld, proposed in ``run`` or earlier (None: in any).
+    """Return the withheld candidates that ``run`` or an earlier run proposed (None: any run).
 
-    Removable is what was neither reached nor answered since it was proposed last.
+    A candidate is removable if its page was neither reached nor answered since its last proposal.
     """
     found = []
     for row in _rows(connection, _WITHHELD, sources):
@@ -161,15 +162,15 @@ def withheld(
             why_not = "it was reached or answered since"
         elif pinned and rule not in _PINNABLE:
             why_not = "it is pinned"
-        elif not _stands_in(connection, row[0], Rule(rule), json.loads(detail)):
+        elif not _is_replaced(connection, row[0], Rule(rule), json.loads(detail)):
             why_not = "the page in its place is not indexed any more"
-        told = {"run": proposed, "removable": why_not is None, "why_not": why_not}
-        found.append(_target(page, Rule(rule), detail, **told))
+        judged = {"run": proposed, "removable": why_not is None, "why_not": why_not}
+        found.append(_target(page, Rule(rule), detail, **judged))
     return found
 
 
-def _stands_in(connection: Connection, number: int, rule: Rule, detail: dict[str, Any]) -> bool:
-    """Whether the page that is found instead of a redirect or an alias is still held."""
+def _is_replaced(connection: Connection, number: int, rule: Rule, detail: dict[str, Any]) -> bool:
+    """Whether the target of a redirect or the canonical page of an alias is still stored."""
     row: Any
     if rule is Rule.CANONICAL:
         row = connection.execute(_HOP, (detail["canonicalNo"],)).fetchone()
@@ -185,7 +186,7 @@ def _stands_in(connection: Connection, number: int, rule: Rule, detail: dict[str
 
 
 def forgettable(connection: Connection, source: str) -> list[Target]:
-    """Return everything that is held of a source, to be forgotten."""
+    """Return all stored pages of a source, to be forgotten."""
     detail = json.dumps({"why": "the source was forgotten"})
     rows = _rows(connection, _HELD, [source])
     return [_target(row, Rule.FORGOTTEN, detail) for row in rows]
@@ -196,13 +197,13 @@ def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> lis
     return connection.execute(statement, names).fetchall()
 
 
-def _target(row: Sequence[Any], rule: Rule, detail: str, **told: Any) -> Target:
+def _target(row: Sequence[Any], rule: Rule, detail: str, **judged: Any) -> Target:
     values: list[Any] = [*row[:4], Status(row[4]), *row[5:13], rule, detail]
-    return Target(*values, **(told | {"content": bool(row[13])}))
+    return Target(*values, **(judged | {"content": bool(row[13])}))
 
 
 def losses(connection: Connection, source_no: int, targets: Iterable[Target]) -> tuple[Loss, Loss]:
-    """Return what removing ``targets`` takes from their source: pages with content, all records.
+    """Return the losses of a source by removing ``targets``: of pages with content, of records.
 
     ``source_no``: source.no of all of them.
     """
@@ -213,10 +214,10 @@ def losses(connection: Connection, source_no: int, targets: Iterable[Target]) ->
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a command removed of one source."""
+    """The pages of one source that a command removed."""
 
     source: str
-    run: int  #: under which it can be undone
+    run: int  #: run.no under which it can be undone
     urls: tuple[str, ...]
 
 
@@ -226,10 +227,10 @@ def remove(
     targets: Iterable[Target],
     now: int,
 ) -> list[Removal]:
-    """Remove pages between runs, batch by batch, each source under the number of its latest run.
+    """Remove pages between runs, in batches, under the number of their source's latest run.
 
-    Every batch draws a claim number of its own, so that a process that is believed dead cannot
-    write over it (design.md 6).
+    Every batch draws a new claim number, so that a process taken for dead cannot overwrite it
+    (design.md 6).
     """
     by_source: dict[tuple[int, str], list[Target]] = {}
     for target in targets:
@@ -258,7 +259,7 @@ def remove(
 
 @dataclass(frozen=True, slots=True)
 class Removals:
-    """What was removed under the number of one run."""
+    """The removals under the number of one run."""
 
     run: int
     source: str
@@ -269,12 +270,12 @@ class Removals:
 
 
 def removals(connection: Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
-    """Return the runs under whose number something was removed, newest first."""
+    """Return the removals by run, newest first."""
     return [Removals(*row) for row in _rows(connection, _REMOVED_BY, sources)]
 
 
 def source_of_run(connection: Connection, run: int) -> tuple[int, str] | None:
-    """Return (number, name) of the source of a run, or None when there is no such run."""
+    """Return (source.no, name) of the source of a run, or None if there is no such run."""
     row: Any = connection.execute(_RUN, (run,)).fetchone()
     return None if row is None else (row[0], row[1])
 
@@ -288,7 +289,7 @@ def undo(
     pin: bool,
     chunked: Callable[[bytes], list[Chunk]],
 ) -> Undone:
-    """Bring back what was removed under the number of a run (removal.Restorer)."""
+    """Restore the pages removed under the number of a run (sweep.Restorer)."""
     found = source_of_run(connection, run)
     assert found is not None, "the caller knows the run"
     latest = int(connection.execute(_LATEST, (found[0],)).get)
@@ -302,7 +303,7 @@ def undo(
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A record that an address leads to."""
+    """The record of an address in one source."""
 
     no: int
     source_no: int
@@ -312,14 +313,14 @@ class Known:
     pinned: bool
 
     def forgotten(self) -> Target:
-        """Return the page as one to be forgotten."""
+        """Return the page as a target to be forgotten."""
         detail = json.dumps({"why": "the operator forgot it"})
         rest = (Status.PENDING, None, None, 0, 0, 0, 0, None, None)
         return Target(self.no, self.source_no, self.source, self.url, *rest, Rule.FORGOTTEN, detail)
 
 
 def known(connection: Connection, key: bytes) -> list[Known]:
-    """Return the records of an id (32 bytes), one for each source that knows it."""
+    """Return the records of an id (32 bytes), one for each source that has one."""
     rows: list[Any] = connection.execute(_KNOWN, (key,)).fetchall()
     return [
         Known(no, source_no, source, url, bool(held), bool(pinned))
@@ -328,13 +329,13 @@ def known(connection: Connection, key: bytes) -> list[Known]:
 
 
 def unpin(connection: Connection, pages: Iterable[int]) -> None:
-    """Let pages be no seeds any more."""
+    """Unpin pages, which are no seeds any more."""
     with transaction(connection):
         connection.execute(_UNPIN, (numbers(pages),))
 
 
 def undeclare(connection: Connection, source: str) -> None:
-    """Unpin all pages of a source, and let nobody miss it in sources.toml."""
+    """Unpin all pages of a source, and clear its mark as declared in sources.toml."""
     with transaction(connection):
         connection.execute(_UNPIN_ALL, (source,))
         connection.execute(_UNDECLARE, (source,))

@@ -1,4 +1,4 @@
-"""Settling a run: what its redirects meant, a word for every record, clones, candidates."""
+"""Settling a run: redirects, a word for every record, clones, candidates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UPDATE state SET outcome = :word
  WHERE reached_run < :run AND standing > 0
    AND reached_run IN (SELECT no FROM run WHERE source = :source)
 """
-#: Also what an interrupted run met first and nobody reached since: it has no word yet.
+#: Includes records without a word, found by an interrupted run and never reached since.
 _SKIPPED = """
 UPDATE state SET outcome = :word
  WHERE (reached_run = :run AND visited_run < :run)
@@ -48,18 +48,18 @@ SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2, s.
   FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.outcome = 5 AND r.redirect_target IS NOT NULL
 """
-#: Reached by a due crawl whose time had not come: what it answered last counts.
+#: Reached by a due crawl before it was due: its last answer counts.
 _NOT_DUE = """
 s.reached_run = :run AND s.visited_run < :run AND (SELECT due FROM run WHERE no = :run)
 """
-#: Answered 200 or 304 in this run, in scope, and held.
+#: Answered 200 or 304 in this run, in scope, and stored.
 _INDEXED = f"""
 SELECT s.no FROM state s
  WHERE s.no IN carray(:numbers) AND s.standing = 2 AND s.lost_count = 0
    AND ((s.visited_run = :run AND s.outcome IN (1, 2, 3)) OR (s.status = 2 AND {_NOT_DUE}))
 """
-#: Left by the source: answered 404 or 410 in this run, or robots.txt excludes it. Blocks of the
-#: operator are no answer.
+#: Withdrawn by the source: answered 404 or 410 in this run, or excluded by robots.txt. Blocks by
+#: the operator do not count.
 _ENDED = f"""
 SELECT s.no FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
  WHERE s.no IN carray(:numbers)
@@ -68,13 +68,13 @@ SELECT s.no FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
         OR (s.seen_run < :run AND NOT h.is_blocked
             AND ((s.visited_run = :run AND s.outcome = 10) OR (s.status = 4 AND {_NOT_DUE}))))
 """
-#: What a due crawl did not ask and answered with a temporary redirect last: walls show by them.
+#: Pages not due whose last answer was a temporary redirect: they help to recognize login walls.
 _MOVED_BEFORE = f"""
 SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2
   FROM state s JOIN record r USING (no)
  WHERE s.http_status IN (302, 303, 307) AND r.redirect_target IS NOT NULL AND {_NOT_DUE}
 """
-#: Answered in this run, and stands aside for its canonical page.
+#: Answered in this run, and gives way to its canonical page.
 _ASIDE = f"""
 SELECT r.no, r.canonical_no FROM record r JOIN state s USING (no)
  WHERE r.canonical_no IS NOT NULL AND +r.source = :source AND s.standing = 1
@@ -88,7 +88,7 @@ UPDATE state SET lost_count = ?, gone_count = ?, lost_since = ?, gone_since = ?,
 """
 _FAILED = "UPDATE state SET failures = failures + 1 WHERE no = ?"
 _IS_DUE = "SELECT due FROM run WHERE no = ?"
-_TOLD = "UPDATE record SET error_message = ? WHERE no = ?"
+_NOTE_ERROR = "UPDATE record SET error_message = ? WHERE no = ?"
 _NAMES = """
 SELECT r.no, r.canonical_no, s.standing, s.visited_run = :run AND s.outcome IN (1, 2, 3)
   FROM record r JOIN state s USING (no)
@@ -99,11 +99,11 @@ _HELD_COUNT = """
 SELECT count(*) FROM state
  WHERE standing > 0 AND reached_run IN (SELECT no FROM run WHERE source = :source)
 """
-#: What stands aside for a page that is not indexed is asked anew, to be indexed itself.
+#: An alias whose canonical page is not indexed is fetched anew, to be indexed itself.
 _ASK_ANEW = """
 UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no IN carray(?)
 """
-#: Answers that were not taken for the page (rules.shield), and documents that were not read.
+#: Answers that were rejected (rules.shield), and documents that could not be read.
 _SHIELDED = f"""
 SELECT s.http_status, count(*), min(r.url) FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND r.source = :source
@@ -115,7 +115,7 @@ _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
 def settle(connection: Connection, ending: Ending, sink: Sink, *, complete: bool) -> None:
-    """Give every record its word and propose what may be removed; the caller's transaction."""
+    """Set the word of every record and propose removals; the caller's transaction."""
     _words(connection, ending)
     notes: list[str] = []
     moved, hops = _moves(connection, ending, notes)
@@ -134,25 +134,25 @@ def settle(connection: Connection, ending: Ending, sink: Sink, *, complete: bool
 
 
 def _words(connection: Connection, ending: Ending) -> None:
-    """Say of everything that was not visited whether it is orphaned, excluded or skipped."""
+    """Mark unvisited records as orphaned, excluded or skipped."""
     connection.execute(_ORPHANED, ending.names | {"word": Word.ORPHANED})
     connection.execute(_SKIPPED, ending.names | {"word": Word.SKIPPED})
     outside = [a.no for a in absences(connection, ending) if a.excluded == OUT_OF_SCOPE]
     left: Any = connection.execute(_LEFT_SCOPE, (numbers(outside),)).fetchall()
-    told = (Word.EXCLUDED, None, OUT_OF_SCOPE)
-    row = (ending.run, ending.now, Status.OUT_OF_SCOPE)
-    connection.executemany(EVENT, [(no, *row, standing, *told) for no, standing in left])
+    before = (ending.run, ending.now, Status.OUT_OF_SCOPE)
+    after = (Word.EXCLUDED, None, OUT_OF_SCOPE)
+    connection.executemany(EVENT, [(no, *before, standing, *after) for no, standing in left])
     connection.execute(_OUT_OF_SCOPE, (numbers(outside),))
 
 
 def _moves(
     connection: Connection, ending: Ending, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
-    """Judge the redirects of a run; return whose old content may go, and the hops that count."""
+    """Judge the redirects of a run; return the proposed removals and the valid hops."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
     in_scope = ending.closing.in_scope
     moves = []
-    for row in rows:  # a sitemap may move anywhere: the addresses in it are in scope or not
+    for row in rows:  # a sitemap may move anywhere: scope applies to its addresses
         leaves = row[3] is None and not row[11] and not in_scope(row[2], 0)
         moves.append(Move(row[0], row[1], row[2], row[3], bool(row[4]), leaves))
     skipped: Any = connection.execute(_MOVED_BEFORE, {"run": ending.run}) if moves else ()
@@ -191,7 +191,7 @@ def _moves(
 
 
 class _Old(NamedTuple):
-    """A page that redirects, and what is held of it."""
+    """A redirecting page, with its state before settlement."""
 
     move: Move
     standing: Standing
@@ -200,23 +200,23 @@ class _Old(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Where a redirect leads."""
+    """The end of a redirect chain."""
 
-    end: str  #: last address of its chain
-    status: int  #: of the first temporary redirect of its chain; where there is none, its own
+    end: str  #: last address of the chain
+    status: int  #: of the first temporary redirect in the chain; without one, the page's own
 
 
 def _those(
     connection: Connection, statement: str, run: int, wanted: Iterable[int]
 ) -> frozenset[int]:
-    """Return those of the ``wanted`` numbers that a statement finds."""
+    """Return the ``wanted`` numbers that a statement finds."""
     values = {"run": run, "numbers": numbers(set(wanted))}
     rows: Any = connection.execute(statement, values).fetchall()
     return frozenset(no for (no,) in rows)
 
 
 def _restart(connection: Connection, old: _Old) -> None:
-    """Let nothing that was counted before the page moved count any more."""
+    """Reset the counts of a page from before its redirect."""
     row = (0, 0, None, None, old.status, Word.REDIRECTED, old.move.http_status, None, old.move.no)
     connection.execute(_COUNTED, row)
 
@@ -230,7 +230,7 @@ _MESSAGES = {
 _FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIRECTS}
 
 
-#: As what a redirect that leads nowhere ages (rules.absence.AGEING).
+#: The outcome as which a redirect without a valid target ages (rules.absence.AGEING).
 _AGES = {
     Fate.AWAY: Outcome.NOT_FOUND,
     Fate.LOST: Outcome.HTTP_ERROR,
@@ -240,9 +240,9 @@ _AGES = {
 
 
 def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, way: _Way) -> None:
-    """Count a redirect that leads nowhere as an error of its page.
+    """Count a redirect without a valid target as an error of its page.
 
-    The status that is stored says whether it is one for good (rules.absence.Policy.purges).
+    The stored status decides whether the error is permanent (rules.absence.Policy.purges).
     """
     fault, move = _FAULTS.get(fate), old.move
     outcome = _AGES[fate]
@@ -257,9 +257,9 @@ def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, way: _Wa
     connection.execute(_COUNTED, (*row, Status.ERROR, word, status, status, move.no))
     connection.execute(_FAILED, (move.no,))
     message = _MESSAGES[fate].format(move.target if fault else way.end)[:1024]
-    connection.execute(_TOLD, (message, move.no))
-    told = (Status.ERROR, old.standing, word, status, message)
-    connection.execute(EVENT, (move.no, ending.run, ending.now, *told))
+    connection.execute(_NOTE_ERROR, (message, move.no))
+    event = (move.no, ending.run, ending.now, Status.ERROR, old.standing, word, status, message)
+    connection.execute(EVENT, event)
 
 
 def _canonicals(
@@ -268,7 +268,7 @@ def _canonicals(
     hops: dict[int, int | None],
     notes: list[str],
 ) -> list[Proposal]:
-    """Return the pages that stand aside for the one that they name as canonical."""
+    """Return the proposals for pages that give way to their canonical pages."""
     rows: list[Any] = connection.execute(_NAMES, ending.names).fetchall()
     if not rows:
         return []

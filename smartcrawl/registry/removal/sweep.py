@@ -1,4 +1,4 @@
-"""Removing what may go, with evidence, and bringing it back (design.md 8, "Guard")."""
+"""Removal of pages, with evidence, and its undo (design.md 8, "Guard")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smartcrawl.registry.pack import numbers, pack_links, shown_links, unpack_li
 from smartcrawl.rules.model import Rule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, removal
 
-BATCH = 500  #: removals of one transaction
+BATCH = 500  #: removals in one transaction
 
 _STATE = ("status", "standing", "outcome", "http_status", "effective_status")
 _RECORD = (
@@ -105,7 +105,7 @@ ON CONFLICT DO NOTHING
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A page that is about to be removed, and why."""
+    """A page to be removed, with the reason."""
 
     no: int
     rule: Rule
@@ -114,13 +114,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A page that was removed, for those who watch the run."""
+    """A removed page, for reports on the run."""
 
     no: int
     url: str
     depth: int
     status: int | None  #: HTTP or extended, of its last visit
-    word: str  #: lastOutcome from here on
+    word: str  #: lastOutcome after the removal
 
 
 class Remover:
@@ -136,11 +136,11 @@ class Remover:
         self._number = number
 
     def remove(self, candidates: Sequence[Candidate], now: int) -> list[Removed]:
-        """Remove pages, keeping all that it takes to bring them back; the index goes along.
+        """Remove pages from registry and index; keep the data that an undo needs.
 
-        Promotions come first: a clone takes the place of an original that goes, in the same
-        transaction, so that search never misses the content (RD-10). What somebody else wrote
-        meanwhile (a higher claim number) stays.
+        Promotions come first: a clone replaces a removed original in the same transaction, so
+        that search never misses the content (RD-10). A page that another worker has written in
+        the meantime (with a higher claim number) stays.
         """
         connection = self._connection
         by_no = {candidate.no: candidate for candidate in candidates}
@@ -167,9 +167,8 @@ class Remover:
             connection.execute(_FORGET, {"no": candidate.no, "aside": aside})
             release(connection, row[5], now)
             self._links(candidate, row)
-            told = (after.word, row[9], candidate.rule.word)
-            event = (candidate.no, self._run, now, after.status, after.standing, *told)
-            connection.execute(EVENT, event)
+            event = (candidate.no, self._run, now, after.status, after.standing, after.word)
+            connection.execute(EVENT, (*event, row[9], candidate.rule.word))
             if row[3] is not None:
                 contents.add(row[3])
             removed.append(Removed(row[0], row[1], row[2], row[9], after.word.word))
@@ -184,11 +183,11 @@ class Remover:
     def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
         names = (*_STATE, *_RECORD, *_HASHES)
         restore = json.dumps(dict(zip(names, row[6:], strict=True)))
-        told = (candidate.rule, now, candidate.detail, row[3], restore, row[4])
-        self._connection.execute(_EVIDENCE, (candidate.no, self._source, self._run, *told))
+        found = (candidate.rule, now, candidate.detail, row[3], restore, row[4])
+        self._connection.execute(_EVIDENCE, (candidate.no, self._source, self._run, *found))
 
     def _links(self, candidate: Candidate, row: tuple[Any, ...]) -> None:
-        """A redirect's only link is its target; links that are held for themselves stay."""
+        """Replace the links of a redirect by its target; delete those of other bare pages."""
         if removal(candidate.rule).standing is not Standing.BARE:
             return
         target = json.loads(candidate.detail).get("target")
@@ -201,7 +200,7 @@ class Remover:
 
 
 def expire(connection: Connection, source: int, before: int) -> int:
-    """Forget what it took to undo removals before a time (Unix seconds); return how many."""
+    """Delete the undo data of removals before a time (Unix seconds); return their number."""
     contents: Any = connection.execute(_EXPIRING, (source, before)).fetchall()
     count = len(connection.execute(_EXPIRED, (source, before)).fetchall())
     held = numbers({no for (no,) in contents})
@@ -211,15 +210,15 @@ def expire(connection: Connection, source: int, before: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What came of bringing pages back."""
+    """The result of an undo."""
 
     restored: tuple[str, ...]  #: URLs
-    kept: tuple[str, ...]  #: URLs that hold newer content by now
-    expired: tuple[str, ...]  #: URLs whose content is not there any more
+    kept: tuple[str, ...]  #: URLs that have newer content by now
+    expired: tuple[str, ...]  #: URLs whose undo data has expired
 
 
 class Restorer:
-    """Brings back what a run removed; the caller opens the transaction."""
+    """Restores the pages that a run removed; the caller opens the transaction."""
 
     def __init__(
         self,
@@ -237,10 +236,10 @@ class Restorer:
         self._chunked = chunked
 
     def undo(self, run: int, now: int, *, pin: bool) -> Undone:
-        """Bring back everything that ``run`` removed, as it was; pages count as seen just now.
+        """Restore every page that ``run`` removed to its former state; pages count as seen now.
 
-        ``chunked`` turns a stored document into the chunks that the index takes. ``pin``
-        makes the pages seeds of their source, so that no missing link removes them again.
+        ``pin`` makes the pages seeds of their source, so that a missing link does not remove them
+        again. The constructor's ``chunked`` turns a stored document into chunks for the index.
         """
         restored: list[str] = []
         kept: list[str] = []
@@ -256,7 +255,7 @@ class Restorer:
                 continue
             self._restore(record, content, json.loads(restore), links)
             detail = f"restored: the sweep of run {run} was undone"
-            self._told(record, json.loads(restore), now, detail)
+            self._note(record, json.loads(restore), now, detail)
             self._connection.execute(_UNDONE, (now, no))
             if content is not None:
                 contents.add(content)
@@ -284,11 +283,11 @@ class Restorer:
             row: Any = connection.execute(_DOCUMENT, (content,)).fetchone()
             self._sink.put(content, row[0], self._chunked(row[1]))
 
-    def _told(self, no: int, was: dict[str, Any], now: int, detail: str) -> None:
-        told = (_status(was), was["standing"], was["outcome"], was["http_status"], detail)
-        self._connection.execute(EVENT, (no, self._seen_run, now, *told))
+    def _note(self, no: int, was: dict[str, Any], now: int, detail: str) -> None:
+        state = (_status(was), was["standing"], was["outcome"], was["http_status"])
+        self._connection.execute(EVENT, (no, self._seen_run, now, *state, detail))
 
 
 def _status(was: dict[str, Any]) -> Status:
-    """Return the status of what is brought back: nothing speaks against it any more."""
+    """Return the status of a restored page; evidence against it no longer counts."""
     return Status.INDEXED if was["standing"] == Standing.HELD else Status.CRAWLED

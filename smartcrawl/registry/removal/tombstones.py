@@ -1,4 +1,4 @@
-"""Tombstones: records of pages that were removed, kept for a time and then forgotten (R0-79)."""
+"""Tombstones: records of removed pages, deleted after a time (R0-79)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.registry.pack import numbers, unpack_numbers
 from smartcrawl.registry.removal.candidates import Ending
 
-MOST = 10_000  #: tombstones that one run forgets
+MOST = 10_000  #: tombstones that one run deletes
 
-#: Nothing held, nothing to restore, no link any more, and nobody asked for so long.
+#: No content, no undo data, no link, no pin, and no visit since :before.
 _OVERDUE = """
 SELECT s.no FROM state s JOIN record r USING (no)
  WHERE r.source = :source AND s.standing = 0 AND (s.status = 5 OR s.outcome = 12)
@@ -23,7 +23,7 @@ SELECT s.no FROM state s JOIN record r USING (no)
 _TARGETS = """
 SELECT l.no, l.targets FROM links l JOIN record r USING (no) WHERE r.source = ? AND l.scope <> 0
 """
-#: Its links are looked up again by their addresses when their turn comes.
+#: The links of these pages are resolved again by address at the next visit.
 _LOOK_UP = "UPDATE links SET scope = 0, targets = zeroblob(0) WHERE no IN carray(?)"
 _NAMED = (
     "UPDATE record SET redirect_no = NULL WHERE redirect_no IN carray(?)",
@@ -45,10 +45,10 @@ _FORGET = (
 
 
 def forget_overdue(connection: Connection, ending: Ending) -> int:
-    """Forget the tombstones of a source whose time is over; return how many.
+    """Delete the expired tombstones of a source; return their number.
 
-    Only a complete run does, for it knows that no link leads there. An address that comes back
-    later is new. The caller opens the transaction.
+    Call it for a complete run only, which proves that no link leads to them. An address that
+    comes back later is new. The caller opens the transaction.
     """
     ttl = ending.closing.gone_ttl
     if not ttl:

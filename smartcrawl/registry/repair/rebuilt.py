@@ -1,4 +1,4 @@
-"""A registry with missing rows made fit to crawl with: what is uncertain is fetched again."""
+"""Repair of a registry with missing rows: uncertain pages are fetched again."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Standing, Status
 
-_FAR: Final = 250  #: depth of a page whose own is lost: the next link to it sets it right
-_AHEAD: Final = 10_000  #: claim numbers that are left out: some may have been given out before
-#: Contents with lost chunks: those beside an unreadable part, and those with a hole in them.
+_FAR: Final = 250  #: depth of a page whose own is lost, until the next link to it corrects it
+_AHEAD: Final = 10_000  #: claim numbers skipped, because some may be in use
+#: Contents with lost chunks: beside an unreadable part, or with a gap.
 _TORN_BESIDE: Final = """
 INSERT OR IGNORE INTO torn
 SELECT content FROM chunk WHERE no = (SELECT max(no) FROM chunk WHERE no <= :gap)
@@ -28,9 +28,9 @@ SELECT c.no FROM content c LEFT JOIN
        ON k.content = c.no
  WHERE (k.content IS NULL AND c.text_length > 0) OR k.count <> k.most
 """
-_SETS: Final = ("torn", "bare", "alone")  #: contents; pages; clones whose original is lost
+_SETS: Final = ("torn", "bare", "alone")  #: contents; pages; pages whose original is lost
 _CHILDREN: Final = ("state", "links", "item", "pin", "candidate", "dead_letter")
-#: Numbers of other rows that may be missing now: table, column, table that has them.
+#: References to rows that may be missing: table, column, referenced table.
 _LOOSE: Final = (
     ("record", "discovered_from", "record"),
     ("record", "duplicate_of", "record"),
@@ -44,7 +44,7 @@ INSERT INTO state (no, reached_run, seen_run, depth, status, standing)
 SELECT no, 0, (SELECT coalesce(max(no), 0) FROM run), {_FAR}, 0, 0
   FROM record WHERE no NOT IN (SELECT no FROM state)
 """
-#: A page without all of its content is as new: whatever it answers, it is fetched whole.
+#: A page with incomplete content counts as new, so that the next visit downloads it.
 _BARE: Final = f"""
 UPDATE state SET standing = {int(Standing.BARE)}, status = {int(Status.PENDING)}
  WHERE no IN (SELECT no FROM bare)
@@ -66,12 +66,12 @@ ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """What was changed because rows are missing, in rows."""
+    """Changes because of missing rows, counted in rows."""
 
     fetched_again: int  #: pages whose content or state is lost
     sources: int  #: sources whose name is lost
     hosts: int  #: hosts whose figures are lost
-    dropped: int  #: rows that referred to missing ones, or had a value that cannot be read
+    dropped: int  #: rows that referred to missing rows, or had an unreadable value
 
     def counts(self) -> dict[str, int]:
         """Return the numbers by name."""
@@ -86,10 +86,10 @@ class Mended:
 def mend(
     connection: SqliteConnection, *, torn: Sequence[int], unknown: bool, links: bool
 ) -> Mended:
-    """Let no row refer to a missing one, and no page pass for whole that is not.
+    """Remove references to missing rows, and reset the pages whose content is incomplete.
 
-    ``torn``: numbers of the last chunks before unreadable parts; ``unknown``: chunks are missing,
-    and which ones is not known; ``links``: links of pages are missing.
+    ``torn``: numbers of the last chunks before unreadable parts; ``unknown``: unknown chunks are
+    missing; ``links``: links of pages are missing.
     """
     with transaction(connection):
         for table in _SETS:
@@ -114,7 +114,7 @@ def mend(
 
 
 def _drop_unreadable(connection: SqliteConnection, found: Sequence[tuple[str, str, int]]) -> int:
-    """Remove rows with values that cannot be unpacked; what a run said of itself is emptied."""
+    """Delete rows with unreadable values; empty those values of runs. Return the number of rows."""
     count = 0
     for table, column, rowid in found:
         if table == "content":
@@ -131,7 +131,7 @@ def _drop_unreadable(connection: SqliteConnection, found: Sequence[tuple[str, st
 
 
 def _drop(connection: SqliteConnection) -> int:
-    """Remove rows without the row that they belong to, and references to missing rows."""
+    """Delete rows whose parent is missing, and clear references to missing rows."""
     count = 0
     for table in _CHILDREN:
         connection.execute(f"DELETE FROM {table} WHERE no NOT IN (SELECT no FROM record)")
@@ -155,7 +155,7 @@ def _drop(connection: SqliteConnection) -> int:
         for child, rowid, parent, _ in rows:
             if rowid is not None:
                 connection.execute(f"DELETE FROM {child} WHERE rowid = ?", (rowid,))
-            else:  # seeds, which have no row numbers
+            else:  # a seed, which has no row number
                 connection.execute(
                     f"DELETE FROM {child} WHERE run NOT IN (SELECT no FROM {parent})"
                 )
@@ -164,7 +164,7 @@ def _drop(connection: SqliteConnection) -> int:
 
 
 def _empty(connection: SqliteConnection, *, links: bool) -> int:
-    """Take content, validators and index entry from pages whose content is not whole."""
+    """Clear content, validators and index entry of pages with incomplete content."""
     connection.execute(
         "INSERT OR IGNORE INTO bare SELECT r.no FROM record r JOIN state s USING (no)"
         " WHERE r.content IS NOT NULL AND (r.content IN (SELECT no FROM torn)"
@@ -189,7 +189,7 @@ def _empty(connection: SqliteConnection, *, links: bool) -> int:
     used = "SELECT content FROM record WHERE content IS NOT NULL UNION SELECT content FROM evidence"
     connection.execute(f"DELETE FROM content WHERE no NOT IN ({used} WHERE content IS NOT NULL)")
     connection.execute("DELETE FROM chunk WHERE content NOT IN (SELECT no FROM content)")
-    # A page whose original is lost carries the content itself from now on.
+    # A clone whose original is lost becomes the index entry of the content.
     connection.execute(
         "INSERT OR IGNORE INTO alone SELECT no FROM record WHERE duplicate_of IN"
         " (SELECT no FROM bare)"
@@ -202,7 +202,7 @@ def _empty(connection: SqliteConnection, *, links: bool) -> int:
 
 
 def _sources(connection: SqliteConnection) -> int:
-    """Give sources whose row is lost a name, so that their pages can still be found."""
+    """Name sources whose row is lost, so that their pages can be found; return their number."""
     found: Any = connection.execute(
         "SELECT DISTINCT source FROM record WHERE source NOT IN (SELECT no FROM source)"
     ).fetchall()
@@ -215,7 +215,7 @@ def _sources(connection: SqliteConnection) -> int:
 
 
 def _hosts(connection: SqliteConnection) -> int:
-    """Make the rows of hosts anew out of the addresses of their pages."""
+    """Restore lost rows of hosts from the addresses of their pages; return their number."""
     found: Any = connection.execute(
         "SELECT host, min(url) FROM record WHERE host NOT IN (SELECT no FROM host) GROUP BY host"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""What can be read of a damaged registry, copied into a new file (docs/adr/0039)."""
+"""Salvage of a damaged registry: its readable rows, copied into a new file (docs/adr/0039)."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from smartcrawl.sources.private_files import private_file, private_folder
 _HEADER: Final = 100  #: bytes
 _PAGE: Final = 4_096  #: bytes of a page, SQLite's default
 _BEGINS: Final = b"SQLite format 3\0" + _PAGE.to_bytes(2) + bytes((2, 2, 0, 64, 32, 32))
-_MODES: Final = (b"\1\1", b"\2\2")  #: with a journal, with a WAL
-_LONGEST: Final = 1 << 62  #: of a step between two row numbers
+_MODES: Final = (b"\1\1", b"\2\2")  #: rollback journal, WAL
+_LONGEST: Final = 1 << 62  #: longest step between two row numbers
 _BESIDE: Final = ("-wal", "-shm", "-journal")
 
 
 @dataclass(slots=True)
 class Copied:
-    """What became of one table."""
+    """The result of copying one table."""
 
     table: str
     rows: int = 0  #: copied
-    missing: int | None = 0  #: rows that could not be read; None: how many is unknown
+    missing: int | None = 0  #: unreadable rows; None: an unknown number
     gaps: list[int] = field(default_factory=list)  #: last row before each unreadable part
 
     @property
@@ -53,7 +53,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What a salvage did."""
+    """The result of a salvage."""
 
     aside: Path  #: the damaged file, under its new name
     tables: tuple[Copied, ...]
@@ -66,10 +66,10 @@ class Salvaged:
 
 
 def is_sound(path: Path) -> bool:
-    """Whether every page of a registry can be read, and what is in it fits together.
+    """Whether a registry is readable and consistent.
 
     Raises:
-        RegistryError: the file is another program's, or cannot be opened.
+        RegistryError: the file belongs to another program, or cannot be opened.
     """
     try:
         refuse_emptied(path)
@@ -81,13 +81,13 @@ def is_sound(path: Path) -> bool:
 
 
 def salvage(path: Path, now: int) -> Salvaged:
-    """Put a file with all that can be read in the place of a damaged registry.
+    """Replace a damaged registry by a new file with all of its readable rows.
 
-    The damaged file is kept under another name. Until the new one is whole nothing is renamed, and
-    nothing is ever written over. ``now``: Unix seconds.
+    The damaged file is kept under another name. Nothing is renamed before the new file is
+    complete, and nothing is ever overwritten. ``now``: Unix seconds.
 
     Raises:
-        RegistryError: nothing can be read, or a file cannot be written.
+        RegistryError: no row can be read, or a file cannot be written.
     """
     work = path.with_name(f".{path.name}.salvage-{token_hex(4)}")
     with translated(path, "salvage"):
@@ -108,7 +108,7 @@ def salvage(path: Path, now: int) -> Salvaged:
 
 
 def _copy_files(path: Path, target: Path) -> None:
-    """Copy a file with its WAL: SQLite writes to what it opens."""
+    """Copy a file with its WAL or journal, because SQLite writes to a file that it opens."""
     private_file(target)
     shutil.copyfile(path, target)
     for end in ("-wal", "-journal"):
@@ -117,7 +117,7 @@ def _copy_files(path: Path, target: Path) -> None:
 
 
 def _mend_header(path: Path) -> None:
-    """Write the first 100 bytes anew where they are not SQLite's; all registries have the same."""
+    """Replace a header (100 bytes) that is not SQLite's; all registries have the same one."""
     with path.open("r+b") as file:
         found = file.read(_HEADER)
         if found[:18] == _BEGINS[:18] and found[20:24] == _BEGINS[20:] and found[18:20] in _MODES:
@@ -136,7 +136,7 @@ def _mend_header(path: Path) -> None:
 
 
 def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], Mended]:
-    """Copy every table, mend what refers to missing rows, and make the index of words anew."""
+    """Copy every table, repair references to missing rows, and rebuild the full-text index."""
     latest = migrations("sqlite")[-1][0]
     private_file(new)
     with closing(apsw.Connection(str(damaged))) as old, closing(connect(new)) as target:
@@ -173,7 +173,7 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], Mended]:
 
 
 def _version(old: apsw.Connection, latest: int) -> int:
-    """Return the schema version that a file says, or a later one where it has all of that."""
+    """Return the schema version in a file, or a later one whose schema the file has."""
     said = int(str(old.pragma("user_version")))
     if not 1 <= said <= latest:
         return latest
@@ -192,10 +192,10 @@ def _copy_table(old: apsw.Connection, target: apsw.Connection, table: str) -> Co
         there = set()
     columns = [name for name in wanted if name in there]
     if not columns:
-        copied.missing = None  # its part of the schema is lost
+        copied.missing = None  # the schema of the table is lost
         return copied
     if len(columns) < len(wanted):
-        copied.missing = None  # a column is lost
+        copied.missing = None  # the schema of a column is lost
     names = ", ".join(f'"{name}"' for name in columns)
     into = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
     target.execute(f"DELETE FROM {table}").fetchall()
@@ -224,7 +224,7 @@ def _without_rowid(connection: apsw.Connection, table: str) -> bool:
 
 
 def _rows(old: apsw.Connection, select: str, copied: Copied) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table in the order of their numbers, over every unreadable part."""
+    """Yield the rows of a table by row number, skipping unreadable parts."""
     last, best = -_LONGEST, False
     statement = f"{select} WHERE rowid > ? ORDER BY rowid"
     while True:
@@ -243,7 +243,7 @@ def _rows(old: apsw.Connection, select: str, copied: Copied) -> Iterator[tuple[A
 
 
 def _next_readable(old: apsw.Connection, statement: str, last: int) -> int | None:
-    """Return a row number after ``last`` from which on rows can be read; None: there is none."""
+    """Return a row number after ``last`` from which rows are readable, or None."""
 
     def readable(number: int) -> bool:
         try:
@@ -266,7 +266,7 @@ def _next_readable(old: apsw.Connection, statement: str, last: int) -> int | Non
 def _keyed(
     old: apsw.Connection, table: str, names: str, copied: Copied
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table without row numbers, from both ends where one does not do."""
+    """Yield the rows of a table without row numbers, from the other end, too, after an error."""
     for order in ("ASC", "DESC"):
         keys = [row[1] for row in old.execute(f"PRAGMA table_info({table})").fetchall() if row[5]]
         by = ", ".join(f'"{key}" {order}' for key in keys)
@@ -279,16 +279,16 @@ def _keyed(
 
 
 def _swap(path: Path, new: Path, now: int) -> Path:
-    """Rename the damaged file with what belongs to it, and put the new one in its place."""
+    """Rename the damaged file with its companions, and put the new file in its place."""
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     name, number = f"{path.name}.damaged-{stamp}", 1
     while any(path.with_name(f"{name}{end}").exists() for end in ("", *_BESIDE)):
         number += 1
         name = f"{path.name}.damaged-{stamp}-{number}"
     aside = path.with_name(name)
-    os.link(path, aside)  # unlike a rename it writes over nothing
+    os.link(path, aside)  # unlike a rename it overwrites nothing
     for end in _BESIDE:
         with suppress(FileNotFoundError):
             path.with_name(f"{path.name}{end}").rename(path.with_name(f"{name}{end}"))
-    new.replace(path)  # at no moment is there no registry, for a crawl would begin an empty one
+    new.replace(path)  # without a gap, in which a crawl would create an empty registry
     return aside

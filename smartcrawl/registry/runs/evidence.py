@@ -1,4 +1,4 @@
-"""What a run fell short of, for its seal: seeds and sitemaps that failed, pages that wait."""
+"""Evidence for the seal of a run: failed seeds, failed sitemaps, pending pages."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 
 
 def failed_seeds(connection: Connection, run: int) -> tuple[str, ...]:
-    """Return the seeds that did not end, through redirects, in 200 or 304 in scope, and why.
+    """Return the failed seeds, each with the reason.
 
-    Of pinned addresses only the host must have answered, whatever it said.
+    A seed must end in 200 or 304 in scope, after redirects. For a pinned address any answer of
+    its host is enough.
     """
     seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
     return tuple(
@@ -63,10 +64,11 @@ def failed_seeds(connection: Connection, run: int) -> tuple[str, ...]:
 def failed_sitemaps(
     connection: Connection, run: OpenRun, given: Collection[int]
 ) -> tuple[str, ...]:
-    """Return the sitemaps that brought no addresses and had none before, and why.
+    """Return the failed sitemaps, each with the reason.
 
-    One that was ``given`` by hand has to bring some. Of one that a robots.txt or another
-    sitemap names any answer will do, even that it is not there.
+    A failed sitemap brought no addresses, and none are stored from before. One that the operator
+    has ``given`` must bring addresses. For one that a robots.txt or another sitemap names, any
+    clear answer is enough, even a 404.
     """
     names = {"source": run.source, "run": run.no, "due": bool(run.due), "given": numbers(given)}
     failed = []
@@ -82,9 +84,9 @@ def failed_sitemaps(
 
 
 def _sitemap_end(connection: Connection, run: int, no: int | None) -> tuple[bool, int | None]:
-    """Return whether a sitemap that moved is held where it is now, and else what that answers.
+    """Return whether the target of a redirected sitemap is stored, and the target's status.
 
-    What leads out of scope, in a circle or too far says nothing.
+    A redirect out of scope, in a circle or over too many hops counts as a redirect loop.
     """
     for _ in range(MAX_REDIRECTS + 1):
         if no is None:
@@ -98,7 +100,7 @@ def _sitemap_end(connection: Connection, run: int, no: int | None) -> tuple[bool
 
 
 def _says_nothing(status: int | None) -> bool:
-    """Whether an (extended) status leaves open whether there is a sitemap."""
+    """Whether an (extended) status leaves open if the sitemap exists."""
     if status is None or status == Fault.NOT_A_SITEMAP:
         return False
     return status == 429 or status >= 500
@@ -106,7 +108,7 @@ def _says_nothing(status: int | None) -> bool:
 
 def _host_answered(connection: Connection, run: int, no: int) -> bool:
     row: Any = connection.execute(_ANSWER, (no,)).fetchone()
-    asked = run in (row[1], row[3])  # or skipped: what it said last counts
+    asked = run in (row[1], row[3])  # or skipped: its last answer counts
     return bool(asked and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
 
 
@@ -131,5 +133,5 @@ def tally(connection: Connection, run: int) -> tuple[int, int, int]:
 
 
 def silent(connection: Connection, run: int, since: int) -> int:
-    """Return how many pages a run skipped that were asked after run ``since``, and in vain."""
+    """Return how many skipped pages had failed in a visit after run ``since``."""
     return int(connection.execute(_SILENT, {"run": run, "since": since}).get)

@@ -1,4 +1,4 @@
-"""The workers of one run: who joins it, who ends it, and who is the last to leave (design.md 9)."""
+"""The workers of one run: joining it, ending it, leaving it last (design.md 9)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.runs import (
     OpenRun,
+    RunRequest,
     interrupt,
-    known_as,
     last_complete,
     open_within,
+    register,
 )
 from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunState
 
@@ -41,59 +42,50 @@ _ENDING: Final = (RunState.SEALED, RunState.SETTLED)
 
 
 class Turn(Enum):
-    """Whether a worker may end a run."""
+    """Permission of a worker to end a run."""
 
-    NOT_OURS = auto()  #: another one is at it
-    OURS = auto()
-    TAKEN_OVER = auto()  #: ours, and another one died at it
+    NOT_OURS = auto()  #: another worker is ending it
+    OURS = auto()  #: this worker ends it
+    TAKEN_OVER = auto()  #: this worker ends it, as another one died while ending it
 
 
 class Membership(HeartbeatLease):
-    """A worker's place among those that crawl a source; it shows that the worker lives."""
+    """A worker's lease among the workers of a source, renewed by heartbeats."""
 
-    run = 0  #: run.no; 0: it has not joined yet
+    run = 0  #: run.no; 0: not joined yet
 
     @classmethod
     def enter(cls, database: PostgresDatabase, source: str, since: str) -> Self:
-        """Take a place among the workers of ``source``.
+        """Take a lease among the workers of ``source``.
 
         Raises:
-            RunHeldError: a process crawls it alone.
+            RunHeldError: a process crawls the source alone.
         """
         with database.translated("write"):
             return cls.take(database.connect_worker(), source, since, shared=True)
 
     def _overdue(self, connection: PostgresConnection) -> None:
-        """Take the place again that this worker had before it stood still."""
+        """Take the lease again that expired while this worker stalled."""
         if self.run:
             with transaction(connection):
                 connection.execute(LOCK, (self.source,))
                 if connection.execute(_ALONE, (self.source,)).get is None:
                     self._take_place(connection)
-            logger.warning("this worker stood still, and is at work on %s again", self.source)
+            logger.warning("this worker stalled, and works on %s again", self.source)
 
     def _take_place(self, connection: Connection) -> None:
         connection.execute(TAKE, {**self._place, "run": self.run})
 
-    def join(
-        self,
-        connection: Connection,
-        *,
-        kind: str,
-        now: int,
-        resume: bool,
-        forced: bool,
-        declared: bool = False,
-        job: str | None = None,
-    ) -> OpenRun | None:
-        """Join the run that others are at, or open one; None: one is being ended, ask again.
+    def join(self, connection: Connection, request: RunRequest, now: int) -> OpenRun | None:
+        """Join the current run of the other workers, or open one.
 
-        Workers that give the same name of a ``job`` work on the same run: one that is late finds
-        it ``over``, and one that was started again goes on with it.
+        None: another worker is ending the last run; try again later. Workers with the same
+        ``job`` work on the same run: a late worker gets it as ``over``, and a restarted worker
+        resumes it.
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
-            source = known_as(connection, self.source, kind, now, declared=declared)
+            source, job = register(connection, request, now), request.job
             if job is not None:
                 ours: Any = connection.execute(_LAST, (source, job, job)).fetchone()
                 if ours is not None and ours[1] == RunState.SWEPT:
@@ -108,27 +100,25 @@ class Membership(HeartbeatLease):
                         return None
                     if state in BEFORE_SEAL:
                         opened = _joined(connection, source, last)
-                resume = resume or (together and state in RESUMABLE)
+                if together and state in RESUMABLE:
+                    request = replace(request, resume=True)
             if opened is None:
-                fresh = open_within(
-                    connection, source=source, now=now, resume=resume, forced=forced, job=job
-                )
-                opened = replace(fresh, shared=True)
+                opened = replace(open_within(connection, request, source, now), shared=True)
             self.run = opened.no
             self._take_place(connection)
             return opened
 
     def at_work(self, connection: Connection) -> bool:
-        """Whether another worker that lives is at the last run of the source."""
+        """Whether another live worker has joined a run of the source."""
         return connection.execute(_ANY, (self.source, self.token)).get is not None
 
     def others(self, connection: Connection) -> bool:
-        """Whether another worker that lives is at the same run."""
+        """Whether another live worker works on the same run."""
         row = (self.source, self.token, self.run)
         return connection.execute(_OTHERS, row).get is not None
 
     def close(self, connection: Connection) -> Turn:
-        """Ask to be the one that ends the run: only one that lives may be."""
+        """Claim the end of the run; only one live worker can have it."""
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             row = (self.source, self.run, self.token)
@@ -140,7 +130,7 @@ class Membership(HeartbeatLease):
             return Turn.TAKEN_OVER if before else Turn.OURS
 
     def leave(self, connection: Connection, now: int, reasons: list[str]) -> bool:
-        """Leave the run; the last one closes it as interrupted. Returns whether it was the last."""
+        """Leave the run; the last worker closes it as interrupted. Return whether it was."""
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             last = not self.others(connection)

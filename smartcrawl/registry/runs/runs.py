@@ -1,4 +1,4 @@
-"""Runs in the registry: opened, resumed, sealed, settled. One statement a step."""
+"""Runs in the registry: opened, resumed, sealed, settled, swept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
 ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
 """
-_VANISHED = "SELECT name FROM source WHERE declared ORDER BY name"
+_DECLARED = "SELECT name FROM source WHERE declared ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
 _LAST_RUN = """
 SELECT no, state, forced, started_at, cut, due FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
@@ -47,7 +47,7 @@ UPDATE run SET number = ?, state = 0, complete = FALSE, finished_at = NULL, reas
        forced = ?
  WHERE no = ?
 """
-#: What is reached after all is no orphan; what is not is proposed and looked at again.
+#: A resumed run renews and verifies the candidates again that it still does not reach.
 _LOOK_AGAIN = "UPDATE candidate SET renewed = renewed - 1, probe = NULL WHERE renewed = ?"
 _FINGERPRINT = """
 INSERT INTO fingerprint (hash, extraction) VALUES (?, ?)
@@ -62,11 +62,11 @@ ON CONFLICT (run, no) DO UPDATE SET pinned = min(seed.pinned, excluded.pinned)
 _SEAL = """
 UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ? WHERE no = ? AND state < 2
 """
-_NOBODY_ASKED = "DELETE FROM host_now WHERE run = ?"
+_NO_HOSTS_NOW = "DELETE FROM host_now WHERE run = ?"
 _VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
-#: The first statement of each step of a sweep: one who sweeps waits for the other.
+#: The first statement of each step of a sweep: concurrent sweeps wait for each other.
 _SWEEPING = "UPDATE run SET removed = removed WHERE no = ? AND state = ?"
 _REMOVED = "UPDATE run SET removed = removed + ? WHERE no = ?"
 _CANDIDATES = f"""
@@ -74,7 +74,7 @@ SELECT no, rule, detail, probe FROM candidate
  WHERE source = :source AND renewed = :run AND NOT withheld AND {GOES}
  ORDER BY no LIMIT :most
 """
-#: One scan of the narrow table; how many of the new and modified are clones is told apart.
+#: One scan of the narrow table; _CLONES counts the clones among the new and modified.
 _COUNTS = """
 SELECT outcome, count(*) FROM state
  WHERE outcome IS NOT NULL AND reached_run IN (SELECT no FROM run WHERE source = ?) GROUP BY 1
@@ -94,7 +94,7 @@ SELECT count(*), coalesce(sum(l.count), 0)
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
 """
-#: Pages that hold none, usually because only a script would write it.
+#: Pages without text, usually because only a script would write it.
 _WITHOUT_TEXT = """
 SELECT count(*) FROM content c JOIN record r ON r.content = c.no
  WHERE c.source = ? AND c.text_length = 0
@@ -102,16 +102,29 @@ SELECT count(*) FROM content c JOIN record r ON r.content = c.no
 
 
 class Role(IntEnum):
-    """What an address that a run began with is to it. The numbers are stored; never renumber."""
+    """The role of an address that a run started from. The numbers are stored; never renumber."""
 
     SEED = 0
     PIN = 1  #: registered by hand
-    SITEMAP = 2  #: given by hand
+    SITEMAP = 2  #: given by the operator
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The run that a process asks for."""
+
+    source: str  #: source.name
+    kind: str  #: kind of the source
+    resume: bool = False  #: resume the last run if it was interrupted
+    forced: bool = False  #: download and extract every page anew
+    declared: bool = False  #: sources.toml names the source
+    due: bool = False  #: request only the pages that are due
+    job: str | None = None  #: workers with the same job work on the same run
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """A run as it begins, or goes on."""
+    """A run that a process has opened, resumed or joined."""
 
     no: int
     source: int  #: source.no
@@ -119,23 +132,23 @@ class OpenRun:
     started_at: int
     forced: bool
     resumed: bool
-    interrupted: int | None  #: run before this one that did not end by itself
+    interrupted: int | None  #: run.no of an unfinished run before this one
     last_complete: int  #: run.no; 0 without one
-    cut: str = "{}"  #: what kept it from seeing everything so far (shortcomings.Shortcomings)
-    due: bool = False  #: whether it asks only what is due
-    shared: bool = False  #: whether other workers may be at it, too
-    joined: bool = False  #: whether others were at it before
-    over: bool = False  #: whether it was over already: nothing is left to do
+    cut: str = "{}"  #: JSON: why it did not see everything so far (shortcomings.Shortcomings)
+    due: bool = False  #: it requests only pages that are due
+    shared: bool = False  #: other workers may work on it, too
+    joined: bool = False  #: other workers opened it
+    over: bool = False  #: it had ended already; there is no work to do
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a finished run reports."""
+    """The figures of a run."""
 
     no: int
     complete: bool
     reasons: tuple[str, ...]
-    counts: dict[str, int]  #: records by lastOutcome; of a run that was cut off, its visits
+    counts: dict[str, int]  #: records by lastOutcome; of an unfinished run, its visits
     started_at: int
     finished_at: int | None
     requests: int
@@ -145,71 +158,44 @@ class RunResult:
     bytes_saved: int
     visits: int
     removed: int  #: pages that its sweep removed
-    withheld: int  #: candidates that wait for an operator
-    reextracted: int  #: pages that were read again out of their snapshots
-    notes: tuple[str, ...]  #: what was ignored, and why
-    sitemaps: int = 0  #: sitemaps and feeds that were asked and are held
-    sitemap_urls: int = 0  #: addresses in them
-    no_text: int = 0  #: pages that are held and have no text
-    edits: int = 0  #: collapsed pages that were taken as edits
+    withheld: int  #: candidates that wait for the operator's approval
+    reextracted: int  #: pages re-extracted from their snapshots
+    notes: tuple[str, ...]  #: ignored answers and canonical links, and why
+    sitemaps: int = 0  #: sitemaps and feeds that were visited and are stored
+    sitemap_urls: int = 0  #: addresses in those sitemaps and feeds
+    no_text: int = 0  #: stored pages without text
+    edits: int = 0  #: collapsed pages that were accepted as edits
 
 
 def last_state(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
-    """Return (run, source, state) of the last run of a source, or None without one."""
+    """Return (run.no, source.no, state) of the last run of a source, or None."""
     row: Any = connection.execute(_LAST_OF, (source,)).fetchone()
     return None if row is None else (row[0], row[1], RunState(row[2]))
 
 
-def open_run(
-    connection: Connection,
-    *,
-    source: str,
-    kind: str,
-    now: int,
-    resume: bool,
-    forced: bool,
-    declared: bool = False,
-    due: bool = False,
-) -> OpenRun:
-    """Open a run of ``source``, or go on with its last one. The caller holds the lease.
+def open_run(connection: Connection, request: RunRequest, now: int) -> OpenRun:
+    """Open a run, or resume the last one of its source. The caller holds the lease.
 
-    A run that was not sealed was left by a dead process. With ``resume`` it goes on, even
-    where nothing but its end is missing; without, it is closed as interrupted, never
-    complete. A run that was sealed is over: the caller has settled and swept it. With
-    ``resume`` and nothing to go on with a new run opens.
+    An unsealed last run belongs to a dead process. With ``resume`` it goes on, even if only its
+    end is missing; without, it is closed as interrupted, never complete. A sealed run is over: the
+    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens.
     """
     with transaction(connection):
-        return open_within(
-            connection,
-            source=known_as(connection, source, kind, now, declared=declared),
-            now=now,
-            resume=resume,
-            forced=forced,
-            due=due,
-        )
+        return open_within(connection, request, register(connection, request, now), now)
 
 
-def known_as(
-    connection: Connection, source: str, kind: str, now: int, *, declared: bool = False
-) -> int:
-    """Return the number of a source (source.no), which is registered where it is not known."""
-    connection.execute(_SOURCE, (source, kind, now, declared))
-    return int(connection.execute(_SOURCE_NO, (source,)).get)
+def register(connection: Connection, request: RunRequest, now: int) -> int:
+    """Return the number of a source (source.no), registering the source if it is new."""
+    row = (request.source, request.kind, now, request.declared)
+    connection.execute(_SOURCE, row)
+    return int(connection.execute(_SOURCE_NO, (request.source,)).get)
 
 
-def open_within(
-    connection: Connection,
-    *,
-    source: int,
-    now: int,
-    resume: bool,
-    forced: bool,
-    due: bool = False,
-    job: str | None = None,
-) -> OpenRun:
-    """See ``open_run``; ``source`` is its number, and the caller opens the transaction."""
+def open_within(connection: Connection, request: RunRequest, source: int, now: int) -> OpenRun:
+    """Open a run as ``open_run`` does; ``source`` is source.no; the caller's transaction."""
+    forced = request.forced
     last: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
-    if resume and last is not None and last[1] in RESUMABLE:
+    if request.resume and last is not None and last[1] in RESUMABLE:
         number = draw(connection, "number")
         again = bool(last[2]) or forced
         connection.execute(_REOPEN, (number, again, last[0]))
@@ -224,31 +210,32 @@ def open_within(
     drop_all(connection, source)
     number = draw(connection, "number")
     complete = last_complete(connection, source)
-    no = int(connection.execute(_OPEN, (source, number, forced, now, due, job)).get)
-    return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=due)
+    row = (source, number, forced, now, request.due, request.job)
+    no = int(connection.execute(_OPEN, row).get)
+    return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=request.due)
 
 
 def last_complete(connection: Connection, source: int) -> int:
-    """Return the last complete run of a source (run.no), 0 without one."""
+    """Return the last complete run of a source (run.no), or 0."""
     return int(connection.execute(_LAST_COMPLETE, (source,)).get or 0)
 
 
 def declared_sources(connection: Connection) -> list[str]:
-    """Return the sources that sources.toml named when they were crawled last."""
-    return [str(name) for (name,) in connection.execute(_VANISHED)]
+    """Return the sources that sources.toml declared at their last crawl."""
+    return [str(name) for (name,) in connection.execute(_DECLARED)]
 
 
 def interrupt(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
-    """Close a run that did not end by itself."""
+    """Close a run that did not end normally."""
     values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
-    connection.execute(_NOBODY_ASKED, (run,))
+    connection.execute(_NO_HOSTS_NOW, (run,))
 
 
 def fingerprint(connection: Connection, value: bytes, extraction: int | None = None) -> int:
-    """Return the small integer that stands for a fingerprint.
+    """Return the number of a fingerprint (fingerprint.no), a small integer.
 
-    ``extraction``: which version extracts under it, if it is that of a configuration.
+    ``extraction``: EXTRACTION_VERSION, if it is the fingerprint of an extraction configuration.
     """
     with transaction(connection):
         connection.execute(_FINGERPRINT, (value, extraction))
@@ -258,29 +245,29 @@ def fingerprint(connection: Connection, value: bytes, extraction: int | None = N
 def add_seeds(
     connection: Connection, run: int, given: Iterable[int], role: Role = Role.SEED
 ) -> None:
-    """Remember what the run was asked for, to judge it at the seal."""
+    """Record the addresses that a run starts from; they are checked before it is sealed."""
     connection.executemany(_SEED, [(run, number, role) for number in given])
 
 
 def seal(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
-    """Say once and for all whether the run saw everything; False when somebody did already."""
+    """Seal a run: complete without ``reasons``. False if another process has sealed it."""
     with transaction(connection):
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
         connection.execute(_SEAL, values)
         sealed = connection.changes() > 0
-        connection.execute(_NOBODY_ASKED, (run,))
+        connection.execute(_NO_HOSTS_NOW, (run,))
         return sealed
 
 
 def begin_verify(connection: Connection, ending: Ending) -> None:
-    """Propose what a run that saw everything did not reach; each is looked at before it goes."""
+    """Propose the pages that a run did not reach; each is verified before it is removed."""
     with transaction(connection):
         connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
         propose_absent(connection, ending)
 
 
 def settle_sealed(connection: Connection, ending: Ending, indexing: Indexing) -> None:
-    """Settle a run that is sealed; once, whoever gets there first."""
+    """Settle a sealed run; only the first of several processes does it."""
 
     def work(sink: Sink, _: int) -> None:
         connection.execute(_SETTLED, (RunState.SETTLED, ending.run, RunState.SEALED))
@@ -297,10 +284,9 @@ def sweep(
     ending: Ending,
     removed: Callable[[list[Removed]], None],
 ) -> None:
-    """Remove what a settled run proposed and nobody withholds, batch by batch; then count.
+    """Remove the candidates of a settled run that are not withheld, in batches; then count.
 
-    It may be cut between any two batches: what is left is found again. It is done once, however
-    many do it at the same time.
+    A sweep is resumable between any two batches, and idempotent when several processes run it.
     """
     run, source, now = ending.run, ending.source, ending.now
     away = looked_away(connection, run, source, ending.closing.policy)
@@ -339,7 +325,7 @@ def sweep(
 
 
 def _count(connection: Connection, source: int) -> dict[Word, int]:
-    """Return how many records of a source have each word; their sum is their number."""
+    """Return the number of records of a source by word; each record counts once."""
     found: Any = connection.execute(_COUNTS, (source,)).fetchall()
     counts = Counter({Word(code): n for code, n in found})
     clones: Any = connection.execute(_CLONES, (source,)).fetchall()
@@ -350,11 +336,11 @@ def _count(connection: Connection, source: int) -> dict[Word, int]:
 
 
 def result(connection: Connection, run: int) -> RunResult:
-    """Return the report of a run; of one that was interrupted, what it has written."""
+    """Return the figures of a run; of an unfinished one, those that are committed."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
     reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
-    if not counts:  # those of the whole source are taken when a run is over
+    if not counts:  # a sweep counts the whole source
         counts = committed(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]

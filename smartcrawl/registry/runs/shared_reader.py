@@ -1,4 +1,4 @@
-"""What workers that share a run read of it, beside the pages themselves (design.md 9)."""
+"""Reads of a shared run by its workers, without the pages themselves (design.md 9)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
 _IN_LINE = f"{_REACHED} WHERE s.reached_run = :run ORDER BY s.depth, r.no"
 _THOSE = f"{_REACHED} WHERE r.no IN carray(:numbers) ORDER BY s.depth, r.no"
 _PENDING = "SELECT 1 FROM state WHERE reached_run = :run AND visited_run < :run LIMIT 1"
-#: What was excluded when it was visited vouches for nothing, nor does a page that waits.
+#: Links of visited pages, without those of excluded pages and of waiting collapsed pages.
 _LINKS = """
 SELECT s.depth, l.scope, l.targets,
        r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL), no
@@ -53,7 +53,7 @@ class Reached(NamedTuple):
 
 
 class SharedReader:
-    """Reads what all workers of a run have committed, over a connection of its own."""
+    """Reads the committed work of all workers of a run, over its own connection."""
 
     def __init__(self, connection: Connection, run: int) -> None:
         self.connection = connection
@@ -64,51 +64,52 @@ class SharedReader:
         self.connection.close()
 
     def in_line(self) -> Iterator[Reached]:
-        """Yield everything that the run reached so far, breadth first."""
+        """Yield the addresses that the run has reached so far, breadth first."""
         rows: Any = self.connection.execute(_IN_LINE, {"run": self._run})
         return (Reached(*row) for row in rows)
 
     def reached(self, numbers: Iterable[int]) -> list[Reached]:
-        """Return what is known of those ``numbers`` that are in the registry, breadth first."""
+        """Return the rows of ``numbers``, breadth first; numbers without a record are left out."""
         given = tuple(numbers)
-        if not given:  # as of every batch of a refresh that finds nothing new
+        if not given:  # as in every batch of a refresh that finds nothing new
             return []
         names = {"numbers": Many(given), "run": self._run}
         rows: Any = self.connection.execute(_THOSE, names).fetchall()
         return [Reached(*row) for row in rows]
 
     def last_number(self) -> int:
-        """Return the highest number that was ever reserved."""
+        """Return the highest address number that was ever drawn."""
         return last(self.connection, "address")
 
     def is_pending(self) -> bool:
-        """Whether something was reached and is not visited; a scan where nothing is."""
+        """Whether a reached address is unvisited; a full scan if there is none."""
         return self.connection.execute(_PENDING, {"run": self._run}).get is not None
 
     def hops(self, no: int, most: int) -> int:
-        """Return by how many redirects in a row, up to ``most``, an address was found."""
+        """Return the number of consecutive redirects, up to ``most``, that led to an address."""
         names = {"no": no, "run": self._run, "most": most}
         return int(self.connection.execute(_HOPS, names).get)
 
     def links(
         self, numbers: Iterable[int] | None = None
     ) -> list[tuple[int, int, bytes, bool, int]]:
-        """Return (depth, scope, targets, whether they lie as deep, number) of what was visited.
+        """Return (depth, scope, targets, same depth, number) of the visited pages.
 
-        Of those ``numbers``; None: of all.
+        ``same depth``: the targets are as deep as the page, as with a sitemap or a redirect.
+        ``numbers``: of these pages only; None: of all.
         """
         names = {"run": self._run, "all": numbers is None, "numbers": Many(tuple(numbers or ()))}
         rows: Any = self.connection.execute(_LINKS, names).fetchall()
         return [(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]
 
     def cut(self) -> str:
-        """Return what kept the run from seeing everything so far (shortcomings.Shortcomings)."""
+        """Return the stored shortcomings of the run (JSON; shortcomings.Shortcomings)."""
         return str(self.connection.execute(_CUT, (self._run,)).get)
 
     def visits(self) -> int:
-        """Return how many visits are committed."""
+        """Return the number of committed visits."""
         return int(self.connection.execute(_VISITS, (self._run,)).get)
 
     def state(self) -> RunState:
-        """Return how far the run is."""
+        """Return the state of the run."""
         return RunState(self.connection.execute(_STATE, (self._run,)).get)

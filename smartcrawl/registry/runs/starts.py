@@ -1,6 +1,6 @@
-"""What sources that no file declares are started from: whatever their last run began with.
+"""Start addresses of ad-hoc sources, taken from their last run.
 
-A start that never brought anything, such as a mistyped address, is nobody's start.
+A start that never brought a page, such as a mistyped address, is not used again.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _ENDS = "SELECT coalesce(redirect_no, no) FROM record WHERE no IN carray(?)"
 
 
 class Start(NamedTuple):
-    """An address that a run began with."""
+    """An address that a run started from."""
 
     no: int
     url: str
     role: Role
-    end: int  #: number of where it moved to; ``no`` where it did not
+    end: int  #: number of the address that it redirects to; else ``no``
 
 
 def last_starts(connection: Connection, name: str, before: int = EVERY_RUN) -> list[Start]:
-    """Return what the next run of a source begins with; nothing of one that is declared.
+    """Return the starts for the next run of an ad-hoc source; none if it is declared.
 
-    ``before``: the run that began meanwhile.
+    ``before``: only runs with a lower number count.
     """
     rows: Any = connection.execute(_LAST, {"name": name, "before": before}).fetchall()
     return [Start(no, url, Role(role), end) for no, url, role, end in rows]
 
 
 def left_out(connection: Connection, before: Iterable[Start], given: Iterable[int]) -> list[Start]:
-    """Return the starts from ``before`` that are none of the pages ``given`` by number.
+    """Return the starts of ``before`` that are not among ``given`` (record numbers).
 
-    What moved is where it moved to.
+    A redirected address counts as its target, too.
     """
     now = set(given)
     rows: Any = connection.execute(_ENDS, (numbers(sorted(now)),)).fetchall()

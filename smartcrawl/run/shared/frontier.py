@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.registry import Written
 from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.shared_reader import SharedReader
+from smartcrawl.registry.writer import Written
 from smartcrawl.run.frontier.memory import Depths
 from smartcrawl.run.frontier.redis.exchanges import Claim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier

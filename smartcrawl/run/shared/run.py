@@ -16,11 +16,12 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.registry import Registry, Written
+from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import Closing
 from smartcrawl.registry.runs.membership import Membership, Turn
-from smartcrawl.registry.runs.runs import OpenRun, RunResult, result
+from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult, result
 from smartcrawl.registry.runs.shared_reader import SharedReader
+from smartcrawl.registry.writer import Written
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.frontier.memory import Depths
 from smartcrawl.run.frontier.redis.connection import connect, place_of
@@ -387,18 +388,17 @@ def _joined(
     orders: Orders,
 ) -> OpenRun:
     """Join or open a run; where one is being ended, wait for that."""
+    request = RunRequest(
+        source=source.name,
+        kind=source.kind,
+        resume=orders.resume,
+        forced=orders.force,
+        declared=not source.ad_hoc,
+        job=orders.job,
+    )
     began, told = time.monotonic(), False
     while True:
-        opened = registry.join_run(
-            membership,
-            closing,
-            int(time.time()),
-            kind=source.kind,
-            resume=orders.resume,
-            forced=orders.force,
-            declared=not source.ad_hoc,
-            job=orders.job,
-        )
+        opened = registry.join_run(membership, request, closing, int(time.time()))
         if opened is not None:
             return opened
         if not told and time.monotonic() - began > _TELL_AFTER:

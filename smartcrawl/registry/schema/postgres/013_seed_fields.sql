@@ -5,13 +5,13 @@ ALTER TABLE state ADD COLUMN failures INTEGER NOT NULL DEFAULT 0
 --;
 UPDATE state SET failures = error_count WHERE error_count > 0
 --;
--- When the page was indexed first (pages.created_at); before this schema: when it was found.
+-- Time of first indexing (pages.created_at); for older rows: of discovery.
 ALTER TABLE record ADD COLUMN first_indexed BIGINT
 --;
 UPDATE record SET first_indexed = first_seen WHERE last_indexed IS NOT NULL
 --;
--- Last-Modified as ISO 8601, from the three forms of RFC 9110 5.6.7; NULL when it has none of them.
--- Of a year of two digits it is the latest that has begun: nothing was modified in the future.
+-- Last-Modified as ISO 8601, from the three forms of RFC 9110 5.6.7; NULL if it has none of them.
+-- A two-digit year is the latest such year that has begun, because no time is in the future.
 CREATE OR REPLACE FUNCTION received_at (last_modified text) RETURNS text
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
     RETURN (
@@ -33,8 +33,8 @@ CREATE OR REPLACE FUNCTION received_at (last_modified text) RETURNS text
       ) AS parts
      WHERE strpos('JanFebMarAprMayJunJulAugSepOctNovDec', month) % 3 = 1)
 --;
--- The addresses that a redirect leads through, itself first, at most six, and where it leads to;
--- a circle, and what is longer than is followed, leads nowhere.
+-- The addresses of a redirect chain, itself first, at most six, and its end; a circle and a chain
+-- that is too long have no end.
 CREATE OR REPLACE VIEW redirect_chain (no, chain, target) AS
 SELECT no, chain, CASE WHEN json_array_length(chain::json) < 7 THEN chain::json ->> -1 END
   FROM (
@@ -50,8 +50,8 @@ SELECT r.no AS no, (
     SELECT json_agg(url ORDER BY place)::text FROM hop WHERE place <= 6
 ) AS chain FROM record r WHERE r.redirect_target IS NOT NULL) AS led
 --;
--- The fields of "IngestItems", by the numbers of records. After a 304 the status is that of the
--- answer that was confirmed. The document in the index is the page's own, or its original's.
+-- The fields of "IngestItems", by record number. After a 304 the status is that of the confirmed
+-- answer. The document in the index is the page's own, or its original's.
 CREATE VIEW ingest_entity AS
 SELECT r.no AS no,
        CASE WHEN (SELECT value FROM choice WHERE name = 'partition') = 'scheme'
@@ -135,7 +135,7 @@ SELECT r.no AS id,
        iso(r.last_changed) AS updated_at
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
 --;
--- Of pages whose links alone are kept, those that link into the source.
+-- Pages with stored links only, if they link into the source.
 CREATE OR REPLACE VIEW urlwords AS
 SELECT (SELECT count(DISTINCT w.word) FROM content_word w WHERE w.content = c.no) AS wordcount,
        (SELECT count(*) FROM content_word w WHERE w.content = c.no) AS totalcount,

@@ -1,7 +1,7 @@
--- Keywords as a page gives them; NULL: stored before this column was (docs/adr/0042).
+-- Keywords of a page; NULL: stored before this column existed (docs/adr/0042).
 ALTER TABLE content ADD COLUMN keywords TEXT
 --;
--- The text where the index is elsewhere; NULL: its chunks are in the table chunk.
+-- The text, if the index is external; NULL: its chunks are in the table chunk.
 ALTER TABLE content ADD COLUMN txt TEXT
 --;
 CREATE OR REPLACE VIEW content_text (content, txt) AS
@@ -9,7 +9,7 @@ SELECT c.no, coalesce((SELECT string_agg(k.text, chr(10) ORDER BY k.position) FR
                       c.txt)
   FROM content c
 --;
--- Of pages whose links alone are kept, those that link into the source.
+-- Pages with stored links only, if they link into the source.
 CREATE OR REPLACE VIEW urlwords AS
 SELECT (SELECT count(DISTINCT w.word) FROM content_word w WHERE w.content = c.no) AS wordcount,
        (SELECT count(*) FROM content_word w WHERE w.content = c.no) AS totalcount,

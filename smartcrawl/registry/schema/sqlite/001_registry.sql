@@ -18,7 +18,7 @@ CREATE TABLE source (
 CREATE TABLE host (
     no                INTEGER PRIMARY KEY,
     name              TEXT NOT NULL UNIQUE,          -- host, or host:port beside 80 and 443
-    display           TEXT,                          -- in Unicode; NULL when it is the same
+    display           TEXT,                          -- in Unicode; NULL if the spelling is the same
     pages_crawled     INTEGER NOT NULL DEFAULT 0,
     pages_failed      INTEGER NOT NULL DEFAULT 0,
     bytes_downloaded  INTEGER NOT NULL DEFAULT 0,
@@ -45,8 +45,8 @@ CREATE TABLE run (
     number               INTEGER NOT NULL,           -- claim number of its open or last resume
     complete             INTEGER NOT NULL DEFAULT 0,
     forced               INTEGER NOT NULL DEFAULT 0,
-    reasons              TEXT NOT NULL DEFAULT '[]', -- JSON, why it is incomplete
-    counts               TEXT NOT NULL DEFAULT '{}', -- JSON, records by lastOutcome at the seal
+    reasons              TEXT NOT NULL DEFAULT '[]', -- JSON: why it is incomplete
+    counts               TEXT NOT NULL DEFAULT '{}', -- JSON: records by lastOutcome at the end
     started_at           INTEGER NOT NULL,
     finished_at          INTEGER,
     visits               INTEGER NOT NULL DEFAULT 0,
@@ -60,7 +60,7 @@ CREATE TABLE run (
 --;
 CREATE INDEX run_source ON run (source, no)
 --;
--- What was asked for in a run, to judge at the seal whether every seed answered.
+-- Start addresses of a run; before the seal it is checked that every seed answered.
 CREATE TABLE seed (
     run  INTEGER NOT NULL REFERENCES run (no),
     no   INTEGER NOT NULL,                           -- record.no
@@ -68,19 +68,19 @@ CREATE TABLE seed (
 ) WITHOUT ROWID
 --;
 CREATE TABLE record (
-    no               INTEGER PRIMARY KEY,            -- the address's number, in order of discovery
+    no               INTEGER PRIMARY KEY,            -- number of the address, in order of discovery
     source           INTEGER NOT NULL,
     id               BLOB NOT NULL,                  -- SHA-256 of the normalized source
-    url              TEXT NOT NULL,                  -- as last asked
-    identity         TEXT,                           -- normalized source; NULL when equal to url
+    url              TEXT NOT NULL,                  -- as last requested
+    identity         TEXT,                           -- normalized source; NULL if equal to url
     host             INTEGER NOT NULL,
     discovered_from  INTEGER,                        -- record.no of the page that linked first
     first_run        INTEGER NOT NULL,
     first_seen       INTEGER NOT NULL,
-    -- of the body that is held
+    -- of the stored body
     etag             TEXT,                           -- as received, byte for byte
     last_modified    TEXT,                           -- as received
-    content          INTEGER,                        -- content.no; NULL where only links are held
+    content          INTEGER,                        -- content.no; NULL if only links are stored
     content_hash     BLOB,                           -- only where content is NULL
     text_hash        BLOB,                           -- only where content is NULL
     body_hash        BLOB,
@@ -92,7 +92,7 @@ CREATE TABLE record (
     duplicate_of     INTEGER,                        -- record.no of the original
     canonical_url    TEXT,
     redirect_target  TEXT,                           -- absolute URL of the last redirect
-    redirect_no      INTEGER,                        -- its record.no, when it is in scope
+    redirect_no      INTEGER,                        -- its record.no, if it is in scope
     last_changed     INTEGER,
     last_indexed     INTEGER,
     error_message    TEXT
@@ -102,7 +102,7 @@ CREATE UNIQUE INDEX record_id ON record (source, id)
 --;
 CREATE INDEX record_content ON record (content) WHERE content IS NOT NULL
 --;
--- Narrow, integers only, no index: a 304 updates this table and no other.
+-- Narrow, integers only, without index: a 304 updates only this table.
 CREATE TABLE state (
     no               INTEGER PRIMARY KEY,
     reached_run      INTEGER NOT NULL,               -- pending: reached_run = R and visited_run < R
@@ -128,7 +128,7 @@ CREATE TABLE state (
 CREATE TABLE links (
     no       INTEGER PRIMARY KEY,
     scope    INTEGER NOT NULL,                       -- fingerprint.no that targets were filtered by; 0 = none
-    count    INTEGER NOT NULL,                       -- of raw
+    count    INTEGER NOT NULL,                       -- number of links in raw
     targets  BLOB NOT NULL,                          -- packed uint32 numbers, a cache
     raw      BLOB NOT NULL                           -- zstd of JSON [[url, anchor, type, nofollow], ...]
 )

@@ -1,4 +1,4 @@
--- The seeds' own shapes: read-only views over the one truth, with the seeds' column names.
+-- The seeds' own shapes: read-only views over the registry, with the seeds' column names.
 -- (outlinks is a virtual table of this program's connections: registry/database/views.py.)
 
 CREATE VIEW row_key (no, row_key) AS
@@ -14,7 +14,7 @@ SELECT r.no, (
 ) FROM record r
 --;
 CREATE VIEW received (no, last_modified) AS
--- Last-Modified as ISO 8601; NULL when it is no IMF-fixdate.
+-- Last-Modified as ISO 8601; NULL if it is no IMF-fixdate.
 SELECT no, CASE WHEN last_modified GLOB '[A-Z][a-z][a-z], [0-3][0-9] [A-Z][a-z][a-z] [0-9][0-9][0-9][0-9]'
                                          || ' [0-2][0-9]:[0-5][0-9]:[0-6][0-9] GMT'
              AND instr('JanFebMarAprMayJunJulAugSepOctNovDec', substr(last_modified, 9, 3)) % 3 = 1 THEN

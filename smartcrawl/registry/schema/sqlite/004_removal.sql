@@ -1,29 +1,29 @@
--- What ages, what may be removed, what was removed and why (design.md 8).
+-- Ageing of pages, candidates for removal, evidence of removals (design.md 8).
 
--- When the first of lost_count was found.
+-- Time of the first of the losses in lost_count.
 ALTER TABLE state ADD COLUMN lost_since INTEGER
 --;
--- When somebody answered last.
+-- Time of the last answer.
 ALTER TABLE state ADD COLUMN last_answered INTEGER
 --;
 UPDATE state SET last_answered = last_checked WHERE http_status < 1100
 --;
--- When the first of gone_count was found.
+-- Time of the first of the losses in gone_count.
 ALTER TABLE state ADD COLUMN gone_since INTEGER
 --;
--- In the index: 0 none, 1 its own, 2 from before it was lost.
+-- Index entry: 0 none, 1 its own, 2 kept from before it was lost.
 ALTER TABLE record ADD COLUMN entry INTEGER NOT NULL DEFAULT 0
 --;
 UPDATE record SET entry = 1 WHERE content IS NOT NULL AND duplicate_of IS NULL
 --;
--- Record.no of canonical_url: another page, in scope.
+-- record.no of canonical_url: another page, in scope.
 ALTER TABLE record ADD COLUMN canonical_no INTEGER
 --;
 CREATE INDEX record_clone ON record (duplicate_of) WHERE duplicate_of IS NOT NULL
 --;
 CREATE INDEX record_canonical ON record (canonical_no) WHERE canonical_no IS NOT NULL
 --;
--- Whether sources.toml named it when it was crawled last.
+-- Whether sources.toml declared it at its last crawl.
 ALTER TABLE source ADD COLUMN declared INTEGER NOT NULL DEFAULT 0
 --;
 ALTER TABLE seed ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0
@@ -32,25 +32,25 @@ ALTER TABLE run ADD COLUMN removed INTEGER NOT NULL DEFAULT 0
 --;
 ALTER TABLE run ADD COLUMN withheld INTEGER NOT NULL DEFAULT 0
 --;
--- JSON, what was ignored and why.
+-- JSON: ignored answers and links, and why.
 ALTER TABLE run ADD COLUMN notes TEXT NOT NULL DEFAULT '[]'
 --;
 UPDATE run SET state = 4 WHERE state = 3
 --;
--- Registered by hand, so a seed of its source until it is forgotten.
+-- Pages registered by hand: seeds of their source until they are forgotten.
 CREATE TABLE pin (
     no     INTEGER PRIMARY KEY,                          -- record.no
     source INTEGER NOT NULL,
     at     INTEGER NOT NULL
 )
 --;
--- Changes of status and standing; a 304 leaves no trace here.
+-- Changes of status and standing; a 304 adds no event.
 CREATE TABLE event (
     no          INTEGER PRIMARY KEY,
     record      INTEGER NOT NULL,                        -- record.no
     run         INTEGER NOT NULL,
     at          INTEGER NOT NULL,
-    status      INTEGER NOT NULL,                        -- rules.model.Status, from here on
+    status      INTEGER NOT NULL,                        -- rules.model.Status after the event
     standing    INTEGER NOT NULL,
     outcome     INTEGER,
     http_status INTEGER,
@@ -61,31 +61,31 @@ CREATE INDEX event_record ON event (record)
 --;
 CREATE INDEX event_run ON event (run)
 --;
--- What a sweep may remove. A page is a candidate once; what is withheld stays until it is approved or refuted.
+-- Candidates for removal, one row a page. A withheld one stays until it is approved or refuted.
 CREATE TABLE candidate (
     no       INTEGER PRIMARY KEY,                        -- record.no
     source   INTEGER NOT NULL,
-    run      INTEGER NOT NULL,                           -- that proposed it first
-    renewed  INTEGER NOT NULL,                           -- that proposed it last
+    run      INTEGER NOT NULL,                           -- run.no of the first proposal
+    renewed  INTEGER NOT NULL,                           -- run.no of the last proposal
     rule     INTEGER NOT NULL,                           -- rules.model.Rule
-    detail   TEXT NOT NULL,                              -- JSON, what was found
-    probe    INTEGER,                                    -- (extended) status of the look at an unreached page
+    detail   TEXT NOT NULL,                              -- JSON: the evidence
+    probe    INTEGER,                                    -- (extended) status of the verification
     withheld INTEGER NOT NULL DEFAULT 0
 )
 --;
--- What was removed, why, and what it takes to bring it back.
+-- Removed pages, with the evidence and the data for an undo.
 CREATE TABLE evidence (
     no       INTEGER PRIMARY KEY,
     record   INTEGER NOT NULL,                           -- record.no
     source   INTEGER NOT NULL,
-    run      INTEGER NOT NULL,                           -- that removed it, or the last before an operator did
+    run      INTEGER NOT NULL,                           -- run.no of the sweep, or the last run before a command
     rule     INTEGER NOT NULL,                           -- rules.model.Rule
     at       INTEGER NOT NULL,
-    detail   TEXT NOT NULL,                              -- JSON, what was found
-    content  INTEGER,                                    -- content.no while it can be undone
-    restore  TEXT,                                       -- JSON of columns as they were; NULL: not any more
-    links    BLOB,                                       -- links.raw as it was
-    undone   INTEGER                                     -- when
+    detail   TEXT NOT NULL,                              -- JSON: the evidence
+    content  INTEGER,                                    -- content.no while an undo is possible
+    restore  TEXT,                                       -- JSON: former columns; NULL: expired
+    links    BLOB,                                       -- former links.raw
+    undone   INTEGER                                     -- time of the undo
 )
 --;
 CREATE INDEX evidence_record ON evidence (record)
@@ -94,7 +94,7 @@ CREATE INDEX evidence_run ON evidence (run)
 --;
 CREATE INDEX evidence_content ON evidence (content) WHERE content IS NOT NULL
 --;
--- The last robots.txt of each origin that could be read, for days on which it cannot.
+-- The last readable robots.txt of each origin, used while it cannot be fetched.
 CREATE TABLE robots (
     origin        TEXT PRIMARY KEY,                      -- scheme://host[:port]
     fetched_at    INTEGER NOT NULL,                      -- last 200, 304 or 4xx
@@ -104,7 +104,7 @@ CREATE TABLE robots (
     body          BLOB NOT NULL                          -- at most 500 KiB
 ) WITHOUT ROWID
 --;
--- The addresses that a redirect leads through, itself first, at most six.
+-- The addresses of a redirect chain, itself first, at most six.
 CREATE VIEW redirect_chain (no, chain) AS
 SELECT r.no, (
     WITH RECURSIVE hop (place, url, next) AS (

@@ -1,16 +1,16 @@
--- What was ordered, how pages changed, snapshots of their bodies, what hosts are trusted with.
+-- Orders, changes of pages, snapshots of bodies, trust in hosts.
 
--- Orders for single addresses (R0-29), their lock (R0-73), and how often one of both was written.
+-- Orders for single addresses (R0-29), their lock (R0-73), and the number of writes of either.
 CREATE TABLE item (
     no           INTEGER PRIMARY KEY,                    -- record.no
     requested    INTEGER NOT NULL DEFAULT 0,             -- reindexRequested
     generation   INTEGER NOT NULL DEFAULT 0,             -- reindexGeneration
-    processed    INTEGER NOT NULL DEFAULT 0,             -- the generation that was read last
+    processed    INTEGER NOT NULL DEFAULT 0,             -- the last generation that a visit fulfilled
     locked_until INTEGER,                                -- Unix seconds
     revision     INTEGER NOT NULL DEFAULT 0
 )
 --;
--- When pages turned out to have changed: what a schedule is measured by.
+-- Times of detected changes, by which a schedule is measured.
 CREATE TABLE change (
     no     INTEGER PRIMARY KEY,
     record INTEGER NOT NULL,                             -- record.no
@@ -20,13 +20,13 @@ CREATE TABLE change (
 --;
 CREATE INDEX change_record ON change (record)
 --;
--- Where bodies were stored: SNAPSHOT_STORE, as it was.
+-- Stores of bodies: each value that SNAPSHOT_STORE has had.
 CREATE TABLE store (
     no  INTEGER PRIMARY KEY,
     url TEXT NOT NULL UNIQUE
 )
 --;
--- Bodies as they came, one copy each (M-48).
+-- Raw bodies, one copy each (M-48).
 CREATE TABLE snapshot (
     no           INTEGER PRIMARY KEY,
     store        INTEGER NOT NULL,                       -- store.no
@@ -34,38 +34,38 @@ CREATE TABLE snapshot (
     path         TEXT NOT NULL,                          -- yyyy/mm/dd/url_hash.html.gz, below the store
     content_type TEXT,                                   -- header as received
     at           INTEGER NOT NULL,                       -- when it was stored, Unix seconds
-    released     INTEGER,                                -- since when no page holds it; NULL: one does
+    released     INTEGER,                                -- time of its release by the last page; NULL: in use
     UNIQUE (store, body_hash),
     UNIQUE (store, path)
 )
 --;
 CREATE INDEX snapshot_released ON snapshot (released) WHERE released IS NOT NULL
 --;
--- snapshot.no of the body that is held.
+-- snapshot.no of the stored body.
 ALTER TABLE record ADD COLUMN snapshot INTEGER
 --;
 CREATE INDEX record_snapshot ON record (snapshot) WHERE snapshot IS NOT NULL
 --;
--- When a whole body came last, whatever validators said since.
+-- Time of the last downloaded body, without later confirmations by validators.
 ALTER TABLE record ADD COLUMN verified_at INTEGER
 --;
--- 1: names addresses with signatures, 2: answered under one of its own (items.Page.signs).
+-- 1: names addresses with signatures, 2: answered under its own signature (model.pages.Page.signs).
 ALTER TABLE record ADD COLUMN signs INTEGER NOT NULL DEFAULT 0
 --;
--- rules.model.Mode: how the page enters the index.
+-- rules.model.Mode of the page in the index.
 ALTER TABLE record ADD COLUMN mode INTEGER NOT NULL DEFAULT 0
 --;
 ALTER TABLE content ADD COLUMN image_count INTEGER NOT NULL DEFAULT 0
 --;
--- Whether the run asked only what was due, and what came of it.
+-- Whether the run requested only due pages, and its re-extracted pages.
 ALTER TABLE run ADD COLUMN due INTEGER NOT NULL DEFAULT 0
 --;
 ALTER TABLE run ADD COLUMN reextracted INTEGER NOT NULL DEFAULT 0
 --;
--- Seconds that the schedule gave between the last visit and the next, before they are spread.
+-- Scheduled seconds between the last visit and the next, before spreading.
 ALTER TABLE state ADD COLUMN interval INTEGER
 --;
--- EXTRACTION_VERSION of what is extracted under a configuration; NULL: a scope, or before schema 6.
+-- EXTRACTION_VERSION of a configuration; NULL: a scope, or stored before schema 6.
 ALTER TABLE fingerprint ADD COLUMN extraction INTEGER
 --;
 -- Choices of the operator that views depend on: partition (REGISTRY_PARTITION_STRATEGY).
@@ -160,7 +160,7 @@ SELECT nullif(lower(hex(r.id)), '') AS url_hash,
   LEFT JOIN record o ON o.no = r.duplicate_of
  WHERE s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308)
 --;
--- What the answers of a host have shown its validators to be worth (rules.trust). Counts are pages.
+-- Trust in the validators of a host, from its answers (rules.trust). Counts are pages.
 CREATE TABLE trust (
     host          INTEGER PRIMARY KEY REFERENCES host (no),
     etags         INTEGER NOT NULL,
@@ -171,10 +171,10 @@ CREATE TABLE trust (
     rotated       INTEGER NOT NULL,
     ignored       INTEGER NOT NULL,
     honoured      INTEGER NOT NULL,
-    distrusted_at INTEGER                                -- since when something is not believed; NULL: all is
+    distrusted_at INTEGER                                -- start of the distrust; NULL: fully trusted
 )
 --;
--- What a host answers for an address that cannot exist (rules.soft404); NULL: a status that says so.
+-- Answer of a host for an address that cannot exist (rules.soft404); NULL: an error status.
 CREATE TABLE not_found (
     host    INTEGER PRIMARY KEY REFERENCES host (no),
     at      INTEGER NOT NULL,                            -- Unix seconds

@@ -1,2 +1,2 @@
--- Workers that share a run: those that are given the same name work on the same one.
+-- Workers that share a run: workers with the same job name work on the same run.
 ALTER TABLE run ADD COLUMN job TEXT

@@ -1,23 +1,23 @@
--- Pages of which hardly anything is left, and the texts that pages had before.
+-- Pages that lost nearly all of their text (collapsed pages), and former texts of pages.
 
--- Collapsed pages of a run that goes on: what was answered waits until its queue is empty.
+-- Collapsed pages of an open run: their answers wait until its queue is empty.
 CREATE TABLE collapse (
     no        INTEGER PRIMARY KEY,                       -- record.no
     run       INTEGER NOT NULL,                          -- run.no
     text_hash BLOB NOT NULL,                             -- of the new text
     size      INTEGER NOT NULL,                          -- bytes of body
-    answer    TEXT NOT NULL,                             -- JSON: what the headers said
+    answer    TEXT NOT NULL,                             -- JSON: address and headers
     body      BLOB,                                      -- gzip; NULL: the run withholds all of them
-    accepted  INTEGER NOT NULL DEFAULT 0                 -- the run takes it as an edit
+    accepted  INTEGER NOT NULL DEFAULT 0                 -- the run accepts it as an edit
 )
 --;
 CREATE INDEX collapse_run ON collapse (run)
 --;
--- What a run decided about them: 0: nothing yet; -1: all are withheld; else how many are edits.
+-- Decision of a run about them: 0: none yet; -1: all are withheld; else the number of edits.
 ALTER TABLE run ADD COLUMN edits INTEGER NOT NULL DEFAULT 0
 --;
--- The last five texts that a page had before the one it has, the newest first: the first eight
--- bytes of each text_hash, as a signed number.
+-- The last five texts of a page before its present one, newest first: the first eight bytes of
+-- each text_hash, as a signed number.
 CREATE TABLE former_text (
     no     INTEGER PRIMARY KEY,                          -- record.no
     first  INTEGER NOT NULL,

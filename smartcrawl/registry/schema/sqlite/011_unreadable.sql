@@ -1,8 +1,8 @@
--- Bodies that one version of the extraction cannot read, so that it does not try again.
+-- Bodies that a version of the extraction cannot read, and does not try again.
 CREATE TABLE unreadable (
     body_hash  BLOB NOT NULL,                            -- SHA-256
     extraction INTEGER NOT NULL,                         -- EXTRACTION_VERSION
-    media      TEXT NOT NULL,                            -- MIME type as read, and a charset
+    media      TEXT NOT NULL,                            -- MIME type used, and a charset of the server
     fault      INTEGER NOT NULL,                         -- rules.model.Fault
     allowed    INTEGER NOT NULL,                         -- seconds or MiB that were too few, or 0
     message    TEXT NOT NULL,

@@ -5,15 +5,15 @@ ALTER TABLE state ADD COLUMN failures INTEGER NOT NULL DEFAULT 0
 --;
 UPDATE state SET failures = error_count WHERE error_count > 0
 --;
--- When the page was indexed first (pages.created_at); before this schema: when it was found.
+-- Time of first indexing (pages.created_at); for older rows: of discovery.
 ALTER TABLE record ADD COLUMN first_indexed INTEGER
 --;
 UPDATE record SET first_indexed = first_seen WHERE last_indexed IS NOT NULL
 --;
 DROP VIEW received
 --;
--- Last-Modified as ISO 8601, from the three forms of RFC 9110 5.6.7; NULL when it has none of them.
--- Of a year of two digits it is the latest that has begun: nothing was modified in the future.
+-- Last-Modified as ISO 8601, from the three forms of RFC 9110 5.6.7; NULL if it has none of them.
+-- A two-digit year is the latest such year that has begun, because no time is in the future.
 CREATE VIEW received (no, last_modified) AS
 SELECT no, CASE
   WHEN last_modified GLOB '[A-Z][a-z][a-z], [0-3][0-9] [A-Z][a-z][a-z] [0-9][0-9][0-9][0-9] [0-2][0-9]:[0-5][0-9]:[0-6][0-9] GMT'
@@ -38,8 +38,8 @@ SELECT no, CASE
 --;
 DROP VIEW redirect_chain
 --;
--- The addresses that a redirect leads through, itself first, at most six, and where it leads to;
--- a circle, and what is longer than is followed, leads nowhere.
+-- The addresses of a redirect chain, itself first, at most six, and its end; a circle and a chain
+-- that is too long have no end.
 CREATE VIEW redirect_chain (no, chain, target) AS
 SELECT no, chain, CASE WHEN json_array_length(chain) < 7 THEN json_extract(chain, '$[#-1]') END
   FROM (
@@ -54,8 +54,8 @@ SELECT r.no AS no, (
     SELECT json_group_array(url) FROM (SELECT url FROM hop WHERE place <= 6 ORDER BY place)
 ) AS chain FROM record r WHERE r.redirect_target IS NOT NULL)
 --;
--- The fields of "IngestItems", by the numbers of records. After a 304 the status is that of the
--- answer that was confirmed. The document in the index is the page's own, or its original's.
+-- The fields of "IngestItems", by record number. After a 304 the status is that of the confirmed
+-- answer. The document in the index is the page's own, or its original's.
 CREATE VIEW ingest_entity AS
 SELECT r.no AS no,
        CASE WHEN (SELECT value FROM choice WHERE name = 'partition') = 'scheme'
@@ -147,7 +147,7 @@ SELECT r.no AS id,
 --;
 DROP VIEW urlwords
 --;
--- Of pages whose links alone are kept, those that link into the source.
+-- Pages with stored links only, if they link into the source.
 CREATE VIEW urlwords AS
 SELECT (SELECT count(DISTINCT w.word) FROM content_word w WHERE w.content = c.no) AS wordcount,
        (SELECT count(*) FROM content_word w WHERE w.content = c.no) AS totalcount,

@@ -1,0 +1,39 @@
+"""The numbers of addresses, drawn from the registry in blocks."""
+
+from __future__ import annotations
+
+from smartcrawl.registry.database.control import Control
+from smartcrawl.registry.database.sequences import draw
+
+_BLOCK = 4096  #: numbers drawn at a time; unused ones are given back
+_BLOCK_SHARED = 512  #: the same where other workers draw, too, so that none can be given back
+_GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
+
+
+class AddressNumbers:
+    """Numbers for new addresses (record.no)."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._next = self._end = 0
+        self._block = _BLOCK
+
+    def share(self) -> None:
+        """Draw smaller blocks from now on, because other workers draw, too."""
+        self._block = _BLOCK_SHARED
+
+    def draw(self) -> int:
+        """Return the number of an address that was met for the first time."""
+        if self._next == self._end:
+            connection = self._control.connection
+            last = self._control.write(lambda: draw(connection, "address", self._block))
+            self._end = last + 1
+            self._next = self._end - self._block
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self) -> None:
+        """Give back the unused numbers, unless another worker has drawn since."""
+        values = (self._next - 1, self._end - 1)
+        self._control.write(lambda: self._control.connection.execute(_GIVE_BACK, values))
+        self._next = self._end = 0
