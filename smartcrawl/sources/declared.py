@@ -5,191 +5,37 @@ A source is the document set: scope, runs, records and deletion are per source (
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-import can_ada
-from cssselect import HTMLTranslator, SelectorError
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
-from smartcrawl.model.authorities import authority_file
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.model.urls import MAX_URL_LENGTH, has_port, host_key, request_url
-from smartcrawl.rules.model import Mode
-from smartcrawl.sources.patterns import compiled
+from smartcrawl.model.urls import has_port, host_key
+from smartcrawl.sources.fields import (
+    LIST,
+    MODES,
+    NAME,
+    NAME_RULE,
+    Addresses,
+    AuthoritiesFile,
+    Domains,
+    IndexMode,
+    Label,
+    Limit,
+    Pattern,
+    Patterns,
+    Selectors,
+    shown,
+    web_address,
+)
 from smartcrawl.sources.scope import Scope
 
 KIND: Final = "site"  #: the only kind that this version crawls
-
-MAX_PATTERNS: Final = 100  #: of each list
-MAX_PATTERN: Final = 1_000  #: characters
-_MODES: Final = tuple(mode.word for mode in Mode)
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
-_NAME_RULE: Final = "letters, digits, '_', '.' and '-'"
-_HOST_FIRST: Final = re.compile(
-    r"(?://)?(?:localhost|\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\]+\.[^\s/?#@:\\]+)(?::\d+)?(?:[/?#]|\Z)"
-)
-_THIS_MACHINE: Final = ("localhost", "127.", "[::1]")
-_CREDENTIALS: Final = re.compile(r"(?://|(?<=\A['\"]))[^/?#]*@")
-
-
-def _as_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _web_address(text: str) -> str:
-    """Return the request URL of what a person wrote.
-
-    Raises:
-        ValueError: it is none; with what was meant, if that can be guessed.
-    """
-    url = request_url(text)
-    if url is not None:
-        return url
-    shown, text = _shown(text), text.strip()
-    if len(text) > MAX_URL_LENGTH:
-        raise ValueError(f"is longer than {MAX_URL_LENGTH} characters: shorten it")
-    if _HOST_FIRST.match(text):
-        rest = text.removeprefix("//")
-        scheme = "http" if rest.startswith(_THIS_MACHINE) else "https"
-        meant = request_url(f"{scheme}://{rest}")
-        if meant is not None:
-            raise ValueError(f"is {shown}, without its scheme: write {meant}")
-    raise ValueError(
-        f"is {shown}: it takes an http or https address, as in https://docs.example.com/"
-    )
-
-
-def _domain(entry: str) -> str:
-    """Return an entry of ``allowed_domains`` in ASCII and lower case, with its port as written.
-
-    Raises:
-        ValueError: it is neither a domain nor a host with its port.
-    """
-    bare = entry.strip().removeprefix("*").removeprefix(".")
-    if "://" in bare:
-        url = request_url(bare)
-        bare = host_key(url) if url else ""
-    bare = bare.rstrip("/")
-    scheme = "https" if bare.endswith(":80") else "http"  # so that the port is not dropped
-    try:
-        host = can_ada.parse(f"{scheme}://{bare}/").host
-    except (ValueError, TypeError):
-        host = ""
-    if not host or re.search(r"[\s/\\?#@*%]", bare):
-        raise ValueError(
-            f"is {_shown(entry)}: it takes a domain such as docs.example.com,"
-            " or a host with its port such as 127.0.0.1:8801"
-        )
-    if bare != entry.strip():
-        covers = "" if has_port(bare) else ", which includes its subdomains"
-        raise ValueError(f"is {_shown(entry)}: write {bare}{covers}")
-    return host
-
-
-def _regular_expression(pattern: str) -> str:
-    """Return ``pattern`` as it is.
-
-    Raises:
-        ValueError: it is no regular expression of RE2, or too long.
-    """
-    if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
-    try:
-        compiled(pattern)
-    except ValueError as error:
-        raise ValueError(
-            f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
-            " that stands for itself; look-around, back-references and \\Z are not understood"
-        ) from error
-    return pattern
-
-
-def _few(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return patterns as they are.
-
-    Raises:
-        ValueError: there are too many.
-    """
-    if len(patterns) > MAX_PATTERNS:
-        raise ValueError(f"has {len(patterns)} patterns: it takes up to {MAX_PATTERNS}")
-    return patterns
-
-
-def _label(text: str) -> str:
-    """Return the label of a release as it is.
-
-    Raises:
-        ValueError: it holds other characters than a name.
-    """
-    if not _NAME.fullmatch(text):
-        raise ValueError(f"is {text!r}: it takes {_NAME_RULE}, as in 2.1")
-    return text
-
-
-def _authorities(text: object, info: ValidationInfo) -> object:
-    """Return the path of ``ca_file``; a relative one starts beside sources.toml.
-
-    Raises:
-        ValueError: the file cannot be read or holds no certificate.
-    """
-    if not isinstance(text, str):
-        return text
-    folder: Path | None = info.context["folder"] if info.context else None
-    try:
-        return authority_file(text, folder)
-    except ValueError as error:
-        raise ValueError(f"is {_shown(text)}: {error}") from error
-
-
-_List = BeforeValidator(_as_tuple)
-_Addresses = Annotated[tuple[Annotated[str, AfterValidator(_web_address)], ...], _List]
-_Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], _List]
-_Patterns = Annotated[
-    tuple[Annotated[str, AfterValidator(_regular_expression)], ...], AfterValidator(_few), _List
-]
-_Limit = Annotated[int, Field(ge=0)]
-
-
-def _selector(text: str) -> str:
-    """Return a CSS selector as it is.
-
-    Raises:
-        ValueError: it is none.
-    """
-    try:
-        HTMLTranslator().css_to_xpath(text)
-    except SelectorError as error:
-        raise ValueError(
-            f"is {text!r}, no CSS selector ({error}): it takes one such as .cookie-banner,"
-            " #menu or main > article"
-        ) from error
-    return text
-
-
-def _mode(word: object) -> object:
-    return Mode[word.upper()] if isinstance(word, str) and word in _MODES else word
-
-
-_Selectors = Annotated[
-    tuple[Annotated[str, AfterValidator(_selector)], ...], AfterValidator(_few), _List
-]
 
 
 class ModeRule(BaseModel):
@@ -197,8 +43,8 @@ class ModeRule(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    pattern: Annotated[str, AfterValidator(_regular_expression)]
-    mode: Annotated[Mode, BeforeValidator(_mode)]
+    pattern: Pattern
+    mode: IndexMode
 
 
 class Source(BaseModel):
@@ -211,19 +57,19 @@ class Source(BaseModel):
 
     name: str  #: with its release, as in docs@2.1
     kind: Literal["site"] = KIND
-    seeds: _Addresses = ()  #: request URLs; at least one, or a sitemap
-    sitemaps: _Addresses = ()  #: URLs of sitemaps and feeds
-    allowed_domains: _Domains = ()  #: a domain and its subdomains, or one host with its port
-    url_patterns: _Patterns = ()
-    excluded_patterns: _Patterns = ()
-    index_modes: Annotated[tuple[ModeRule, ...], _List] = ()  #: the first that matches counts
-    keep_selectors: _Selectors = ()  #: CSS: only what lies in them is text of a page
-    drop_selectors: _Selectors = ()  #: CSS: what lies in them is not
-    max_depth: _Limit = 0  #: links from a seed, 0: no limit
-    max_pages: _Limit = 0  #: visits of one run, 0: no limit
-    release: Annotated[str, AfterValidator(_label)] | None = None
+    seeds: Addresses = ()  #: request URLs; at least one, or a sitemap
+    sitemaps: Addresses = ()  #: URLs of sitemaps and feeds
+    allowed_domains: Domains = ()  #: a domain and its subdomains, or one host with its port
+    url_patterns: Patterns = ()
+    excluded_patterns: Patterns = ()
+    index_modes: Annotated[tuple[ModeRule, ...], LIST] = ()  #: the first that matches counts
+    keep_selectors: Selectors = ()  #: CSS: only what lies in them is text of a page
+    drop_selectors: Selectors = ()  #: CSS: what lies in them is not
+    max_depth: Limit = 0  #: links from a seed, 0: no limit
+    max_pages: Limit = 0  #: visits of one run, 0: no limit
+    release: Label | None = None
     verify_certificates: bool | None = None  #: of its servers; None: as VERIFY_CERTIFICATES says
-    ca_file: Annotated[Path, BeforeValidator(_authorities)] | None = None  #: None: as CA_FILE says
+    ca_file: AuthoritiesFile | None = None  #: None: as CA_FILE says
     ad_hoc: bool = False  #: named by an address, not declared
 
     @field_validator("seeds", "sitemaps")
@@ -368,7 +214,7 @@ def _given(argument: str, url: str, declared: Mapping[str, Source]) -> str:
     if url in declared:
         raise SourceError(f"-a url={url}: this is the name of a source; write -a source={url}")
     try:
-        return _web_address(url)
+        return web_address(url)
     except ValueError as error:
         raise SourceError(f"-a {argument} {error}") from error
 
@@ -399,8 +245,8 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         SourceError: one line for each problem.
     """
     where = f"[sources.{name}]"
-    if not _NAME.fullmatch(name):
-        raise SourceError(f"[sources.{name!r}]: a name takes {_NAME_RULE}; rename it")
+    if not NAME.fullmatch(name):
+        raise SourceError(f"[sources.{name!r}]: a name takes {NAME_RULE}; rename it")
     if not isinstance(table, dict):
         raise SourceError(f"{where}: it takes a table; write its keys below a line {where}")
     kind = table.get("kind", KIND)
@@ -451,7 +297,7 @@ def _reason(found: ErrorDetails) -> str:
         case "model_type" | "model_attributes_type":
             takes = "a table, as in { pattern = '/tag/', mode = 'links_only' }"
         case "is_instance_of":
-            takes = f"one of {', '.join(_MODES)}"
+            takes = f"one of {', '.join(MODES)}"
         case "bool_type":
             takes = "true or false"
         case "is_instance_of" if found["loc"][0] == "ca_file":
@@ -460,12 +306,7 @@ def _reason(found: ErrorDetails) -> str:
             takes = "a whole number, 0 for no limit"
         case _:
             return f"is {value!r}: {found['msg']}"
-    return f"is {_shown(value)}: it takes {takes}"
-
-
-def _shown(value: object) -> str:
-    """Return a value as a message shows it, without credentials (RD-20)."""
-    return _CREDENTIALS.sub("…@", repr(value))
+    return f"is {shown(value)}: it takes {takes}"
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
