@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from lxml import etree
 
-from smartcrawl.extract.reader import Reader, SelectingReader, TooDeepError
+from smartcrawl.extract.reader import Reader, TooDeepError
 from smartcrawl.extract.seen import Seen
+from smartcrawl.extract.selecting_reader import SelectingReader
 from smartcrawl.extract.selection import Picks
 
 _PIECE: Final = 1_048_576  #: bytes; a tag of more than that is cut
