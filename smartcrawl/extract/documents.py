@@ -69,7 +69,7 @@ class DocumentReader:
         body: bytes,
         *,
         links: bool = True,
-        told: html.Told | None = None,
+        told: html.DetectedLanguage | None = None,
         forced: bool = False,
     ) -> tuple[Document, bool]:
         """Return the document of a body, and whether its type can be read at all.

@@ -29,7 +29,7 @@ _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
 
 @dataclass(slots=True)
 class _Anchor:
-    """An open ``<a>``: what it leads to, unless known or a fragment, and where its text begins."""
+    """An open ``<a>``: its link, if that is a new one, and the first token of its text."""
 
     reference: Reference | None
     start: int
@@ -56,10 +56,10 @@ class Reader(Regions):
         self._words: dict[str, bool] = {}
 
     def hand_over(self) -> Seen:
-        """Return what was seen and keep nothing of it.
+        """Return the parts of the page and drop all references to them.
 
         lxml's parser and its context point at each other, so that the two and this target wait
-        for the garbage collector; what they hold then must not be a whole page.
+        for the garbage collector; they must not keep a whole page in memory until then.
         """
         seen = self._seen
         seen.images = self._album.images(self._tokens, seen.headings)
@@ -101,7 +101,7 @@ class Reader(Regions):
         if tag == "iframe":
             self._refer(attributes.get("src"), "frame")
         if self._muted or (tag == "template" and "shadowrootmode" in attributes):
-            return  # a declarative shadow root is shown
+            return  # a declarative shadow root is visible
         match tag:
             case "title":
                 self._open_region(Region.TITLE)
@@ -144,13 +144,16 @@ class Reader(Regions):
         if attributes:
             classes = attributes.get("class")
             name = attributes.get("id")
-            if (classes and self._tells(classes)) or (
+            if (classes and self._is_boilerplate(classes)) or (
                 # sections take their id from their heading, which may well be "Related"
-                name and tag != "section" and not _is_section(classes) and self._tells(name)
+                name
+                and tag != "section"
+                and not _is_section(classes)
+                and self._is_boilerplate(name)
             ):
                 self._open_region(Region.BOILERPLATE)
 
-    def _tells(self, words: str) -> bool:
+    def _is_boilerplate(self, words: str) -> bool:
         known = self._words.get(words)
         if known is None:
             known = self._words[words] = not elements.WORDS.isdisjoint(words.lower().split())
@@ -164,7 +167,7 @@ class Reader(Regions):
         self._open_region(Region.BOILERPLATE)
 
     def _open_edge(self, tag: str, attributes: Attributes) -> None:
-        """Header and footer belong to the site, or to the article around them."""
+        """Open a header or footer: part of the site, or of the article around it."""
         self._open_container(tag, attributes)
         if not (self._is_open(Region.MAIN) or self._is_open(Region.ARTICLE)):
             self._open_region(Region.BOILERPLATE)
@@ -208,7 +211,7 @@ class Reader(Regions):
     def _refer(
         self, href: str | None, kind: str, rel: str = "", anchor: str = ""
     ) -> Reference | None:
-        """Note a link, and return it if it is new."""
+        """Record a link, and return it if it is new."""
         if href is None or not self._links or self._is_inert():
             return None
         href = href.partition("#")[0]

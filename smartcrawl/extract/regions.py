@@ -10,16 +10,16 @@ from smartcrawl.extract.seen import Seen
 
 
 class Region(Enum):
-    """What a span of tokens is for."""
+    """Kinds of spans of tokens."""
 
     BOILERPLATE = auto()
     MAIN = auto()
     ARTICLE = auto()
     LAYOUT = auto()  #: white space counts
     MUTED = auto()  #: no text of the page
-    INERT = auto()  #: neither text nor links: a template nobody has filled in
+    INERT = auto()  #: neither text nor links: an empty template
     KEPT = auto()  #: selected by the operator
-    DROPPED = auto()  #: likewise, as no text of the page
+    DROPPED = auto()  #: selected by the operator as no text of the page
     TITLE = auto()
 
 

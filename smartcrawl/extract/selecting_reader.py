@@ -8,7 +8,7 @@ from smartcrawl.extract.selection import DROP, KEEP, Picks
 
 
 class SelectingReader(Reader):
-    """The same for markup of which an operator selected parts."""
+    """Reader of markup of which the operator selected parts."""
 
     __slots__ = ("_drops", "_only_kept")
 
@@ -18,7 +18,7 @@ class SelectingReader(Reader):
         self._drops = drops
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Take a start tag, and note before that what is selected with it."""
+        """Take a start tag; open the region of a selected element first."""
         drops = self._drops
         if DROP in attributes if drops is None else drops(tag, attributes):
             self._select(Region.DROPPED)
