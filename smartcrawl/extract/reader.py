@@ -144,13 +144,9 @@ class Reader(Regions):
         if attributes:
             classes = attributes.get("class")
             name = attributes.get("id")
-            if (classes and self._is_boilerplate(classes)) or (
-                # sections take their id from their heading, which may well be "Related"
-                name
-                and tag != "section"
-                and not _is_section(classes)
-                and self._is_boilerplate(name)
-            ):
+            if name and (tag == "section" or _is_section(classes)):
+                name = None  # it comes from the heading, which may well be "Related"
+            if (classes and self._is_boilerplate(classes)) or (name and self._is_boilerplate(name)):
                 self._open_region(Region.BOILERPLATE)
 
     def _is_boilerplate(self, words: str) -> bool:

@@ -12,7 +12,7 @@ def authority_file(text: str, folder: Path | None = None) -> Path:
     A relative path starts at ``folder``; None: at the current folder.
 
     Raises:
-        ValueError: the file cannot be read or holds no certificate; with the remedy.
+        ValueError: the file cannot be read or has no certificate; with the remedy.
     """
     path = ((folder or Path.cwd()) / Path(text).expanduser()).absolute()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -31,7 +31,7 @@ from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
 
-#: Scrapy's own numbers that are checked here, with their least value.
+#: Scrapy's own numbers that are checked here, with their lowest value.
 SCRAPY_LIMITS = {
     "CONCURRENT_REQUESTS": 1,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
@@ -43,7 +43,7 @@ SCRAPY_LIMITS = {
     "AUTOTHROTTLE_MAX_DELAY": 0,
     "AUTOTHROTTLE_TARGET_CONCURRENCY": 0.001,
 }
-#: Those of them that Scrapy takes as whole numbers.
+#: The numbers of SCRAPY_LIMITS that Scrapy takes as whole numbers.
 SCRAPY_WHOLE = (
     "CONCURRENT_REQUESTS",
     "CONCURRENT_REQUESTS_PER_DOMAIN",
@@ -59,15 +59,15 @@ SWITCHES = (
     "FORCE_REINDEX_ON_CANONICAL_CHANGE",
     "SOFT_404_DETECTION",
 )
-SWITCH = ("1", "0", "True", "False", "true", "false")  #: what Scrapy reads as a switch
+SWITCH = ("1", "0", "True", "False", "true", "false")  #: values that Scrapy accepts for a switch
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The choices that the operator has. The manual is docs/settings.md.
+    """The options of the operator. The manual is docs/settings.md.
 
-    No field has a default: ``settings.py`` is the one place for those.
+    No field has a default: defaults are in ``settings.py`` only.
     """
 
     data_dir: Path
@@ -77,17 +77,17 @@ class Options:
     concurrent: int  #: requests in flight
     per_host: int  #: requests in flight, each host
     download_delay: float  #: seconds between requests to a host, at least
-    registry_table: str  #: its name for other programs
-    elasticsearch: Target | None  #: None: content lies in the registry's file
+    registry_table: str  #: name of the view for other programs
+    elasticsearch: Target | None  #: None: content is stored in the registry's database
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
-    partition: str  #: what its PartitionKey holds: host or scheme
+    partition: str  #: contents of PartitionKey: host or scheme
     depth_limit: int
-    due_only: bool  #: ask only what is due
+    due_only: bool  #: request only pages that are due
     content_hash_basis: str
     extract_processes: int
     extract_memory: int  #: MiB
     extract_cpu_seconds: int
-    extract_seconds_per_host: int  #: by the clock, of all documents of a host in a run; 0: any
+    extract_seconds_per_host: int  #: wall time of all documents of a host in a run; 0: no limit
     force_on_canonical: bool  #: index anew when only the canonical URL changed
     allow_networks: tuple[IPv4Network | IPv6Network, ...]
     allow_ports: tuple[int, ...]  #: beside 80 and 443
@@ -99,11 +99,11 @@ class Options:
     sweep_min_count: int
     trust_sample_ratio: float
     max_unverified_days: int  #: 0: a 304 counts for ever
-    soft_404: bool  #: ask each host for an address that cannot exist
+    soft_404: bool  #: request an address that cannot exist from each host
     head_policy: str
     head_min_bytes: int
-    revalidation_lane: bool  #: ask known pages beside the engine where that is the same
-    robots_obeyed: bool  #: and asked
+    revalidation_lane: bool  #: revalidate stored pages beside the engine where possible
+    robots_obeyed: bool  #: whether robots.txt is fetched and obeyed
     robots_ttl: int  #: seconds
     retry_after_max_wait: int  #: seconds
     host_failures_to_park: int  #: visits in a row
@@ -115,7 +115,7 @@ class Options:
     undo_ttl: int  #: seconds
     gone_ttl: int  #: seconds that the record of a removed page is kept; 0: for ever
     snapshot_store: str | None  #: URL; None: bodies are not kept
-    snapshot_retention: int  #: seconds; of bodies that no page holds any more
+    snapshot_retention: int  #: seconds; of bodies that no page refers to any more
     re_extract_per_run: int  #: pages fetched whole for another configuration; 0: all
     sitemaps_from_robots: bool
     host_url_budget: int  #: addresses of one host; 0: no limit
@@ -188,7 +188,7 @@ def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
     """Return the class of Scrapy's RobotParser interface that reads robots.txt.
 
     Raises:
-        SettingError: ROBOTSTXT_PARSER names none.
+        SettingError: ROBOTSTXT_PARSER names no such class.
     """
     value = settings["ROBOTSTXT_PARSER"]
     module, _, name = str(value).rpartition(".")
@@ -206,7 +206,7 @@ def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
 
 
 def _check_others(settings: Mapping[str, Any]) -> None:
-    """Check what others than the options below read: Scrapy, the log, the progress."""
+    """Check the settings that are no options: those of Scrapy, the log and the progress."""
     for name, least in SCRAPY_LIMITS.items():
         number(settings, name, least=least)
     for name in SCRAPY_WHOLE:
@@ -233,23 +233,23 @@ def _project() -> Path | None:
 
 
 def _beside_project(value: str, default: str) -> Path:
-    """Return a path; the default lies beside scrapy.cfg, anything else is taken as given."""
+    """Return a path; the default is beside scrapy.cfg, any other path is taken as given."""
     project = _project() if value == default else None
     return project / default if project else Path(value).expanduser().absolute()
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
-    """Return DATA_DIR; its default is refused where no project is, as in scrapyd.
+    """Return DATA_DIR; its default is refused outside of a project, as in scrapyd.
 
-    The folder that such a process happens to stand in may be gone with the next start, and all
-    that is known with it.
+    The current folder of such a process may be deleted before the next start, and the registry with
+    it.
     """
     value = str(settings["DATA_DIR"]).strip()
     if not value:
         raise SettingError("DATA_DIR is empty: name a folder that this user may write to")
     if value == ".smartcrawl" and _project() is None:
         raise SettingError(
-            f"DATA_DIR is {value!r}, which lies beside scrapy.cfg, and there is no scrapy.cfg in"
+            f"DATA_DIR is {value!r}, which is beside scrapy.cfg, and there is no scrapy.cfg in"
             f" {Path.cwd()} or above it: name a folder that stays, such as"
             " DATA_DIR=/var/lib/smartcrawl"
         )
@@ -274,12 +274,12 @@ def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path | str:
 
 
 def _redis(settings: Mapping[str, Any]) -> str | None:
-    """Return the URL of Redis; None where workers share no frontier. Messages hide its password."""
+    """Return the URL of Redis; None without a shared frontier. Messages hide its password."""
     url = str(settings["REDIS_URL"] or "").strip()
     if not url:
         return None
     wrong = "is no URL of a Redis"
-    with suppress(ValueError):  # a port or an IPv6 address that is none
+    with suppress(ValueError):  # an invalid port or IPv6 address
         parts = urlsplit(url)
         network = parts.scheme in ("redis", "rediss")
         options = [name for name, _ in parse_qsl(parts.query) if not name.startswith("ssl_")]
@@ -301,7 +301,7 @@ def _redis(settings: Mapping[str, Any]) -> str | None:
 
 
 def _snapshots(settings: Mapping[str, Any], data_dir: Path) -> str | None:
-    """Return where bodies are kept; None where they are not."""
+    """Return the store of snapshots; None where bodies are not stored."""
     value = str(settings["SNAPSHOT_STORE"] or "").strip()
     if value.lower() == "off":
         return None

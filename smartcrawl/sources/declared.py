@@ -1,4 +1,4 @@
-"""Sources: what is crawled, as declared in sources.toml or given as one address.
+"""Sources: declared in sources.toml, or given as one address.
 
 A source is the document set: scope, runs, records and deletion are per source (design.md 2).
 """
@@ -39,7 +39,7 @@ KIND: Final = "site"  #: the only kind that this version crawls
 
 
 class ModeRule(BaseModel):
-    """How pages whose address has a pattern enter the index."""
+    """Index mode of the pages whose addresses match a pattern."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class Source(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
-    name: str  #: with its release, as in docs@2.1
+    name: str  #: name with release, as in docs@2.1
     kind: Literal["site"] = KIND
     seeds: Addresses = ()  #: request URLs; at least one, or a sitemap
     sitemaps: Addresses = ()  #: URLs of sitemaps and feeds
@@ -63,13 +63,13 @@ class Source(BaseModel):
     url_patterns: Patterns = ()
     excluded_patterns: Patterns = ()
     index_modes: Annotated[tuple[ModeRule, ...], LIST] = ()  #: the first that matches counts
-    keep_selectors: Selectors = ()  #: CSS: only what lies in them is text of a page
-    drop_selectors: Selectors = ()  #: CSS: what lies in them is not
+    keep_selectors: Selectors = ()  #: CSS: only text inside of them is text of a page
+    drop_selectors: Selectors = ()  #: CSS: text inside of them is not
     max_depth: Limit = 0  #: links from a seed, 0: no limit
     max_pages: Limit = 0  #: visits of one run, 0: no limit
     release: Label | None = None
-    verify_certificates: bool | None = None  #: of its servers; None: as VERIFY_CERTIFICATES says
-    ca_file: AuthoritiesFile | None = None  #: None: as CA_FILE says
+    verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
+    ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
     ad_hoc: bool = False  #: named by an address, not declared
 
     @field_validator("seeds", "sitemaps")
@@ -79,7 +79,7 @@ class Source(BaseModel):
 
     @model_validator(mode="after")
     def _holds_its_seeds(self) -> Self:
-        """Refuse seeds that would never be asked, because the source itself leaves them out."""
+        """Refuse seeds that would never be requested, because the source itself excludes them."""
         if not (self.seeds or self.sitemaps):
             raise ValueError(
                 "is empty: give at least one address to start from, as in"
@@ -100,9 +100,9 @@ class Source(BaseModel):
 
     @property
     def scope(self) -> Scope:
-        """What belongs to the source; without ``allowed_domains`` the hosts of its seeds.
+        """The scope of the source; without ``allowed_domains`` the hosts of its seeds.
 
-        Without seeds, those of its sitemaps.
+        Without seeds, the hosts of its sitemaps.
         """
         entries = self.allowed_domains
         hosts = [
@@ -117,7 +117,7 @@ class Source(BaseModel):
         )
 
 
-#: What may stand in a table of sources.toml.
+#: Keys of a table of sources.toml.
 KEYS: Final = tuple(key for key in Source.model_fields if key not in ("name", "ad_hoc"))
 
 
@@ -125,7 +125,7 @@ def load(path: Path) -> dict[str, Source]:
     """Return the declared sources by name, in their order; none when there is no such file.
 
     Raises:
-        SourceError: with all problems of the file: where, what, and what to write instead.
+        SourceError: with all problems of the file, each with its place and the remedy.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -172,9 +172,9 @@ def load(path: Path) -> dict[str, Source]:
 def ad_hoc(
     url: str | None, declared: Mapping[str, Source], *, sitemaps: Sequence[str] = ()
 ) -> Source:
-    """Return the source that is named by the host of ``url`` and holds all of that host.
+    """Return the source with the name of the host of ``url`` and with all pages of that host.
 
-    Without a ``url`` it is named by the host of the first of the ``sitemaps``.
+    Without a ``url`` it has the name of the host of the first of the ``sitemaps``.
 
     Raises:
         SourceError: an address cannot be crawled, or sources.toml has a source of that name.
@@ -209,7 +209,7 @@ def _given(argument: str, url: str, declared: Mapping[str, Source]) -> str:
     """Return the request URL of an argument.
 
     Raises:
-        SourceError: it is none.
+        SourceError: it is no web address.
     """
     if url in declared:
         raise SourceError(f"-a url={url}: this is the name of a source; write -a source={url}")
@@ -223,7 +223,7 @@ def select(name: str, sources: Mapping[str, Source]) -> Source:
     """Return the source called ``name``.
 
     Raises:
-        SourceError: there is none; the message lists those that there are.
+        SourceError: there is none of this name; the message lists the declared ones.
     """
     if name in sources:
         return sources[name]
@@ -250,7 +250,7 @@ def _declared(name: str, table: object, folder: Path) -> Source:
     if not isinstance(table, dict):
         raise SourceError(f"{where}: it takes a table; write its keys below a line {where}")
     kind = table.get("kind", KIND)
-    if kind != KIND:  # then its other keys are not for us to judge
+    if kind != KIND:  # then its other keys are not checked
         raise SourceError(f'{where} kind is {kind!r}: this version crawls kind = "{KIND}" only')
     problems = [
         f"{where} {key}: unknown key{_meant(key, KEYS)}; known are {', '.join(KEYS)}"
@@ -263,17 +263,17 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         values["name"] = name if release is None else f"{name}@{release}"
         source = Source.model_validate(values, context={"folder": folder})
     except ValidationError as error:
-        problems += _told(where, error)
+        problems += _problems(where, error)
     if problems:
         raise SourceError("\n".join(problems))
     return source
 
 
-def _told(where: str, error: ValidationError) -> list[str]:
-    """Return pydantic's findings as sentences, one for each key."""
+def _problems(where: str, error: ValidationError) -> list[str]:
+    """Return pydantic's errors as sentences, one for each key."""
     lines = []
     for found in error.errors():
-        key, *places = found["loc"] or ("seeds",)  # a check of the whole is about the seeds
+        key, *places = found["loc"] or ("seeds",)  # a check of the whole source is about the seeds
         place = "".join(f"[{number}]" for number in places)
         lines.append(f"{where} {key}{place} {_reason(found)}")
     return lines
@@ -310,6 +310,6 @@ def _reason(found: ErrorDetails) -> str:
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
-    """Return the question after a misspelt word, or nothing."""
+    """Return a question with the similar known word, or an empty string."""
     close = get_close_matches(word, list(known), n=1)
     return f", did you mean {close[0]}?" if close else ""

@@ -1,4 +1,4 @@
-"""The fields of a declared source: their types, their checks, and the messages of these."""
+"""The fields of a declared source: types, checks and messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from smartcrawl.model.urls import MAX_URL_LENGTH, has_port, host_key, request_ur
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.patterns import compiled
 
-MAX_PATTERNS: Final = 100  #: of each list
+MAX_PATTERNS: Final = 100  #: in each list
 MAX_PATTERN: Final = 1_000  #: characters
 MODES: Final = tuple(mode.word for mode in Mode)
 
@@ -33,10 +33,10 @@ def _as_tuple(value: object) -> object:
 
 
 def web_address(text: str) -> str:
-    """Return the request URL of what a person wrote.
+    """Return the request URL of an address as the operator wrote it.
 
     Raises:
-        ValueError: it is none; with what was meant, if that can be guessed.
+        ValueError: it is no web address; with the probable address, if it can be guessed.
     """
     url = request_url(text)
     if url is not None:
@@ -66,7 +66,8 @@ def _domain(entry: str) -> str:
         url = request_url(bare)
         bare = host_key(url) if url else ""
     bare = bare.rstrip("/")
-    scheme = "https" if bare.endswith(":80") else "http"  # so that the port is not dropped
+    # The scheme that the port is not the default of, so that the port is not dropped.
+    scheme = "https" if bare.endswith(":80") else "http"
     try:
         host = can_ada.parse(f"{scheme}://{bare}/").host
     except (ValueError, TypeError):
@@ -115,7 +116,7 @@ def _label(text: str) -> str:
     """Return the label of a release as it is.
 
     Raises:
-        ValueError: it holds other characters than a name.
+        ValueError: it contains other characters than a name.
     """
     if not NAME.fullmatch(text):
         raise ValueError(f"is {text!r}: it takes {NAME_RULE}, as in 2.1")
@@ -126,7 +127,7 @@ def _authorities(text: object, info: ValidationInfo) -> object:
     """Return the path of ``ca_file``; a relative one starts beside sources.toml.
 
     Raises:
-        ValueError: the file cannot be read or holds no certificate.
+        ValueError: the file cannot be read or has no certificate.
     """
     if not isinstance(text, str):
         return text
@@ -141,7 +142,7 @@ def _selector(text: str) -> str:
     """Return a CSS selector as it is.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no CSS selector.
     """
     try:
         HTMLTranslator().css_to_xpath(text)
@@ -158,7 +159,7 @@ def _mode(word: object) -> object:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message shows it, without credentials (RD-20)."""
+    """Return a value in the form for messages, without credentials (RD-20)."""
     return _CREDENTIALS.sub("…@", repr(value))
 
 

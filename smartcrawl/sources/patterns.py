@@ -1,4 +1,4 @@
-"""Patterns of the operator's, which no address can make slow."""
+"""The operator's patterns, whose time no address can increase."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import re2
 
 
 def compiled(pattern: str) -> Any:
-    """Return a pattern of the operator's, with a method ``search``.
+    """Return a pattern of the operator, with a method ``search``.
 
-    RE2 reads an address in time that grows with its length and nothing else: no pattern can
-    be made to hang by a link that somebody writes.
+    RE2 reads an address in time that depends only on its length, so that no link of a site can make
+    a pattern hang.
 
     Raises:
-        ValueError: it is no regular expression of RE2; the message says why.
+        ValueError: it is no regular expression of RE2; with the reason.
 
     Source: ATT-35.
     """
