@@ -228,7 +228,7 @@ class XmlReader:
 
     def _broken(self, what: str) -> SitemapError:
         return self._error(
-            f"{what}. Nothing was taken of it: have it written anew, and published when it is"
+            f"{what}. Nothing was read from it: have it written again, and published when it is"
             " complete",
             SitemapFault.BROKEN,
         )

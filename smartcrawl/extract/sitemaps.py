@@ -122,7 +122,7 @@ def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
     if _HTML(start):
         raise _stranger(
             f"{name} is an HTML page, not a sitemap: give the address of the sitemap itself, and"
-            " look whether the server answers with a page of its own instead"
+            " check whether the server answers with an error page instead"
         )
     if start.lstrip().startswith("<"):
         return XmlReader(base).read(_texts(stream, _charset(head, content_type)))
@@ -194,7 +194,7 @@ def _unpacked(body: bytes, name: str) -> BytesIO:
 
 def _bad_gzip(name: str, why: str) -> SitemapError:
     return SitemapError(
-        f"{name} is gzip that cannot be unpacked to its end ({why}), so nothing was taken of it:"
+        f"{name} is gzip that cannot be unpacked to its end ({why}), so nothing was read from it:"
         " pack it again, and publish it when it is complete",
         SitemapFault.BROKEN,
     )
@@ -232,7 +232,7 @@ def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
             f"{base} is neither XML nor UTF-8 text: give the address of the sitemap itself"
         ) from error
     if empty:
-        raise _stranger(f"{base} names no address at all: look whether the server wrote it")
+        raise _stranger(f"{base} names no address at all: check whether the server wrote it")
     return addresses.sitemap(SitemapKind.TEXT)
 
 

@@ -24,7 +24,7 @@ class RegistryVersionError(RegistryError):
 
 
 class RegistryDamagedError(RegistryError):
-    """The registry's file is not what was written to it."""
+    """The registry's file is damaged."""
 
 
 class RunHeldError(SmartcrawlError):

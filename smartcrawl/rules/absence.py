@@ -191,7 +191,7 @@ def missing_runs(gone_count: int, policy: Policy) -> int:
 
 
 def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, now: int) -> bool:
-    """Whether a page that was not reached, or not asked, has been so for long enough.
+    """Whether a page was not reached, or not requested, for long enough.
 
     ``age`` counts the complete runs since it was reached and allowed, the one being sealed
     included; ``absent_since`` is the time at which the first of them was sealed (Unix seconds).
@@ -242,7 +242,7 @@ def counts_as_lost(http_status: int | None) -> bool:
 class Look(NamedTuple):
     """The look at a page that a complete run did not reach, and the page's record."""
 
-    answer: int | None  #: (extended) status; None: it was not asked
+    answer: int | None  #: (extended) status; None: it was not requested
     lost_count: int
     gone_count: int
     age: int  #: complete runs since it was reached and allowed, the one being sealed included

@@ -228,7 +228,8 @@ def removal(rule: Rule) -> Removal:
 def effective_after(rule: Rule, http_status: int | None) -> int | None:
     """Return the effective status of a record whose content was removed under ``rule``.
 
-    The last status of the page where it is the reason for the removal; None where it was not asked.
+    The last status of the page where it is the reason for the removal; 406 where only links stay;
+    None where the page was not requested.
 
     >>> effective_after(Rule.GONE, 410), effective_after(Rule.NOT_ACCEPTABLE, 200)
     (410, 406)

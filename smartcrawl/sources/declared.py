@@ -94,7 +94,7 @@ class Source(BaseModel):
         if outside:
             raise ValueError(
                 f"outside of the source: {', '.join(outside)};"
-                " change the seed or what leaves it out, else it is never asked"
+                " change the seed or the rule that excludes it, else it is never requested"
             )
         return self
 
@@ -137,7 +137,7 @@ def load(path: Path) -> dict[str, Source]:
         reason = str(error).replace("at end of document", end)
         raise SourceError(
             f"{path} is no TOML: {reason};"
-            " a text stands in quotes, a pattern with backslashes in single quotes"
+            " write a text in quotes, a pattern with backslashes in single quotes"
         ) from error
     except UnicodeDecodeError as error:
         raise SourceError(f"{path} is not UTF-8 ({error}): save it as UTF-8") from error

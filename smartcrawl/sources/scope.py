@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from smartcrawl.model.urls import MAX_URL_LENGTH, host_key, request_url
-from smartcrawl.sources.patterns import compiled
+from smartcrawl.sources.patterns import Compiled, compiled
 
 # fmt: off
 #: Files without text, or without text that this version can extract. Endings that are also names
@@ -64,8 +64,8 @@ class Scope:
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
     max_depth: int = 0  #: links from a seed, 0: no limit; ``allows`` ignores it
-    _wanted: tuple[Any, ...] = field(init=False, repr=False, compare=False)
-    _excluded: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    _wanted: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
+    _excluded: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
@@ -140,5 +140,5 @@ class Scope:
         return replace(self, hosts=self.hosts - {old} | {new})
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[Any, ...]:
+def _compiled(patterns: Iterable[str]) -> tuple[Compiled, ...]:
     return tuple(compiled(pattern) for pattern in patterns)

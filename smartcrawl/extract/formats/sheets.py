@@ -38,7 +38,7 @@ _TAGS: Final = tuple(b"<" + name + end for name in (b"row", b"c") for end in _EN
 #: Remarks, CDATA, and encodings that calamine decodes first.
 _UNUSUAL: Final = (b"<!", b"\0")
 _PREFIXED: Final = re.compile(rb":(?:row|sheetData|c[\s/>])")
-#: Elements of a cell that hold its value.
+#: Elements of a cell that contain its value.
 _VALUE: Final = frozenset({"v", "is", "t", "r", "rPh"})
 
 
