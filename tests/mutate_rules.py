@@ -172,9 +172,9 @@ def mutants_of_tables(modules) -> Iterator[Mutant]:
     for outcome in modules["model"].Outcome:
         # names only: a forked process has an enum of its own, whose members equal their words
         yield Mutant(
-            f"reindex _TOLD {outcome.name}",
+            f"reindex _ANSWERED {outcome.name}",
             "reindex",
-            tables=membership("reindex", "_TOLD", str(outcome)),
+            tables=membership("reindex", "_ANSWERED", str(outcome)),
         )
     borders = {
         ("absence", "PASSING"): [407, 409, 424, 426, 428, 430, 499, 503, 511, 600, 999],

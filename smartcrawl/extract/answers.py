@@ -1,7 +1,7 @@
-"""What a process that reads documents answers, as far as the crawler believes it.
+"""Checks of the answers of reading processes.
 
-It believes nothing: a document may have taken over the process that reads it. So an answer is
-checked field by field.
+A document may have taken over the process that reads it. So no field of an answer is trusted before
+it was checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DOCUMENT: Final = TypeAdapter(Document)
 
 
 def understood(answer: bytes, media_type: str, longest: int = LONGEST) -> Document:
-    """Return the document of an answer, whose fields have ``longest`` characters at most.
+    """Return the document of an answer; its fields may have ``longest`` characters.
 
     Raises:
         FormatError: the answer is an error.
-        AnswerError: it is none that a reader of ``media_type`` gives.
+        AnswerError: no reader of ``media_type`` gives such an answer.
     """
     if answer[:1] == b"E":
         raise _error(answer[1:])
@@ -45,14 +45,14 @@ def understood(answer: bytes, media_type: str, longest: int = LONGEST) -> Docume
 
 def _error(answer: bytes) -> FormatError:
     try:
-        told: Any = json.loads(answer)
-        return FormatError(FormatFault(told["kind"]), str(told["message"])[:LONGEST])
+        fields: Any = json.loads(answer)
+        return FormatError(FormatFault(fields["kind"]), str(fields["message"])[:LONGEST])
     except (ValueError, TypeError, LookupError) as error:
         raise AnswerError("an error that cannot be read") from error
 
 
 def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> str:
-    """Return what in the document of an answer no reader says, or an empty string."""
+    """Return the fault of a document that no reader gives, or an empty string."""
     texts = [document.title, document.description, document.keywords, *document.overlong]
     texts += [text for image in document.images for text in image if isinstance(text, str)]
     texts += [link.anchor for link in document.links]

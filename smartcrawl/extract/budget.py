@@ -1,4 +1,4 @@
-"""Seconds that the documents of each host may take in a run."""
+"""Time budget for reading the documents of each host in a run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ FREE = 0.25  #: seconds of each document; most take less
 
 @dataclass(slots=True)
 class _Account:
-    spent: float = 0.0  #: seconds of documents that were read
-    begun: list[float] = field(default_factory=list)  #: start of each that is being read
+    spent: float = 0.0  #: seconds, of documents that were read
+    begun: list[float] = field(default_factory=list)  #: start of each document that is being read
 
 
 class Budget:
-    """The seconds by the clock that reading processes may work for each host, from any thread.
+    """The seconds of wall time that reading processes may work for each host, from any thread.
 
-    A document begins while seconds are left, and may then take its own time: what uses up its
-    limits is remembered by its bytes, and costs no further run anything. Waiting for a process,
-    and its start, do not count, nor do the first ``FREE`` seconds of each document: a library
-    of a thousand ordinary documents is read in one run. ``seconds`` 0: no limit.
+    A document is begun while the budget is positive, and may then exceed it: a document that
+    reaches its own limits is remembered by its bytes, and costs no time in later runs. Waiting for
+    a process, and its start, do not count, nor do the first ``FREE`` seconds of each document: a
+    library of a thousand ordinary documents is read in one run. ``seconds`` 0: no limit.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,7 +34,7 @@ class Budget:
         self._accounts: dict[str, _Account] = {}
 
     def left(self, host: str) -> float:
-        """Return the seconds that are left for the next document of a host; below 0: overdrawn."""
+        """Return the seconds that remain for the next document of a host; below 0: overdrawn."""
         if not self.seconds:
             return inf
         with self._lock:
@@ -69,5 +69,5 @@ class Share:
 
     @property
     def left(self) -> float:
-        """Seconds, see ``Budget.left``."""
+        """The remaining seconds, see ``Budget.left``."""
         return self.budget.left(self.host)

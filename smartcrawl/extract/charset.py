@@ -1,4 +1,4 @@
-"""From bytes to characters: which charset a body is written in."""
+"""Charset of a body: from bytes to characters."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from w3lib.encoding import (
     to_unicode,
 )
 
-# Codecs a server may name, after w3lib's aliases: those of the Encoding Standard and a few old
-# ones. Python knows more "encodings" (unicode_escape, punycode), which would make surrogates.
+# Codecs that a server may name, after w3lib's aliases: those of the Encoding Standard and a few old
+# ones. Python has more "encodings" (unicode_escape, punycode), which would make surrogates.
 # fmt: off
 CODECS: Final = frozenset({
     "big5hkscs", "cp437", "cp850", "cp852", "cp866", "cp874", "cp932", "cp949", "cp1250",
@@ -25,7 +25,7 @@ CODECS: Final = frozenset({
 })
 # fmt: on
 _SAMPLE: Final = 32_768  #: bytes shown to charset-normalizer
-_BEFORE: Final = 1_024  #: of these, bytes before the first that is not UTF-8
+_BEFORE: Final = 1_024  #: bytes of the sample before the first that is not UTF-8
 _RESCUED: Final = 2  #: good characters that outweigh one broken one
 
 
@@ -33,9 +33,10 @@ def decode(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
     """Return the name of the charset of ``body`` and its text, without BOM and NUL.
 
     In this order: BOM, ``Content-Type`` header, declaration in the body (only with ``markup``),
-    UTF-8 if it fits, a guess, windows-1252. UTF-8 is believed only where it fits: servers say it of
-    everything, and what is none seldom looks like it. What the charset cannot read becomes U+FFFD;
-    the text never holds a lone surrogate. The name is Python's (``utf-8``, ``cp1252``).
+    UTF-8 if it fits, a guess, windows-1252. UTF-8 is accepted only where it fits: servers declare
+    it for everything, and other charsets seldom look like it. Bytes that the charset cannot decode
+    become U+FFFD; the text never contains a lone surrogate. The name is Python's (``utf-8``,
+    ``cp1252``).
 
     Source: HTML Standard, section 13.2.3.2; libraries.md 5.
     """

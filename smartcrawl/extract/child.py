@@ -1,8 +1,8 @@
-"""The process that reads documents of strangers for the crawler: ``-m smartcrawl.extract.child``.
+"""The process that reads foreign documents for the crawler: ``-m smartcrawl.extract.child``.
 
-Its arguments are the bytes of memory and the seconds of CPU that one document may take, and
-``pages`` where it is to read no other documents. It says what it could not give up, then answers
-requests until its input ends (``extract.wire``).
+Its arguments are the bytes of memory and the seconds of CPU time for one document, and ``pages``
+where it reads no other documents. It first sends a list of the limits that the platform lacks, then
+answers requests until its input ends (``extract.wire``).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _URL: Final = "http://document.invalid/"
 _MEMORY: Final = FormatError(
     FormatFault.MEMORY, "the document needs more memory than one document may have"
 )
-#: What makes every module that is loaded late be loaded now.
+#: Bodies whose reading loads every module that is loaded late.
 _PAGE: Final = b"<!DOCTYPE html><title>T</title><main><h1>H</h1><p>a text, b text</p></main>" * 9
 _SAMPLES: Final = (
-    (sniff.MARKDOWN, b"# Title\n\nA text that is long enough to be told its language. " * 4),
+    (sniff.MARKDOWN, b"# Title\n\nA text that is long enough for its language. " * 4),
     (sniff.CSV, b"a,b\n1,2\n"),
     (sniff.JSON, b'{"a": [1, "b"]}'),
     (sniff.XML, b"<?xml version='1.0' encoding='iso-8859-2'?><a>\xe1</a>"),
@@ -49,13 +49,13 @@ _SAMPLES: Final = (
 
 
 def main() -> None:
-    """Load everything, give up the rest, answer."""
+    """Load everything, give up all other rights, answer."""
     memory, seconds = map(int, sys.argv[1:3])
     source = cast(RawIOBase, open(0, "rb", buffering=0, closefd=False))  # noqa: SIM115
     sink = cast(RawIOBase, open(1, "wb", buffering=0, closefd=False))  # noqa: SIM115
-    sys.stdout = sys.stderr  # what a library prints is no answer
+    sys.stdout = sys.stderr  # output of a library is no answer
     with suppress(OSError, AttributeError):  # of Windows
-        os.set_blocking(2, False)  # nobody may be reading it
+        os.set_blocking(2, False)  # the crawler may not be reading it
     _load_pages()
     if sys.argv[3:] != ["pages"]:
         _load()
@@ -108,7 +108,7 @@ def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
 
 
 def _read_page(task: PageTask, selected: Selected) -> bytes:
-    """Return the answer to one page; its reader fails where the crawler's own would."""
+    """Return the answer to one page; it fails where ``html.parse`` in the crawler would."""
     body, content_type, url, links, detect = task
     keep, drop = selected
     try:
@@ -124,7 +124,7 @@ def _read_page(task: PageTask, selected: Selected) -> bytes:
         return said(page)
     except MemoryError:
         return failed(_MEMORY)
-    except Exception as error:  # noqa: BLE001  # of any library, over bytes of strangers
+    except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes
         what = f"its reader failed: {type(error).__name__}: {str(error)[:200]}"
         return failed(FormatError(FormatFault.CRASHED, what))
 

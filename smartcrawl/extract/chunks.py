@@ -40,7 +40,7 @@ def chunks(document: Document) -> list[Chunk]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut at lines, else at words, because the splitter's time grows with the square."""
+    """Yield parts cut at lines, else at words: the splitter's time grows with their square."""
     start = 0
     while len(text) - start > _PART:
         end = start + _PART

@@ -1,8 +1,8 @@
-"""How a process gives up what reading a document does not need: files, network, other processes.
+"""Confinement of a reading process: it gives up files, network and other processes.
 
-Each layer is worth something alone, and where a platform lacks one, the others stay: limits of the
-kernel, a network of its own without any interface, a list of the system calls that remain, and a
-hook in Python that refuses the rest by name.
+Each layer works alone, and where a platform lacks one, the others stay. The layers are limits of
+the kernel, a separate network without any interface, a list of the allowed system calls, and a
+hook in Python that refuses everything else by name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PR_SET_SECCOMP: Final = 22
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _SECCOMP_MODE_FILTER: Final = 2
 
-# Instructions of a filter (seccomp(2)) and offsets in what it sees of a call.
+# Instructions of a filter (seccomp(2)), and offsets in its view of a call.
 _LOAD, _EQUALS, _RETURN = 0x20, 0x15, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 _ALLOW: Final = 0x7FFF0000
@@ -35,7 +35,7 @@ _REFUSE: Final = 0x00050001  #: the call fails with EPERM
 _KILL: Final = 0x80000000
 
 # fmt: off
-#: The calls that remain on x86-64 and arm64: memory, time, open descriptors, signals, the end.
+#: The allowed calls on x86-64 and arm64: memory, time, open descriptors, signals, the end.
 _CALLS: Final = {
     "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "close": (3, 57),
     "lseek": (8, 62), "fstat": (5, 80), "newfstatat": (262, 79),
@@ -53,12 +53,12 @@ _CALLS: Final = {
     "exit": (60, 93), "exit_group": (231, 94),
 }
 _PRLIMIT: Final = (302, 261)  #: for this process only
-_TGKILL: Final = (234, 131)  #: likewise: abort() sends itself a signal
+_TGKILL: Final = (234, 131)  #: for this process only: abort() sends itself a signal
 #: Column of the numbers above and the kernel's name of the machine.
 _MACHINES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 # fmt: on
 
-#: What Python is about to do when it raises one of these events (sys.audit).
+#: Begin of the names of events (sys.audit) that Python raises before a refused act.
 _REFUSED: Final = (
     "socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system",
     "os.startfile", "os.kill", "os.putenv", "os.remove", "os.rename", "os.mkdir", "os.rmdir",
@@ -69,11 +69,11 @@ _REFUSED: Final = (
 
 
 def confine(memory: int) -> list[str]:
-    """Confine this process for good, and return what could not be: for a warning.
+    """Confine this process for good, and return the limits that the platform lacks, for a warning.
 
-    ``memory`` is its address space in bytes. Afterwards it reads and writes its three descriptors
-    and computes; nothing is opened, no process or thread started. It ends when its parent does.
-    Everything that will be imported must have been.
+    ``memory`` is its address space in bytes. Afterwards it can only compute, and read and write its
+    three descriptors; it can open nothing, and start no process or thread. It ends when its parent
+    does. All modules must be imported before.
     """
     missing = [] if HAS_LIMITS else ["memory", "processor time"]
     if HAS_LIMITS:
@@ -109,7 +109,7 @@ def _lower(limit: int, value: int) -> None:
 
 
 def _isolate() -> bool:
-    """Return whether neither the network nor another process is in reach, as Linux can do it."""
+    """Cut off the network and other processes, as Linux can; return whether it worked."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -135,7 +135,7 @@ class _Program(ctypes.Structure):
 
 
 def _filter(libc: ctypes.CDLL) -> bool:
-    """Refuse all system calls but those of the table; return whether the kernel does."""
+    """Have the kernel refuse all system calls but those of the table; return whether it does."""
     if platform.machine() not in _MACHINES or sys.maxsize < 2**32:
         return False
     column, machine = _MACHINES[platform.machine()]
@@ -158,7 +158,7 @@ def _filter(libc: ctypes.CDLL) -> bool:
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse what the system calls above would, by name and on every platform."""
+    """Refuse the same acts as the system calls above, by name and on every platform."""
     if event == "open" and not _reads(arguments):
         raise PermissionError(f"no file is written here: {arguments[0]!r}")
     if event.startswith(_REFUSED):

@@ -79,7 +79,7 @@ class DocumentReader:
         body: bytes,
         *,
         links: bool = True,
-        language: html.Told | None = None,
+        language: html.DetectedLanguage | None = None,
         forced: bool = False,
     ) -> tuple[Document, bool]:
         """Return the document of a body, and whether its type can be read at all.

@@ -1,4 +1,4 @@
-"""What the elements of HTML are to the text of a page."""
+"""The elements of HTML, by their meaning for the text of a page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 # fmt: off
 
-#: Holds no text of the page, or none a reader sees.
+#: Elements without text of the page, or without visible text.
 MUTED: Final = frozenset({
     "annotation", "annotation-xml", "iframe", "noembed", "noframes", "noscript", "script", "style",
     "svg", "template", "title",
@@ -17,7 +17,7 @@ CONTROLS: Final = frozenset({"button", "datalist", "option", "select", "textarea
 ASIDES: Final = frozenset({"aside", "nav", "search"})
 #: Boilerplate unless they belong to ``<main>`` or an ``<article>``.
 EDGES: Final = frozenset({"footer", "header"})
-#: Blocks whose class and id may say that they are boilerplate.
+#: Blocks that are boilerplate by their class or id.
 CONTAINERS: Final = frozenset({
     "center", "details", "div", "dl", "form", "ol", "section", "table", "ul",
 })
@@ -27,9 +27,9 @@ BLOCKS: Final = frozenset({
     "summary", "tbody", "tfoot", "thead",
 })
 CELLS: Final = frozenset({"td", "th"})
-#: White space counts.
+#: Elements in which white space counts.
 LAID_OUT: Final = frozenset({"listing", "pre", "xmp"})
-#: Level by tag.
+#: Level of a heading by its tag.
 HEADINGS: Final = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 
 #: ARIA roles of boilerplate.

@@ -1,4 +1,4 @@
-"""From the bytes that were sent to those that were meant: Content-Encoding is undone."""
+"""Decoding of Content-Encoding, within bounds."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ ACCEPTED: Final = b"gzip, deflate, br, zstd"  #: value of Accept-Encoding
 MAX_CODINGS: Final = 3  #: of one body
 MAX_MEMBERS: Final = 10_000  #: of one gzip or zstd body; an empty one costs more than its bytes
 _WINDOW_LOG: Final = 23  #: of zstd: a frame that wants more than 8 MiB to look back is refused
-_TRAILER: Final = 8  #: bytes that may follow bare deflate: the checks of zlib or gzip
+_TRAILER: Final = 8  #: bytes that may follow bare deflate: the checksums of zlib or gzip
 _TAKEN: Final = 16_384  #: bytes given to a decoder at once
 _GIVEN: Final = 65_536  #: bytes asked of a decoder at once
 _GZIP: Final = b"\x1f\x8b"
 
-#: Content codings that are registered with IANA and that nobody was asked for.
+#: Content codings that are registered with IANA and not in Accept-Encoding.
 _FOREIGN: Final = frozenset(
     {"aes128gcm", "compress", "dcb", "dcz", "exi", "pack200-gzip", "x-compress"}
 )
-# Octets of no text, and the marks that begin one which may hold them (MIME Sniffing, 7.2).
+# Octets that text does not contain, and the marks that begin a text that may (MIME Sniffing, 7.2).
 _BINARY: Final = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
 _MARKS: Final = (b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")
-_SNIFFED: Final = 1445  #: bytes, as there
+_SNIFFED: Final = 1445  #: bytes (MIME Sniffing, 7.2)
 _LETTERS: Final = bytes([*b"\t\n\f\r", *range(0x20, 0x7F)])
-_LETTERS_IN_A_ROW: Final = 16  #: that no packed body begins with
+_LETTERS_IN_A_ROW: Final = 16  #: no packed body begins with so many
 
 
 class EncodingError(SmartcrawlError):
-    """A body is not what its Content-Encoding says, or more than was asked for."""
+    """A body that does not fit its Content-Encoding, or exceeds its limit."""
 
     def __init__(self, kind: Kind, message: str) -> None:
         super().__init__(message)
@@ -47,17 +47,17 @@ def decoded(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
     """Return ``body`` without its content codings, at most ``limit`` bytes (0: any number).
 
     ``encodings`` are the words of Content-Encoding in their order: the last was applied last,
-    and is undone first. Case does not matter. ``identity``, and words that are no coding but
-    that servers write for "none" (``none``, ``utf-8``, ``text/html``), are passed over, the
-    latter when what comes out has no binary bytes. An empty body is empty in any coding.
+    and is undone first. Case does not matter. ``identity`` is skipped. So are words that are no
+    coding but that servers write for "none" (``none``, ``utf-8``, ``text/html``), if the result has
+    no binary bytes. An empty body is empty in any coding.
 
-    All codings are undone piece by piece and at once, so that never more than the limit and
-    some buffers is held; what is packed twice must obey the limit after each step.
+    All codings are undone together, piece by piece, so that memory never contains more than the
+    limit and some buffers. A body that is packed twice must obey the limit after each step.
 
-    What follows the end of a stream: another gzip member or zstd frame is part of the body.
-    Anything else is passed over, as browsers do, where a checksum has shown the body to be
-    whole (gzip, deflate in zlib's wrapping). Elsewhere it is corrupt, but for 8 bytes after
-    bare deflate.
+    Another gzip member or zstd frame after the end of a stream is part of the body. Other data
+    there is skipped, as in browsers, where a checksum has shown the body to be complete (gzip,
+    deflate in zlib's wrapping). Elsewhere it makes the body corrupt, except for 8 bytes after bare
+    deflate.
 
     >>> import gzip
     >>> decoded(gzip.compress(b"a page"), ["GZIP"], limit=6)
@@ -68,7 +68,7 @@ def decoded(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
     Raises:
         EncodingError: with its ``kind``: ``too_large``; ``truncated``, the data ends early;
             ``corrupt``, it is damaged, or not in this coding at all, or in more than 3;
-            ``unknown``, it is in a coding that nobody asked for.
+            ``unknown``, it is in a coding that is not in Accept-Encoding.
 
     Source: RFC 9110 section 8.4; RFC 9659 section 3 (8 MiB); ATT-28.
     """
@@ -92,7 +92,7 @@ def decoded(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
 
 
 def _codings(encodings: Sequence[str]) -> tuple[list[str], str]:
-    """Return the codings to undo, and the first word that is none."""
+    """Return the codings to undo, and the first word that is no coding."""
     codings, odd = [], ""
     for word in encodings:
         coding = word.strip().lower()
@@ -108,31 +108,31 @@ def _codings(encodings: Sequence[str]) -> tuple[list[str], str]:
     return codings, odd
 
 
-def _fault(kind: Kind, coding: str, told: str) -> EncodingError:
-    return EncodingError(kind, f"the body, with Content-Encoding {coding[:40]!r}, {told}")
+def _fault(kind: Kind, coding: str, reason: str) -> EncodingError:
+    return EncodingError(kind, f"the body, with Content-Encoding {coding[:40]!r}, {reason}")
 
 
 def _is_binary(body: bytes) -> bool:
-    """Whether a body is no text, as browsers tell (MIME Sniffing, section 7.2)."""
+    """Whether a body is no text, by the rule of browsers (MIME Sniffing, section 7.2)."""
     head = body[:_SNIFFED]
     return not head.startswith(_MARKS) and len(head) != len(head.translate(None, _BINARY))
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether a body begins with letters, as nothing packed does."""
+    """Whether a body begins with letters, unlike any packed body."""
     head = body[:_LETTERS_IN_A_ROW]
     return len(head) == _LETTERS_IN_A_ROW and not head.translate(None, _LETTERS)
 
 
 def _joined(pieces: Iterator[bytes]) -> bytes:
-    with BytesIO() as whole:  # never holds all twice; closed, it is held by no traceback
+    with BytesIO() as whole:  # never two copies of all; closed, no traceback keeps it
         for piece in pieces:
             whole.write(piece)
         return whole.getvalue()
 
 
 def _bounded(pieces: Iterator[bytes], coding: str, limit: int) -> Iterator[bytes]:
-    """Yield what a coding hides in ``pieces``; what goes wrong is told as an EncodingError."""
+    """Yield the decoded ``pieces`` of a coding; errors become EncodingErrors."""
     source = _Source(pieces)
     size = 0
     try:
@@ -150,7 +150,7 @@ def _bounded(pieces: Iterator[bytes], coding: str, limit: int) -> Iterator[bytes
 
 
 class _Source:
-    """What is still packed. No piece that comes in is empty."""
+    """The input that is still packed. No piece of it is empty."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -158,7 +158,7 @@ class _Source:
         self._at = 0
 
     def take(self) -> memoryview:
-        """Return the next bytes, not many; none at the end."""
+        """Return the next bytes, at most ``_TAKEN``; none at the end."""
         if self._at == len(self._held):
             self._held, self._at = next(self._pieces, b""), 0
         taken = memoryview(self._held)[self._at : self._at + _TAKEN]
@@ -166,11 +166,11 @@ class _Source:
         return taken
 
     def put_back(self, count: int) -> None:
-        """Have the last ``count`` of the bytes just taken come again."""
+        """Put back the last ``count`` of the bytes just taken."""
         self._at -= count
 
     def ahead(self, count: int) -> bytes:
-        """Return the next ``count`` bytes, or what is left of them, without taking them."""
+        """Return the next ``count`` bytes, or fewer at the end, without taking them."""
         while len(self._held) - self._at < count and (piece := next(self._pieces, b"")):
             self._held, self._at = self._held[self._at :] + piece, 0
         return self._held[self._at : self._at + count]
@@ -180,12 +180,12 @@ class _Source:
             self.put_back(len(bytes(self.take()).lstrip(b"\0")))
 
     def left(self) -> int:
-        """Take all that is left, and return its size in bytes."""
+        """Take the rest, and return its size in bytes."""
         return sum(len(taken) for taken in iter(self.take, b""))
 
 
 def _gzip(source: _Source) -> Iterator[bytes]:
-    """Yield what the members hold; there may be zeros between them."""
+    """Yield the contents of the members; there may be zeros between them."""
     for _ in range(MAX_MEMBERS):
         yield from _inflated(source, 16 + zlib.MAX_WBITS)
         source.skip_zeros()
@@ -197,7 +197,7 @@ def _gzip(source: _Source) -> Iterator[bytes]:
 
 
 def _deflate(source: _Source) -> Iterator[bytes]:
-    """Yield what zlib's wrapping holds, or bare deflate, which some servers take it for."""
+    """Yield the content of zlib's wrapping, or of bare deflate, which some servers send."""
     head = source.ahead(2)
     if head[0] & 0x8F == 0x08 and int.from_bytes(head, "big") % 31 == 0:  # RFC 1950, 2.2
         yield from _inflated(source, zlib.MAX_WBITS)
@@ -213,7 +213,7 @@ def _inflated(source: _Source, wbits: int) -> Iterator[bytes]:
     while not stream.eof:
         taken = source.take()
         given = stream.decompress(taken, _GIVEN)
-        # At the end the tail still is what it was before, or the same as the unused data.
+        # At the end the tail is unchanged, or the same as the unused data.
         source.put_back(len(stream.unused_data if stream.eof else stream.unconsumed_tail))
         if given:
             yield given
@@ -231,12 +231,12 @@ def _brotli(source: _Source) -> Iterator[bytes]:
             yield given
         elif wanting and not taken:
             raise EOFError
-    if source.ahead(1):  # within a piece the library itself refuses it
+    if source.ahead(1):  # within a piece the library itself refuses other data
         raise ValueError("other data follows")
 
 
 def _zstd(source: _Source) -> Iterator[bytes]:
-    """Yield what the frames hold."""
+    """Yield the contents of the frames."""
     options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
     for _ in range(MAX_MEMBERS):
         frame = zstd.ZstdDecompressor(options=options)

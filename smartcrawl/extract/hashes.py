@@ -26,9 +26,9 @@ def text_hash(document: Document) -> bytes:
 def content_hash(document: Document) -> bytes:
     """Return the SHA-256 over every field that is indexed: 32 bytes.
 
-    In this order: title, description, language, sections (level, heading, text), images (source,
-    text, width, height, context; a size that is not known is empty). Each field is preceded by
-    its length and each list by its count, so no text can pass for another field. Links,
+    The fields are, in this order: title, description, language, sections (level, heading, text),
+    images (source, text, width, height, context; an unknown size is empty). Each field is preceded
+    by its length and each list by its count, so that no text can pass for another field. Links,
     canonical, robots, charset, type and keywords do not count.
 
     Source: R0-32, R0-46, G-21; design.md 5.

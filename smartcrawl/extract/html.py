@@ -1,4 +1,4 @@
-"""What a body says: text, headings, links, images and metadata."""
+"""Documents of pages and plain texts: text, headings, links, images and metadata."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 MAX_TITLE: Final = 200  #: characters of a title taken from plain text
 _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`` the text
-_SHARE: Final = 4  #: or one part in so many of all text
+_SHARE: Final = 4  #: one part in so many of all text is enough, too
 
 
 def parse(
@@ -48,16 +48,16 @@ def parse(
     links: bool = True,
     detect: bool = True,
 ) -> Document:
-    """Return what an HTML or XHTML page says.
+    """Return the document of an HTML or XHTML page.
 
     ``content_type`` is the header as received, possibly empty; ``url`` is the one that answered.
-    The body is parsed once, broken markup repaired, and nothing in it makes this fail. The text is
-    that of ``<main>`` or the only ``<article>`` if that holds enough, without navigation, page
-    headers and the like; a page of nothing else keeps all its text. ``keep`` and ``drop``,
-    CSS selectors, say otherwise for text and images: only what lies in one of ``keep`` counts, if
-    there is any, and nothing that lies in one of ``drop``. Links are those of the whole page,
-    absolute, http(s), distinct, unfiltered; without ``links`` there are none. Without ``detect``
-    the language is what the page declares (``with_language``).
+    The body is parsed once, broken markup is repaired, and no body makes this fail. The text is
+    that of ``<main>`` or of the only ``<article>``, if it is long enough, without navigation, page
+    headers and the like; a page of nothing else keeps all its text. CSS selectors override this
+    choice for text and images: only elements in ``keep`` count, if the page has any, and none in
+    ``drop``. Links are those of the whole page, absolute, http(s), distinct, unfiltered; without
+    ``links`` there are none. Without ``detect`` the language is the declared one
+    (``with_language``).
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -98,7 +98,7 @@ def parse(
 
 
 def parse_text(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a plain text says: one section, as it is laid out, and no links.
+    """Return the document of a plain text: one section in its layout, and no links.
 
     The title is the first line that is not blank, up to 200 characters. ``url`` does not matter.
 
@@ -119,17 +119,17 @@ def parse_text(body: bytes, *, content_type: str, url: str) -> Document:
     )
 
 
-class Told(NamedTuple):
-    """A language, and the digest of the text that it was told by."""
+class DetectedLanguage(NamedTuple):
+    """A language, and the digest of the sample that it was detected by."""
 
     sample: bytes
     language: str
 
 
 def sample_of(document: Document) -> bytes:
-    """Return a digest (8 bytes) of what of a document tells its language.
+    """Return a digest (8 bytes) of the sample that decides a document's language.
 
-    That is the beginning of its text, and the language that it declares.
+    The sample is the beginning of its text, and the language that it declares.
     """
     text = _sample(document.sections)[:SAMPLE]
     declared = f"\0{document.declared}" if document.declared else ""
@@ -137,24 +137,24 @@ def sample_of(document: Document) -> bytes:
     return hashlib.blake2b(sample, digest_size=8).digest()
 
 
-def with_language(document: Document, told: Told) -> Document:
+def with_language(document: Document, stored: DetectedLanguage) -> Document:
     """Return a page that was read without ``detect`` with the language of its text.
 
-    The stored language (``told``) is kept where text and declaration are those that it was
-    detected by; otherwise it is detected again.
+    The stored language is kept where the sample is the same; otherwise the language is detected
+    again.
 
     Source: R0-76.
     """
-    if sample_of(document) == told.sample:
-        return replace(document, language=told.language)
+    if sample_of(document) == stored.sample:
+        return replace(document, language=stored.language)
     return replace(document, language=language(_sample(document.sections), document.language))
 
 
-def kept(document: Document, told: Told | None) -> Document:
-    """Return a document with the stored language, where it is detected by the same (R0-76)."""
-    if told is None or sample_of(document) != told.sample:
+def kept(document: Document, stored: DetectedLanguage | None) -> Document:
+    """Return a document with the stored language, where the sample is the same (R0-76)."""
+    if stored is None or sample_of(document) != stored.sample:
         return document
-    return replace(document, language=told.language)
+    return replace(document, language=stored.language)
 
 
 def _title(seen: Seen) -> str:
@@ -173,7 +173,7 @@ def _images(seen: Seen, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ..
 
 
 def _main_text(seen: Seen) -> tuple[Section, ...]:
-    """Return the text of the main region, else all without boilerplate, else all."""
+    """Return the text of the main region, else all text without boilerplate, else all text."""
     tokens, headings = seen.tokens, seen.headings
     if seen.kept:
         return sections(tokens, headings, seen.dropped + _around(seen.kept, len(tokens)))
@@ -200,7 +200,7 @@ def _size(text: tuple[Section, ...]) -> int:
 
 
 def _sample(text: tuple[Section, ...]) -> str:
-    """Return enough of the text to tell its language."""
+    """Return enough of the text to detect its language."""
     parts: list[str] = []
     size = 0
     for section in text:

@@ -1,4 +1,4 @@
-"""The images of a page: their addresses, and what stands around them."""
+"""The images of a page: their addresses, and the text around them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _SETS: Final = ("srcset", "data-srcset")
 _FOREIGN: Final = re.compile(r"\s*+(?!https?:)[a-z][a-z0-9+.-]*+:", re.IGNORECASE)
 _PIXELS: Final = re.compile(r"\s*+([0-9]{1,6}+)(?:\.[0-9]*+)?+(?![0-9%])")
 _CANDIDATE: Final = re.compile(r"([^\s,]\S*(?<!,))(?:\s++([^\s,]+))?[^,]*")
-_CANDIDATES: Final = 100  # of a ``srcset`` that are looked at
+_CANDIDATES: Final = 100  # of a ``srcset`` that are read
 _SIZE: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?(?=[wx]\Z)")
-_TOKENS: Final = 400  # of a caption or heading, and so many characters, are looked at
+_TOKENS: Final = 400  # of a caption or heading that are read, and so many characters
 _CHARACTERS: Final = 2_000
 
 
 @dataclass(slots=True)
 class _Found:
-    """An image, and what may become its context."""
+    """An image, and the texts that may become its context."""
 
     alt: str
     width: int | None
     height: int | None
     title: str = ""
     caption: str = ""
-    heading: int = -1  #: place among the headings of the one at or before it
-    announced: bool = False  #: by Open Graph, and not met on the page so far
+    heading: int = -1  #: index of the heading at or before it
+    announced: bool = False  #: named by Open Graph, and not met on the page so far
 
 
 @dataclass(slots=True)
@@ -54,11 +54,11 @@ class _Figure:
 
 
 class Album:
-    """Takes the images of one page as they are met, and tells them at its end.
+    """The images of one page, collected as they are met.
 
     Images are distinct by their address as written. The first occurrence counts, but a later one
-    may bring an alternative text. What is announced for other sites (``og:image``) is an image of
-    the page, too; an occurrence on the page counts more.
+    may add an alternative text. An image that is announced for other sites (``og:image``) is an
+    image of the page, too; an occurrence on the page counts more.
 
     Source: R0-59, G-02; HTML Standard, section 4.8.4; The Open Graph protocol.
     """
@@ -67,14 +67,14 @@ class Album:
 
     def __init__(self) -> None:
         self._found: dict[str, _Found] = {}
-        self._announced: _Found | None = None  # the last one, which the next facts belong to
+        self._announced: _Found | None = None  # the last one; the next properties belong to it
         self._figures: list[_Figure] = []
-        self._offered: str | None = None  # by the sources of the ``<picture>`` that is open
+        self._offered: str | None = None  # address from the sources of the open ``<picture>``
 
     def add(self, attributes: Mapping[str, str], alt: str, heading: int) -> None:
-        """Take an ``<img>``; ``heading`` is the place of the heading at or before it.
+        """Take an ``<img>``; ``heading`` is the index of the heading at or before it.
 
-        What has no address of http(s) is passed over, and so is what has one pixel or none.
+        An image without an http(s) address is skipped, and so is one of at most one pixel.
         """
         width, height = _pixels(attributes.get("width")), _pixels(attributes.get("height"))
         if width is not None and height is not None and width <= 1 and height <= 1:
@@ -121,7 +121,7 @@ class Album:
         self._offered = ""
 
     def offer(self, attributes: Mapping[str, str]) -> None:
-        """Take a ``<source>``; that of a ``<picture>`` serves an ``<img>`` without address."""
+        """Take a ``<source>``; in a ``<picture>`` it serves an ``<img>`` without address."""
         if self._offered == "":
             self._offered = _of_set(attributes)
 
@@ -146,7 +146,7 @@ class Album:
             figure.start = None
 
     def close_figure(self) -> None:
-        """Take the end of a ``<figure>``; without a caption its images get that around it."""
+        """Take the end of a ``<figure>``; without a caption it uses that of its outer figure."""
         figure = self._figures.pop()
         if figure.caption:
             for found in figure.members:
@@ -155,13 +155,13 @@ class Album:
             self._figures[-1].members += figure.members
 
     def images(self, tokens: Sequence[str], headings: Sequence[Heading]) -> dict[str, Image]:
-        """Return what was taken, in document order, by address as written.
+        """Return the images in document order, by address as written.
 
         An image's context is the caption of its figure, or else its title attribute, or else the
         nearest heading before it that has text.
         """
         images: dict[str, Image] = {}
-        near, done = "", 0  # the text of the last heading that has some, of those before ``done``
+        near, done = "", 0  # text of the last heading before ``done`` that has some
         for src, found in self._found.items():
             context = found.caption or found.title
             if not context:
@@ -190,7 +190,7 @@ def absolute(images: Iterable[Image], base: can_ada.URL) -> tuple[Image, ...]:
 
 
 def _source(attributes: Mapping[str, str]) -> str:
-    """Return the address of an ``<img>``, or that which a script will give it, or nothing."""
+    """Return the address of an ``<img>``, or the one that a script will set, or an empty string."""
     for name in _SOURCES:
         value = attributes.get(name)
         if value is not None and (src := _usable(value)):
@@ -199,7 +199,7 @@ def _source(attributes: Mapping[str, str]) -> str:
 
 
 def _usable(address: str) -> str:
-    """Return an address without fragment, or nothing when its scheme is not http(s).
+    """Return an address without fragment, or an empty string when its scheme is not http(s).
 
     >>> _usable(" a.png#x"), _usable("data:image/gif;base64,R0"), _usable("#x")
     ('a.png', '', '')
@@ -211,7 +211,7 @@ def _usable(address: str) -> str:
 
 
 def _of_set(attributes: Mapping[str, str]) -> str:
-    """Return the largest candidate of a ``srcset``, the first of equals, or nothing."""
+    """Return the largest candidate of a ``srcset``, the first of equals, or an empty string."""
     best, most = "", -1.0
     for name in _SETS:
         for candidate in islice(_CANDIDATE.finditer(attributes.get(name, "")), _CANDIDATES):
@@ -225,7 +225,7 @@ def _of_set(attributes: Mapping[str, str]) -> str:
 
 
 def _pixels(value: str | None) -> int | None:
-    """Return a width or height in CSS pixels, None when it is none up to ``MAX_SIDE``.
+    """Return a width or height in CSS pixels; None when it is no number up to ``MAX_SIDE``.
 
     >>> _pixels("640"), _pixels("12.5px"), _pixels("0"), _pixels("50%"), _pixels("auto")
     (640, 12, 0, None, None)

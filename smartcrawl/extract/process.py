@@ -1,4 +1,4 @@
-"""One process that reads documents, as the crawler sees it: what it is asked, and how it ends."""
+"""The crawler's side of one reading process: its requests, its answers and its end."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if sys.platform == "linux":
 
 logger = logging.getLogger(__name__)
 
-PAGES: Final = 25  #: pages wear a process out as much as one other document
-_PIPE: Final = 512 * 1024  #: bytes of answers that need not be taken at once
-_START_SECONDS: Final = 60.0  #: until a process must have loaded everything
-_END_SECONDS: Final = 10.0  #: until a process that was killed must have ended
-_COMPLAINT: Final = 4_096  #: bytes of its standard error that are looked at
+PAGES: Final = 25  #: so many pages wear a process out as much as one other document
+_PIPE: Final = 512 * 1024  #: bytes of answers in the pipe
+_START_SECONDS: Final = 60.0  #: limit for the start of a process
+_END_SECONDS: Final = 10.0  #: limit for the end of a process that was killed
+_COMPLAINT: Final = 4_096  #: bytes of its standard error that are read
 #: Signals by which a parser ends itself; another may come from the operator or the system.
 _CRASHES: Final = frozenset(
     {"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"}
@@ -37,10 +37,10 @@ _NO_MEMORY: Final = (b"memory allocation of", b"MemoryError")  #: words of Rust 
 
 
 class Process:
-    """One process that reads documents, spoken to by one thread at a time."""
+    """One process that reads documents, used by one thread at a time."""
 
-    def __init__(self, command: Sequence[str], memory: int, cpu_seconds: int, *told: str) -> None:
-        """Start ``command``, options of Python; ``begin`` waits until it can be asked.
+    def __init__(self, command: Sequence[str], memory: int, cpu_seconds: int, *more: str) -> None:
+        """Start ``command``, arguments of Python; ``begin`` waits until it is ready.
 
         Raises:
             OSError: the system starts no more processes.
@@ -54,7 +54,7 @@ class Process:
         path = os.pathsep.join(map(os.path.abspath, sys.path))
         kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
         self._popen = subprocess.Popen(  # noqa: S603  # our own module, no shell
-            [sys.executable, *command, str(memory), str(cpu_seconds), *told],
+            [sys.executable, *command, str(memory), str(cpu_seconds), *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -74,24 +74,24 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can take a request."""
         return self._popen.poll() is None and not (self._overdue or self._killed)
 
     def begin(self) -> None:
-        """Wait until it has confined itself; see ``missing`` for what it could not give up.
+        """Wait until it has confined itself; ``missing`` lists the limits that the platform lacks.
 
         Raises:
-            FormatError: CRASHED: it ended at once.
+            FormatError: it ended at once (CRASHED).
         """
         with closing(self._answers(_START_SECONDS, MAX_HEADER, 1)) as answers:
             self.missing = json.loads(next(answers))
 
     def ask(self, header: bytes, body: bytes, seconds: float, pages: int = 0) -> Generator[bytes]:
-        """Yield its answer to one document, or to each of so many ``pages``; close this in the end.
+        """Yield its answer to one document, or to each of so many ``pages``; close the generator.
 
         Raises:
-            FormatError: it ended, or took more than ``seconds`` of wall time for one; it is dead
-                then.
+            FormatError: it ended, or took more than ``seconds`` of wall time for one answer. The
+                process has ended then.
         """
         self.documents += pages or 1
         self.worn += pages or PAGES
@@ -125,11 +125,11 @@ class Process:
         self._popen.kill()
 
     def _end(self, error: Exception, seconds: float) -> FormatError:
-        """Return why it has not answered, and see that it is gone."""
+        """End it, and return the reason why it has not answered."""
         if isinstance(error, AnswerError):
             self.kill()
         code, complaint = self._reap()
-        if self._overdue:  # where processor time is limited, too, it had too little of it
+        if self._overdue:  # where processor time is limited, the machine was too busy
             what = f"reading took more than {seconds:g} seconds"
             return FormatError(FormatFault.TIME_OUT, what, lasting=not HAS_LIMITS)
         if HAS_LIMITS and code == -signal.SIGXCPU:
@@ -150,13 +150,13 @@ class Process:
         return FormatError(FormatFault.CRASHED, what, lasting=cause in _CRASHES)
 
     def end(self) -> None:
-        """End it and wait for that."""
+        """Kill it and wait for its end."""
         if not self._output.closed:
             self.kill()
             self._reap()
 
     def _reap(self) -> tuple[int, bytes]:
-        """Wait for its end; return its code and what it complained about."""
+        """Wait for its end; return its exit code and its standard error."""
         try:
             code = self._popen.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Final, assert_never
+from typing import Final
 
 from smartcrawl.extract import elements
 from smartcrawl.extract.images import Album
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
+from smartcrawl.extract.regions import Region, Regions
 from smartcrawl.extract.robots_meta import robots_directives
-from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, keep_layout, line
+from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line
 from smartcrawl.extract.seen import Seen
-from smartcrawl.extract.selection import DROP, KEEP, Picks
 
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks that are kept of one page
@@ -28,23 +27,9 @@ Attributes = Mapping[str, str]
 _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
 
 
-class _Region(Enum):
-    """What a span of tokens is for."""
-
-    BOILERPLATE = auto()
-    MAIN = auto()
-    ARTICLE = auto()
-    LAYOUT = auto()  #: white space counts
-    MUTED = auto()  #: no text of the page
-    INERT = auto()  #: neither text nor links: a template nobody has filled in
-    KEPT = auto()  #: selected by the operator
-    DROPPED = auto()  #: likewise, as no text of the page
-    TITLE = auto()
-
-
 @dataclass(slots=True)
 class _Anchor:
-    """An open ``<a>``: what it leads to, unless known or a fragment, and where its text begins."""
+    """An open ``<a>``: its link, if that is a new one, and the first token of its text."""
 
     reference: Reference | None
     start: int
@@ -56,33 +41,25 @@ class TooDeepError(Exception):
     """More than ``MAX_DEPTH`` elements are open."""
 
 
-class Reader:
+class Reader(Regions):
     """Target of lxml's parser: walks over the elements as they are parsed, without a tree."""
 
-    __slots__ = (
-        "_album", "_anchor", "_closing", "_depth", "_heading", "_links", "_muted", "_open", "_seen",
-        "_tokens", "_words", "data",
-    )  # fmt: skip
+    __slots__ = ("_album", "_anchor", "_heading", "_links", "_words", "data")
 
     def __init__(self, links: bool) -> None:
+        super().__init__()
         self._links = links
-        self._seen = Seen()
-        self._tokens: list[str] = []
         self.data = self._tokens.append  # called by the parser for each text
-        self._depth = 0
-        self._open: list[tuple[int, _Region, int]] = []  # depth, region, first token
-        self._closing = 0  # depth of the innermost open region
-        self._muted = False
         self._heading: tuple[int, int] | None = None  # first token, level
         self._anchor: _Anchor | None = None
         self._album = Album()
         self._words: dict[str, bool] = {}
 
     def hand_over(self) -> Seen:
-        """Return what was seen and keep nothing of it.
+        """Return the parts of the page and drop all references to them.
 
         lxml's parser and its context point at each other, so that the two and this target wait
-        for the garbage collector; what they hold then must not be a whole page.
+        for the garbage collector; they must not keep a whole page in memory until then.
         """
         seen = self._seen
         seen.images = self._album.images(self._tokens, seen.headings)
@@ -120,54 +97,18 @@ class Reader:
     def close(self) -> None:
         """Take the end of the page; called by the parser."""
 
-    def _open_region(self, region: _Region) -> None:
-        if self._muted or self._is_open(region):
-            return
-        self._open.append((self._depth, region, len(self._tokens)))
-        self._closing = self._depth
-
-    def _is_open(self, region: _Region) -> bool:
-        return any(region is other for _, other, _ in self._open)
-
-    def _close_region(self) -> None:
-        tokens = self._tokens
-        while self._open and self._open[-1][0] == self._depth:
-            _, region, start = self._open.pop()
-            span = (start, len(tokens))
-            match region:
-                case _Region.BOILERPLATE:
-                    self._seen.boilerplate.append(span)
-                case _Region.MAIN:
-                    self._seen.mains.append(span)
-                case _Region.ARTICLE:
-                    self._seen.articles.append(span)
-                case _Region.KEPT:
-                    self._seen.kept.append(span)
-                case _Region.DROPPED:
-                    self._seen.dropped.append(span)
-                case _Region.LAYOUT:
-                    tokens[start:] = map(keep_layout, tokens[start:])
-                case _Region.MUTED | _Region.INERT | _Region.TITLE:
-                    if region is _Region.TITLE:
-                        self._seen.titles.setdefault("title", line("".join(tokens[start:])))
-                    del tokens[start:]
-                    self._muted = False
-                case _:
-                    assert_never(region)
-        self._closing = self._open[-1][0] if self._open else 0
-
     def _mute(self, tag: str, attributes: Attributes) -> None:
         if tag == "iframe":
             self._refer(attributes.get("src"), "frame")
         if self._muted or (tag == "template" and "shadowrootmode" in attributes):
-            return  # a declarative shadow root is shown
+            return  # a declarative shadow root is visible
         match tag:
             case "title":
-                self._open_region(_Region.TITLE)
+                self._open_region(Region.TITLE)
             case "template":
-                self._open_region(_Region.INERT)
+                self._open_region(Region.INERT)
             case _:
-                self._open_region(_Region.MUTED)
+                self._open_region(Region.MUTED)
         self._muted = True
 
     def _break(self) -> None:
@@ -182,55 +123,54 @@ class Reader:
                 or (role is not None and role.lower() in elements.ROLES)
                 or attributes.get("aria-hidden") == "true"
             ):
-                self._open_region(_Region.BOILERPLATE)
+                self._open_region(Region.BOILERPLATE)
             elif role == "main":
-                self._open_content(_Region.MAIN)
+                self._open_content(Region.MAIN)
 
-    def _open_content(self, region: _Region) -> None:
-        if not self._is_open(_Region.BOILERPLATE):
+    def _open_content(self, region: Region) -> None:
+        if not self._is_open(Region.BOILERPLATE):
             self._open_region(region)
 
     def _open_main(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
-        self._open_content(_Region.MAIN)
+        self._open_content(Region.MAIN)
 
     def _open_article(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
-        self._open_content(_Region.ARTICLE)
+        self._open_content(Region.ARTICLE)
 
     def _open_container(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
         if attributes:
             classes = attributes.get("class")
             name = attributes.get("id")
-            if (classes and self._tells(classes)) or (
-                # sections take their id from their heading, which may well be "Related"
-                name and tag != "section" and not _is_section(classes) and self._tells(name)
-            ):
-                self._open_region(_Region.BOILERPLATE)
+            if name and (tag == "section" or _is_section(classes)):
+                name = None  # it comes from the heading, which may well be "Related"
+            if (classes and self._is_boilerplate(classes)) or (name and self._is_boilerplate(name)):
+                self._open_region(Region.BOILERPLATE)
 
-    def _tells(self, words: str) -> bool:
+    def _is_boilerplate(self, words: str) -> bool:
         known = self._words.get(words)
         if known is None:
             known = self._words[words] = not elements.WORDS.isdisjoint(words.lower().split())
         return known
 
     def _open_control(self, tag: str, attributes: Attributes) -> None:
-        self._open_region(_Region.BOILERPLATE)
+        self._open_region(Region.BOILERPLATE)
 
     def _open_aside(self, tag: str, attributes: Attributes) -> None:
         self._tokens.append(BREAK)
-        self._open_region(_Region.BOILERPLATE)
+        self._open_region(Region.BOILERPLATE)
 
     def _open_edge(self, tag: str, attributes: Attributes) -> None:
-        """Header and footer belong to the site, or to the article around them."""
+        """Open a header or footer: part of the site, or of the article around it."""
         self._open_container(tag, attributes)
-        if not (self._is_open(_Region.MAIN) or self._is_open(_Region.ARTICLE)):
-            self._open_region(_Region.BOILERPLATE)
+        if not (self._is_open(Region.MAIN) or self._is_open(Region.ARTICLE)):
+            self._open_region(Region.BOILERPLATE)
 
     def _open_laid_out(self, tag: str, attributes: Attributes) -> None:
         self._open_block(tag, attributes)
-        self._open_region(_Region.LAYOUT)
+        self._open_region(Region.LAYOUT)
 
     def _open_heading(self, tag: str, attributes: Attributes) -> None:
         if self._muted:
@@ -262,12 +202,12 @@ class Reader:
             self._open_block(tag, attributes)
 
     def _is_inert(self) -> bool:
-        return self._muted and self._is_open(_Region.INERT)
+        return self._muted and self._is_open(Region.INERT)
 
     def _refer(
         self, href: str | None, kind: str, rel: str = "", anchor: str = ""
     ) -> Reference | None:
-        """Note a link, and return it if it is new."""
+        """Record a link, and return it if it is new."""
         if href is None or not self._links or self._is_inert():
             return None
         href = href.partition("#")[0]
@@ -398,35 +338,6 @@ class Reader:
                 self._refer(refresh_target(content), "refresh")
             case _ if name.startswith("og:image"):
                 self._album.announce(name, content)
-
-
-class SelectingReader(Reader):
-    """The same for markup of which an operator selected parts."""
-
-    __slots__ = ("_drops", "_only_kept")
-
-    def __init__(self, links: bool, only_kept: bool, drops: Picks | None) -> None:
-        super().__init__(links)
-        self._only_kept = only_kept
-        self._drops = drops
-
-    def start(self, tag: str, attributes: Attributes) -> None:
-        """Take a start tag, and note before that what is selected with it."""
-        drops = self._drops
-        if DROP in attributes if drops is None else drops(tag, attributes):
-            self._select(_Region.DROPPED)
-        elif drops is None and KEEP in attributes:
-            self._select(_Region.KEPT)
-        Reader.start(self, tag, attributes)
-
-    def _select(self, region: _Region) -> None:
-        self._depth += 1
-        self._open_region(region)
-        self._depth -= 1
-
-    def _counts(self) -> bool:
-        kept = not self._only_kept or self._is_open(_Region.KEPT)
-        return kept and not self._is_open(_Region.DROPPED)
 
 
 def _is_section(classes: str | None) -> bool:

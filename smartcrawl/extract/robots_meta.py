@@ -1,4 +1,4 @@
-"""What a page allows robots to do with it."""
+"""Robots directives of a page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _VALUED: Final = frozenset(
 
 
 def robots_directives(value: str) -> tuple[bool, bool]:
-    """Return ``(noindex, nofollow)`` as one robots meta or ``X-Robots-Tag`` value says.
+    """Return ``(noindex, nofollow)`` of one robots meta or ``X-Robots-Tag`` value.
 
-    A robot's name and a colon give what follows to that robot, up to the next name: directives for
-    others are passed over, those for smartcrawl and for nobody by name count. ``none`` is both.
-    Several header lines are asked one by one, because a name holds for its line only.
+    A robot's name and a colon address the directives up to the next name to that robot. Directives
+    for smartcrawl and without a name count, others are ignored. ``none`` is both. Call it for each
+    header line, because a name applies to its line only.
 
     Source: RFC 9309 leaves these out; developers.google.com "Robots meta tag, data-nosnippet and
     X-Robots-Tag specifications".

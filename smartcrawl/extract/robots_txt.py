@@ -1,4 +1,4 @@
-"""robots.txt read: by RFC 9309, or as the matcher of seed 002 does."""
+"""Parsers of robots.txt: by RFC 9309, or by the rules of seed 002."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from protego import Protego
 from smartcrawl.model.urls import join
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
-#: Seconds. Nobody means a longer delay for each page of a site, and a run would never end.
+#: Seconds. With longer delays between two pages a run would never end.
 MAX_CRAWL_DELAY = 30.0
 
 # The file
@@ -43,7 +43,7 @@ def as_utf8(body: bytes) -> bytes:
 
 
 def crawl_delay(value: str) -> float | None:
-    """Return the seconds that a Crawl-delay asks for; None when it is nonsense.
+    """Return the seconds of a Crawl-delay; None when it is invalid.
 
     >>> crawl_delay("1.5"), crawl_delay("1e9"), crawl_delay("-1"), crawl_delay("soon")
     (1.5, 30.0, None, None)
@@ -60,12 +60,12 @@ def _lines(body: bytes) -> list[str]:
 
 
 def _escaped(pattern: str) -> str:
-    """Return a pattern as its octets are written in an address: printable ASCII."""
+    """Return a pattern with its octets escaped as in an address: printable ASCII."""
     return quote(pattern, safe=string.punctuation, errors="surrogateescape")
 
 
 def sitemaps(body: bytes, origin: str) -> list[str]:
-    r"""Return the distinct addresses of the sitemaps that a robots.txt names, for everybody.
+    r"""Return the distinct addresses of the sitemaps that a robots.txt names, for any robot.
 
     >>> sitemaps(b"Sitemap: /map.xml\nuser-agent: *\nsitemap: ftp://x/", "http://a.example")
     ['http://a.example/map.xml']
@@ -81,16 +81,16 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 class Answer(NamedTuple):
-    """What a robots.txt says to one address, and which of its lines says so."""
+    """The answer of a robots.txt for one address, and the line that decides."""
 
     allowed: bool
     rule: str | None = None  #: as written, such as ``Disallow: /private``; None: no rule matches
-    line: int | None = None  #: of the file, from 1
-    agent: str | None = None  #: whom the group is for
+    line: int | None = None  #: number in the file, from 1
+    agent: str | None = None  #: the agent that the group is for
 
 
 def reading(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], bool]]:
-    """Return what makes of a robots.txt a function that says whether it allows an address."""
+    """Return a function that turns a robots.txt into a check of single addresses."""
 
     def read(body: bytes) -> Callable[[str], bool]:
         rules = parser.from_crawler(None, body)
@@ -100,9 +100,9 @@ def reading(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], b
 
 
 def explaining(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], Answer]]:
-    """Return what makes of a robots.txt a function that says what it says to an address.
+    """Return a function that turns a robots.txt into its answers for single addresses.
 
-    Which line decides is known of the parsers of this module only.
+    Only the parsers of this module name the line that decides.
     """
 
     def read(body: bytes) -> Callable[[str], Answer]:
@@ -117,7 +117,7 @@ def explaining(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str]
 # RFC 9309
 
 _AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = range(5)
-#: Names of directives, and what people write instead of them.
+#: Names of directives, and their common misspellings.
 _FIELDS: Final = {
     "user-agent": _AGENT, "useragent": _AGENT, "user agent": _AGENT,
     "allow": _ALLOW,
@@ -133,21 +133,21 @@ _PRODUCT = re.compile(rf"^\s*({_NAME})|(?<=[\s(;,])({_NAME})(?=/\d)")
 
 @dataclass(slots=True)
 class _Group:
-    """Rules, and whom they are for."""
+    """Rules, and the agents that they are for."""
 
     agents: list[str] = field(default_factory=list)
-    rules: list[str] = field(default_factory=list)  #: as Protego reads them
+    rules: list[str] = field(default_factory=list)  #: in the syntax of Protego
     lines: list[tuple[int, str]] = field(default_factory=list)  #: of rules: number, as written
     delays: dict[tuple[int, int], float] = field(default_factory=dict)  #: of agents[from:to]
 
 
 class Rfc9309RobotParser:
-    """The rules as RFC 9309 has them: one product's groups merged, the longest match wins.
+    """The rules of RFC 9309: one product's groups are merged, the longest match wins.
 
-    Protego matches addresses. It is given only the rules that apply, because its own grouping
-    differs: a line that it does not know, or a Crawl-delay, ends a list of agents; a name that
-    is the beginning of ours, or any word of our user agent, counts as ours; a name with a
-    version does not; and its time is the product of agents and rules.
+    Protego matches addresses. It gets only the rules that apply, because its own grouping differs.
+    There an unknown line, or a Crawl-delay, ends a list of agents. A name that is the beginning of
+    ours, or any word of our user agent, counts as ours; a name with a version does not. And its
+    time is the product of agents and rules.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -169,7 +169,7 @@ class Rfc9309RobotParser:
         return matcher.can_fetch(_text(url), "*")
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Return the seconds between two requests that are asked of ``user_agent``."""
+        """Return the seconds between two requests of ``user_agent``; None: not given."""
         return self._choose(_text(user_agent))[1]
 
     def _read(self, body: bytes) -> Iterator[_Group]:
@@ -197,7 +197,7 @@ class Rfc9309RobotParser:
         yield group
 
     def explain(self, url: str, user_agent: str) -> Answer:
-        """Return what the rules say to an address, and the line that decides: the longest."""
+        """Return the answer for an address, and the line that decides: the longest match."""
         name = self._name(user_agent)
         matches = [
             (len(rule.partition(": ")[2]), rule.startswith("Allow"), line)
@@ -232,7 +232,7 @@ class Rfc9309RobotParser:
 
 
 def _applies(rule: str, url: str) -> bool:
-    """Whether a rule's pattern matches an address, whatever the rule then says."""
+    """Whether a rule's pattern matches an address, be it Allow or Disallow."""
     pattern = rule.partition(": ")[2]
     if not pattern:
         return False
@@ -241,21 +241,21 @@ def _applies(rule: str, url: str) -> bool:
 
 
 def _products(user_agent: str) -> list[str]:
-    """Return the names under which robots.txt may address us, the most significant first.
+    """Return the names by which robots.txt may address this user agent, the best first.
 
     >>> _products("Foobot/1.0 (a crawler) libwww/5.4")
     ['foobot', 'libwww']
     >>> _products("Mozilla/5.0 (compatible; Foobot/1.0; +https://foo.example/1)")
     ['foobot', 'mozilla']
 
-    Source: RFC 9110 section 10.1.5; everybody is Mozilla.
+    Source: RFC 9110 section 10.1.5; every browser is Mozilla.
     """
     names = [(first or other).lower() for first, other in _PRODUCT.findall(user_agent)]
     return sorted(names, key="mozilla".__eq__)
 
 
 def _directive(line: str) -> tuple[int | None, str]:
-    """Return kind and value of a line; a missing colon is forgiven."""
+    """Return kind and value of a line; the colon may be missing."""
     line = line.partition("#")[0].strip()
     name, _, value = line.partition(":")
     kind = _FIELDS.get(" ".join(name.lower().split()))
@@ -287,9 +287,9 @@ class AllowFirstRobotParser:
     """The matcher of seed 002: any Allow that matches wins, then any Disallow (R2-70 to R2-72).
 
     Each User-agent line begins a group, which applies when its name is ``*`` or part of our
-    user agent; all that apply count. ``*`` in a pattern stands for anything, and the pattern
-    then for the whole path; ``$`` at its end stands for the end of the path; every other
-    character for itself. A ``#`` begins a comment at the beginning of a line only.
+    user agent; all groups that apply count. ``*`` in a pattern matches anything, and such a pattern
+    must match the whole path. ``$`` at its end matches the end of the path; every other character
+    matches itself. A ``#`` begins a comment at the beginning of a line only.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -323,11 +323,11 @@ class AllowFirstRobotParser:
         return not any(_matches(pattern, path) for pattern in disallows)
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        """Return the seconds between two requests that are asked of ``user_agent``."""
+        """Return the seconds between two requests of ``user_agent``; None: not given."""
         return self._choose(_text(user_agent))[2]
 
     def explain(self, url: str, user_agent: str) -> Answer:
-        """Return what the rules say to an address, and the first line that decides."""
+        """Return the answer for an address, and the first line that decides."""
         path, ours = _path(url), user_agent.lower()
         for directive in ("allow", "disallow"):
             for number, agent, name, value in self._entries:

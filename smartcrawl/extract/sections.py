@@ -1,4 +1,4 @@
-"""From the tokens of a page to its sections: white space, lines, rows, headings."""
+"""Sections of a page, made from its tokens: white space, lines, rows, headings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Section
 
-# Marks between the texts of a page. A source that holds such a character gains white space by it.
+# Marks between the texts of a page. In a page that contains such a character it is white space.
 BREAK: Final = "\0"  #: the end of a line
 CELL: Final = "\4"  #: the end of a table cell: joined with the next by a space
 ROW: Final = "\5"  #: the end of a table row
@@ -15,7 +15,7 @@ _SPACE: Final = "\1"  #: a space that counts
 _TAB: Final = "\2"
 _NEWLINE: Final = "\3"
 
-_WHITE: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f"  # what str.split takes for white space, but the space
+_WHITE: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f"  # white space of str.split, except the space
 _WIDE: Final = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
     "\u202f\u205f\u3000"
@@ -25,7 +25,7 @@ Span = tuple[int, int]  #: first token and the one after the last
 
 
 class Heading(NamedTuple):
-    """Where a heading lies among the tokens. ``level`` is 1 to 6."""
+    """The tokens of a heading, from ``start`` to before ``end``. ``level`` is 1 to 6."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ def keep_layout(token: str) -> str:
 def sections(
     tokens: Sequence[str], headings: Iterable[Heading], excluded: Iterable[Span]
 ) -> tuple[Section, ...]:
-    """Return the sections of a page without what lies in ``excluded``.
+    """Return the sections of a page without the tokens in ``excluded``.
 
     One line for each block and each table row, blank lines only where layout is kept. A heading
     without text starts no section.

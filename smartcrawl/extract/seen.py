@@ -1,4 +1,4 @@
-"""What is seen in the markup of one page."""
+"""The parts of one page's markup."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from smartcrawl.model.documents import Image
 
 @dataclass(slots=True)
 class Seen:
-    """What the markup of a page says, before it is decided which text counts.
+    """The parts of a page's markup, before the choice of the text that counts.
 
-    The text is a list of tokens with marks for lines, cells and rows; what lies in boilerplate,
-    ``<main>`` or ``<article>`` is a span of them.
+    The text is a list of tokens with marks for lines, cells and rows. Boilerplate, ``<main>`` and
+    ``<article>`` are spans of these tokens.
     """
 
     tokens: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Seen:
     nofollow: bool = False
 
     def clip(self, end: int) -> None:
-        """Forget what lies behind a token; the links of a page are all kept."""
+        """Drop headings and regions from a token on; the links of a page are all kept."""
         self.headings = [
             heading._replace(end=min(heading.end, end))
             for heading in self.headings

@@ -1,4 +1,4 @@
-"""Parts of a page that an operator selects: known by their start tags, else marked before."""
+"""Parts of a page that the operator selects: found by start tags, else marked in advance."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Picks = Callable[[str, Mapping[str, str]], bool]
 
 @cache
 def picked_by(selectors: tuple[str, ...]) -> Picks | None:
-    """Return what knows by its start tag whether one of ``selectors`` selects an element.
+    """Return a check of start tags: whether one of ``selectors`` selects the element.
 
-    None: one of them asks for what lies around an element. Such pages are read twice (``marked``),
-    which takes half as long again.
+    None: one of them depends on the surroundings of an element. Such pages are read twice
+    (``marked``), which takes half as long again.
     """
     parsed = [one for selector in selectors for one in cssselect.parse(selector)]
     simple = [_simple(one) for one in parsed]
@@ -37,7 +37,7 @@ def picked_by(selectors: tuple[str, ...]) -> Picks | None:
 
 
 def _simple(selector: css.Selector) -> Picks | None:
-    """Return what a selector such as ``div.banner[role=alert]`` picks; None: it is another kind."""
+    """Return the check of a selector such as ``div.banner[role=alert]``; None: of other kinds."""
     classes: list[str] = []
     values: list[tuple[str, str | None]] = []  # None: any
     tree = selector.parsed_tree
@@ -81,9 +81,9 @@ def _picks(name: str | None, classes: list[str], values: list[tuple[str, str | N
 def marked(markup: str, keep: Sequence[str], drop: Sequence[str]) -> tuple[str, bool]:
     """Return ``markup`` with an attribute on every selected element, and whether any is to be kept.
 
-    Broken markup comes back repaired, as libxml2 repairs it. What can have no tree comes back as it
-    is, and nothing of it is selected; nor is it where elements are nested without end, for the tree
-    would lack what lies deepest.
+    Broken markup is returned as libxml2 repairs it. Markup without a tree is returned as it is, and
+    nothing of it is selected. The same applies where elements are nested too deep, because the tree
+    would lack the deepest ones.
     """
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
     try:

@@ -1,4 +1,4 @@
-"""What a sitemap or a feed names: its entries, its format, and what may be wrong with it."""
+"""Entries of a sitemap or a feed, its formats and its faults."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import can_ada
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import join
 
-MAX_ENTRIES: Final = 50_000  #: addresses taken of one sitemap
-WEB: Final = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch  #: an address by its shape
+MAX_ENTRIES: Final = 50_000  #: addresses read from one sitemap
+WEB: Final = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch  #: the form of an address
 MAX_LASTMOD: Final = 64  #: characters
 MAX_TEXT: Final = 4_096  #: characters of one element, or of one line
-MAX_ELEMENTS: Final = 2_000_000  #: or lines of text; a real element has 40 bytes or more
+MAX_ELEMENTS: Final = 2_000_000  #: or lines of text; a genuine element has 40 bytes or more
 
 
 class SitemapKind(StrEnum):
@@ -30,21 +30,21 @@ class SitemapKind(StrEnum):
 
     @property
     def is_feed(self) -> bool:
-        """Whether it names what is new, and not all that there is."""
+        """Whether it names new pages only, not all pages."""
         return self in (SitemapKind.RSS, SitemapKind.ATOM)
 
 
 class SitemapFault(StrEnum):
-    """Why nothing was taken of a body."""
+    """Reasons to take nothing from a body."""
 
     XML_FORBIDDEN = auto()  #: it has a document type declaration
     TOO_LARGE = auto()  #: more than ``MAX_SITEMAP`` bytes, unpacked, or ``MAX_ELEMENTS``
-    BROKEN = auto()  #: XML that is not well-formed or has another root, or gzip that is cut
+    BROKEN = auto()  #: XML that is not well-formed or has another root, or truncated gzip
     NOT_A_SITEMAP = auto()  #: HTML, other text, other bytes, nothing
 
 
 class SitemapError(SmartcrawlError):
-    """A body is no sitemap that can be read to its end; nothing of it counts."""
+    """A body that is no sitemap, or cannot be read to its end; nothing of it counts."""
 
     def __init__(self, message: str, kind: SitemapFault) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
     """One address of a sitemap.
 
     ``url`` is one to request (see ``urls.request_url``). ``lastmod`` is as written, at most 64
-    characters, empty when there is none; nobody has checked that it is a date.
+    characters, empty when there is none; it need not be a date.
     """
 
     url: str
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """What a sitemap or a feed names, and whether that is all of it."""
+    """The entries of a sitemap or a feed, and whether they are complete."""
 
     kind: SitemapKind
     entries: tuple[Entry, ...]  #: distinct by address, in document order; of an index: sitemaps
@@ -74,7 +74,7 @@ class Sitemap:
 
 @dataclass(slots=True)
 class Addresses:
-    """The addresses found so far, in document order, each with the first date that it is given."""
+    """The addresses found so far, in document order, each with its first date."""
 
     lastmods: dict[str, str] = field(default_factory=dict)  #: by address
     cut: bool = False
@@ -91,18 +91,18 @@ class Addresses:
                 self.lastmods[url] = lastmod
 
     def sitemap(self, kind: SitemapKind) -> Sitemap:
-        """Return what was found."""
+        """Return the sitemap of these addresses."""
         entries = tuple(Entry(url, lastmod) for url, lastmod in self.lastmods.items())
         return Sitemap(kind, entries, self.cut, self.dropped)
 
 
 def joined(base: can_ada.URL, href: str) -> str | None:
-    """Return ``href`` as a URL to request; an empty one is none, instead of the sitemap itself."""
+    """Return ``href`` as a URL to request; None for an empty one, not the sitemap itself."""
     return join(base, href) if href else None
 
 
 def too_large(name: str, bound: str) -> SitemapError:
-    """Return the error of a sitemap that has more than a bound."""
+    """Return the error of a sitemap beyond a limit."""
     return SitemapError(
         f"{name} has more than {bound}: split it, and name its parts in a sitemap index",
         SitemapFault.TOO_LARGE,

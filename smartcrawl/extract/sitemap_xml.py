@@ -36,10 +36,10 @@ _RSS_1_NAMESPACE: Final = re.compile(RSS_1).search
 
 
 class _Format(NamedTuple):
-    """Where one format has its addresses and dates, by local names; "@" stands for attributes."""
+    """Places of addresses and dates in one format, by local names; "@" stands for attributes."""
 
     kind: SitemapKind
-    path: tuple[str, ...]  #: from the root to an entry
+    path: tuple[str, ...]  #: elements from the root to an entry
     address: tuple[str, ...]  #: best first
     lastmod: tuple[str, ...]  #: best first
 
@@ -60,23 +60,23 @@ _FORMATS: Final = {
 
 @dataclass(slots=True)
 class _Draft:
-    """An entry that is open: what its children said so far."""
+    """An open entry, with the contents of its children so far."""
 
     base: can_ada.URL
     prefix: str
-    said: dict[str, str] = field(default_factory=dict)  #: by local name
+    texts: dict[str, str] = field(default_factory=dict)  #: by local name
     alternates: dict[str, None] = field(default_factory=dict)
 
-    def say(self, name: str, text: str) -> None:
-        """Note what a child says; the first of a name counts, unless it is empty."""
-        self.said[name] = self.said.get(name) or text.strip()
+    def add(self, name: str, text: str) -> None:
+        """Add the text of a child; the first of a name counts, unless it is empty."""
+        self.texts[name] = self.texts.get(name) or text.strip()
 
 
 class XmlReader:
     """One walk over an XML sitemap, without a tree.
 
     Expat resolves no namespaces here, so that undeclared prefixes are no error, and reads UTF-8
-    only, because it knows few charsets. It has no handler for external entities: it asks for none.
+    only, because it supports few charsets. It has no handler for external entities and reads none.
     """
 
     def __init__(self, base: can_ada.URL) -> None:
@@ -92,13 +92,13 @@ class XmlReader:
         self._text: list[str] = []
         self._length = 0  # characters of it, those beyond MAX_TEXT included
         self._parser = parser = expat.ParserCreate("utf-8")
-        parser.buffer_text = True  # one call for a text, not one for each line of it
+        parser.buffer_text = True  # one call for each text, not for each line
         parser.StartDoctypeDeclHandler = self._doctype  # no entity is declared outside of it
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
 
     def read(self, texts: Iterable[str]) -> Sitemap:
-        """Return what the document names, if it is well-formed to its end."""
+        """Return the sitemap, if the document is well-formed to its end."""
         try:
             self._feed(texts)
         except expat.ExpatError as error:
@@ -108,7 +108,7 @@ class XmlReader:
             what = "what follows is not in the charset that it names, or not in UTF-8"
             raise self._broken(what) from error
         finally:
-            del self._parser  # which refers to this object by its handlers
+            del self._parser  # its handlers refer to this object
         assert self._format is not None, "a well-formed document has a root"
         return self._addresses.sitemap(self._format.kind)
 
@@ -166,20 +166,20 @@ class XmlReader:
         draft = _Draft(base, prefix)
         for name, value in attributes.items():
             if name.rpartition(":")[2] == "about":
-                draft.say("@about", value)
+                draft.add("@about", value)
         return draft
 
     def _child(
         self, form: _Format, draft: _Draft, prefix: str, local: str, attributes: dict[str, str]
     ) -> None:
-        """Note the link that a child of an entry is, or begin to read its text."""
+        """Take the link in a child of an entry, or begin to read its text."""
         own = prefix in ("", draft.prefix) or local == "date"  # image:loc is no loc; dc:date is
         if local == "link" and form.kind is SitemapKind.URLSET:  # xhtml:link
             if _alternate(attributes, ""):
                 self._alternate(draft, attributes.get("href", ""))
         elif local == "link" and form.kind is SitemapKind.ATOM:
             if own and _alternate(attributes, "alternate"):
-                draft.say("@href", attributes.get("href", ""))
+                draft.add("@href", attributes.get("href", ""))
         elif local == "guid" and attributes.get("isPermaLink", "").strip().lower() == "false":
             pass
         elif own and local in self._wanted:
@@ -190,7 +190,7 @@ class XmlReader:
         url = joined(draft.base, href)
         if url is None:
             self._addresses.add(None)
-        elif len(draft.alternates) <= MAX_ENTRIES:  # one more, which shows that it was cut
+        elif len(draft.alternates) <= MAX_ENTRIES:  # one more than the limit, as a sign of the cut
             draft.alternates[url] = None
 
     def _characters(self, text: str) -> None:
@@ -211,24 +211,24 @@ class XmlReader:
             self._parser.CharacterDataHandler = None
             text = "".join(self._text) if self._length <= MAX_TEXT else ""
             if self._field != "guid" or WEB(text.strip()):
-                draft.say(self._field, text)
+                draft.add(self._field, text)
             self._field = ""
-        elif below == 2 and self._field:  # an element within a text, which is none of it
+        elif below == 2 and self._field:  # an element within a text, which is not part of it
             self._parser.CharacterDataHandler = self._characters
 
     def _close(self, form: _Format, draft: _Draft) -> None:
         """Take the entry that ends here."""
         self._draft = None
-        said = draft.said
-        address = next(filter(None, map(said.get, form.address)), "")
-        lastmod = next(filter(None, map(said.get, form.lastmod)), "")
+        texts = draft.texts
+        address = next(filter(None, map(texts.get, form.address)), "")
+        lastmod = next(filter(None, map(texts.get, form.lastmod)), "")
         self._addresses.add(joined(draft.base, address), lastmod[:MAX_LASTMOD])
         for url in draft.alternates:
             self._addresses.add(url)
 
     def _broken(self, what: str) -> SitemapError:
         return self._error(
-            f"{what}. Nothing was taken of it: have it written anew, and published when it is"
+            f"{what}. Nothing was read from it: have it written again, and published when it is"
             " complete",
             SitemapFault.BROKEN,
         )
@@ -239,7 +239,7 @@ class XmlReader:
 
 
 def _without_declaration(text: str) -> str:
-    """Return XML with blanks for its declaration, which may then stand behind white space."""
+    """Return XML with blanks for its declaration, which may then follow white space."""
     declaration = _DECLARATION(text)
     if declaration is None:
         return text

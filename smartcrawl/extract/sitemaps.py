@@ -1,4 +1,4 @@
-"""Which addresses a sitemap or a feed names: five formats, read as a stream and within bounds."""
+"""Reading of sitemaps and feeds: five formats, as a stream and within bounds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 MAX_SITEMAP: Final = 50 * 1024 * 1024  #: bytes of a sitemap, unpacked
-MAX_MEMBERS: Final = 10_000  #: of a gzip file; those that pack blocks of 64 KiB need 800
+MAX_MEMBERS: Final = 10_000  #: of a gzip file; 50 MiB in blocks of 64 KiB need 800
 
 _PORTION: Final = 65_536  #: bytes
 _SNIFFED: Final = 4_096  #: bytes
@@ -63,14 +63,14 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# UTF-16 is not among them: without a BOM the declaration was read as ASCII, so it is wrong (.NET
+# Without UTF-16: a declaration that was read as ASCII, without a BOM, is wrong about it (.NET
 # writes it into UTF-8).
 _CODECS: Final = CODECS - {"utf-16-be", "utf-16-le"}
 _DECLARED: Final = re.compile(
     rb"\s*<\?xml\s[^>]{0,200}?\sencoding\s*=\s*[\"']([\w.:-]{1,40})[\"']"
 ).match
 
-# Atomic: a comment ends at its first "-->", or many of them would cost 2 to their number.
+# Atomic: a comment ends at its first "-->", else the time would be 2 to the number of comments.
 _PROLOG: Final = r"(?>\s+|<!--.*?-->|<\?.*?\?>)*"
 _ROOT: Final = re.compile(
     rf"{_PROLOG}<(?:[^\s<>/:]+:)?"
@@ -85,7 +85,7 @@ _HTML: Final = re.compile(
 
 
 def looks_like(body: bytes) -> bool:
-    """Whether a body begins as an XML sitemap or a feed, whatever its Content-Type.
+    """Whether a body begins like an XML sitemap or a feed, whatever its Content-Type.
 
     Only the root counts, after BOM, white space, XML declaration, comments and processing
     instructions, within the first 4,096 bytes. RDF is a feed only in a namespace of RSS.
@@ -97,16 +97,15 @@ def looks_like(body: bytes) -> bool:
 def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
     """Return the addresses that a sitemap (XML, text, either in gzip) or a feed names.
 
-    ``content_type`` is the header as received, possibly empty: its charset counts for XML that
-    names none itself, and nothing else in it counts. Relative addresses are joined with ``url``,
-    or with ``xml:base`` of the root or entry. Names of elements decide, not their namespaces; but
-    an element with a prefix of its own (``image:loc``) is not the one without. Alternates of a
-    page in other languages are entries too.
+    ``content_type`` is the header as received, possibly empty: only its charset counts, for XML
+    without a declared one. Relative addresses are joined with ``url``, or with ``xml:base`` of the
+    root or entry. Names of elements decide, not their namespaces; but an element with another
+    prefix (``image:loc``) does not count. Alternates of a page in other languages are entries too.
 
-    All or nothing: what does not parse to its end names nothing.
+    All or nothing: a body that does not parse to its end has no entries.
 
     Raises:
-        SitemapError: see ``SitemapFault``; the message is for people and names the place.
+        SitemapError: see ``SitemapFault``; the message is for the operator and names the place.
         ValueError: ``url`` is not absolute.
 
     Source: design.md 2; sitemaps.org/protocol.html; RSS 2.0; RSS 1.0, section 5; RFC 4287;
@@ -123,7 +122,7 @@ def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
     if _HTML(start):
         raise _stranger(
             f"{name} is an HTML page, not a sitemap: give the address of the sitemap itself, and"
-            " look whether the server answers with a page of its own instead"
+            " check whether the server answers with an error page instead"
         )
     if start.lstrip().startswith("<"):
         return XmlReader(base).read(_texts(stream, _charset(head, content_type)))
@@ -131,7 +130,7 @@ def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
 
 
 def _start(head: bytes) -> str:
-    """Return the beginning of a body, of which only the ASCII characters are sure to be right."""
+    """Return the beginning of a body, in which only the ASCII characters are certain."""
     charset = _bom_charset(head)
     return head.decode(charset, "replace") if charset else head.decode("latin-1")
 
@@ -143,8 +142,8 @@ def _bom_charset(head: bytes) -> str | None:
 def _charset(head: bytes, content_type: str) -> str:
     """Return the codec of XML: BOM, declaration, Content-Type, UTF-8.
 
-    The declaration comes before the header, other than in RFC 7303: who writes it knows the file,
-    while the header is a server's default.
+    The declaration comes before the header, unlike in RFC 7303: it was written for the file, while
+    the header is a server's default.
     """
     bom = _bom_charset(head)
     if bom:
@@ -170,7 +169,7 @@ def _stranger(message: str) -> SitemapError:
 
 
 def _unpacked(body: bytes, name: str) -> BytesIO:
-    """Return a body out of its gzip, if it is in one: stopped at ``MAX_SITEMAP``, and checked."""
+    """Return a body, unpacked if it is gzip: at most ``MAX_SITEMAP`` bytes, checked."""
     if not body.startswith(_GZIP):
         return _bounded(BytesIO(body), len(body), name)
     packed, unpacked = BytesIO(body), BytesIO()
@@ -195,7 +194,7 @@ def _unpacked(body: bytes, name: str) -> BytesIO:
 
 def _bad_gzip(name: str, why: str) -> SitemapError:
     return SitemapError(
-        f"{name} is gzip that cannot be unpacked to its end ({why}), so nothing was taken of it:"
+        f"{name} is gzip that cannot be unpacked to its end ({why}), so nothing was read from it:"
         " pack it again, and publish it when it is complete",
         SitemapFault.BROKEN,
     )
@@ -233,12 +232,12 @@ def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
             f"{base} is neither XML nor UTF-8 text: give the address of the sitemap itself"
         ) from error
     if empty:
-        raise _stranger(f"{base} names no address at all: look whether the server wrote it")
+        raise _stranger(f"{base} names no address at all: check whether the server wrote it")
     return addresses.sitemap(SitemapKind.TEXT)
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
-    """Yield lines without the white space around them; of a long one too much to be an address."""
+    """Yield lines without white space around them; a long one is cut beyond an address's limit."""
     rest = ""
     for text in texts:
         *lines, rest = (rest + text).split("\n")

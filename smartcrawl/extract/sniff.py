@@ -1,4 +1,4 @@
-"""Which type a body is of: what its header says, unless its bytes say otherwise."""
+"""Media type of a body: by its header, unless its bytes contradict it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BINARY: Final = "application/octet-stream"
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 TEXT_TYPES: Final = frozenset({"text/plain"})
-#: Says that an OLE file is an Office file of today under a password.
+#: Mark of an OLE file that is a present-day Office file under a password.
 ENCRYPTED_MARK: Final = "EncryptedPackage".encode("utf-16-le")
 
 _TYPE: Final = re.compile(r"\s*([\w.+-]+/[\w.+-]+)\s*(?:[;,]|$)")
@@ -33,7 +33,7 @@ _UNKNOWN: Final = frozenset(
     {BINARY, "application/unknown", "unknown/unknown", "binary/octet-stream"}
 )
 # fmt: off
-#: Other names of the types above, and their kin that is read alike.
+#: Other names of the types above, and related types that are read like them.
 _RENAMED: Final = {
     "application/x-pdf": PDF,
     "application/vnd.openxmlformats-officedocument.wordprocessingml.template": DOCX,
@@ -63,7 +63,7 @@ _PACKAGES: Final = frozenset({DOCX, PPTX, XLSX, ODT, EPUB})
 _OLD_OFFICE: Final = frozenset(
     {"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
 )
-#: Types of files that begin in a certain way, so that markup is none of them.
+#: Types of files with a fixed beginning, so that no markup is of these types.
 _FILES: Final = _PACKAGES | _OLD_OFFICE | {PDF, ZIP}
 _TEXTS: Final = TEXT_TYPES | {""}
 _MARKED: Final = frozenset({JSON, CSV, XML})  #: texts that a page is often served as
@@ -79,13 +79,13 @@ _HTML_START: Final = re.compile(
     rb"(?=[\s/>]))",
     re.IGNORECASE | re.DOTALL,
 )
-#: The document element itself says that it is a page; fragments of one also begin other texts.
+#: A page by its document element; fragments of a page also begin other texts.
 _PAGE_START: Final = re.compile(
     rb"(?>\s+|<!--.*?-->|<\?[^>]*>)*+<(?:!doctype\s+html|(?:\w+:)?html)(?=[\s/>])",
     re.IGNORECASE | re.DOTALL,
 )
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
-#: How files begin that no page begins like (MIME Sniffing Standard, section 6).
+#: Beginnings of files that no page has (MIME Sniffing Standard, section 6).
 _SIGNATURES: Final = (
     (b"%PDF-", PDF),
     (b"%!PS-Adobe-", "application/postscript"),
@@ -106,12 +106,12 @@ _FIRST_BYTES: Final = frozenset(mark[:1] for mark, _ in _SIGNATURES)
 _WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 _ENDINGS: Final = {"csv": CSV, "tsv": CSV, "md": MARKDOWN, "markdown": MARKDOWN}
-_JSON_TRIED: Final = 65_536  #: bytes that are parsed at most; beyond, only the URL tells
+_JSON_TRIED: Final = 65_536  #: bytes; longer bodies are typed by the URL alone
 
 _DIRECTORY_END: Final = Struct("<4s4xHHIIH")
 _DIRECTORY_ENTRY: Final = Struct("<4s6xH8xIxxxxHHH8xI")
 _LOCAL_ENTRY: Final = Struct("<4s22xHH")
-_MAX_DIRECTORY: Final = 262_144  #: bytes of a ZIP directory that are looked at
+_MAX_DIRECTORY: Final = 262_144  #: bytes of a ZIP directory that are read
 _MAX_UNPACKED: Final = 65_536  #: bytes
 _CONTENT_TYPES: Final = b"[Content_Types].xml"
 _OOXML_MAIN: Final = re.compile(
@@ -142,14 +142,14 @@ _MIMETYPE: Final = re.compile(rb"application/(?:epub\+zip|vnd\.oasis\.opendocume
 def media_type(content_type: str, body: bytes, url: str = "") -> str:
     """Return the MIME type of a body, without parameters and in lower case.
 
-    The header is believed, unless it is missing, says "unknown" (``application/octet-stream`` is
-    what servers say of files they do not know), calls bytes ``text/plain`` that are none, or
-    contradicts how the body begins: a PDF is one under any header, an error page served as PDF is
-    HTML. ZIP files are looked into. Texts of unknown or plain type are CSV, Markdown or JSON when
-    the path of ``url`` ends like that. Several names of one type become one (``text/xml``,
+    The header counts, unless it is missing or unknown (servers send ``application/octet-stream``
+    for files of unknown type), calls binary data ``text/plain``, or contradicts the beginning of
+    the body. So a PDF is a PDF under any header, and an error page that is served as PDF is HTML.
+    ZIP files are typed by their parts. Texts of unknown or plain type are CSV, Markdown or JSON if
+    the path of ``url`` has that ending. Several names of one type become one (``text/xml``,
     ``application/rss+xml`` and ``application/xml``).
 
-    It costs no more than a look at 4,096 bytes, but for ZIP (at most 320 KiB) and JSON (64 KiB).
+    It reads no more than 4,096 bytes, except of ZIP (at most 320 KiB) and JSON (64 KiB).
 
     Source: R0-60; MIME Sniffing Standard, sections 7.1 and 7.2; libraries.md 5.
     """
@@ -185,7 +185,7 @@ def _named(content_type: str) -> str:
 
 
 def _narrow(start: bytes) -> bytes:
-    """Return the beginning of a text in ASCII's superset UTF-8, without BOM."""
+    """Return the beginning of a text in UTF-8, without BOM."""
     wide = _WIDE_BOMS.get(start[:2])
     if wide is not None:
         start = start[2:].decode(wide, "replace").encode()
@@ -193,14 +193,14 @@ def _narrow(start: bytes) -> bytes:
 
 
 def _signed(start: bytes) -> str:
-    """Return the type that the first bytes of a file can only mean, or an empty string."""
+    """Return the type that the first bytes of a file prove, or an empty string."""
     if start[:1] not in _FIRST_BYTES:
         return ""
     return next((mime for mark, mime in _SIGNATURES if start.startswith(mark)), "")
 
 
 def _settled(signed: str, named: str, body: bytes) -> str:
-    """Return the type of a body with a signature, which the header may know better."""
+    """Return the type of a body with a signature; the header may be more precise."""
     if signed == PDF:
         return PDF
     if signed == ZIP:
@@ -213,7 +213,7 @@ def _settled(signed: str, named: str, body: bytes) -> str:
 
 
 def _by_ending(named: str, start: bytes, body: bytes, url: str) -> str:
-    """Return the type of a text that its address or its first character gives away, if any."""
+    """Return the type of a text by its address or first character, or an empty string."""
     text = start.lstrip()
     if not text or (not named and _PAGE_START.match(start)):
         return ""
@@ -244,7 +244,7 @@ def _sniff(start: bytes) -> str:
 
 
 def _inside(body: bytes) -> str:
-    """Return what a ZIP file is by its parts; without a directory, by its first 256 KiB."""
+    """Return the type of a ZIP file by its parts; without a directory, by its first 256 KiB."""
     _, name_size, extra = _LOCAL_ENTRY.unpack_from(body.ljust(_LOCAL_ENTRY.size, b"\0"))
     at = _LOCAL_ENTRY.size
     if body[at : at + name_size] == b"mimetype":
@@ -282,7 +282,7 @@ def _entries(body: bytes) -> Iterator[tuple[bytes, tuple[int, int, int]]]:
 
 
 def _unpacked(body: bytes, offset: int, size: int, method: int) -> bytes:
-    """Return the beginning of one file of a ZIP archive, or nothing if it is broken."""
+    """Return the beginning of one file of a ZIP archive; empty if it is broken."""
     if offset + _LOCAL_ENTRY.size > len(body):
         return b""
     _, name, extra = _LOCAL_ENTRY.unpack_from(body, offset)

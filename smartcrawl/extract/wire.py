@@ -1,6 +1,7 @@
-"""What goes between the crawler and a process that reads documents: frames, and JSON in them.
+"""Protocol between the crawler and a reading process: frames, and JSON in them.
 
-What comes back is bounded before it is read, and never unpickled; ``extract.answers`` checks it.
+Answers are limited in size before they are read, and never unpickled; ``extract.answers`` checks
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pydantic_core import to_json
 from smartcrawl.extract.formats.common import FormatError
 from smartcrawl.model.documents import Document
 
-MAX_BODY: Final = 128 * 1024 * 1024  #: bytes of a document that are handed over
+MAX_BODY: Final = 128 * 1024 * 1024  #: bytes of a document
 MAX_HEADER: Final = 1024 * 1024  #: bytes
 MAX_ANSWER: Final = 192 * 1024 * 1024  #: bytes; MAX_TEXT characters take at most six each
 _PREFIX: Final = 4  #: bytes of the length before a frame
@@ -23,11 +24,11 @@ LONGEST: Final = 10_000  #: characters of a title, description, anchor or messag
 
 
 class AnswerError(Exception):
-    """What came back is no answer that this version gives."""
+    """A frame that is no answer of this version."""
 
 
 class PageTask(NamedTuple):
-    """A page that is to be read, as ``html.parse`` is told."""
+    """A page to read, with the arguments of ``html.parse``."""
 
     body: bytes
     content_type: str
@@ -37,14 +38,14 @@ class PageTask(NamedTuple):
 
 
 class Selected(NamedTuple):
-    """CSS selectors of what counts in pages, and of what does not."""
+    """CSS selectors of the parts of pages that count, and of those that do not."""
 
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
 
 def send(stream: RawIOBase, *frames: bytes) -> None:
-    """Write frames whole."""
+    """Write complete frames."""
     for frame in frames:
         for part in (len(frame).to_bytes(_PREFIX, "big"), frame):
             rest = memoryview(part)
@@ -77,26 +78,26 @@ def _exactly(stream: RawIOBase | BufferedIOBase, size: int) -> bytearray:
 
 
 def asked(tasks: Sequence[PageTask], selected: Selected) -> tuple[bytes, bytes]:
-    """Return the frames of a request for several pages, which has as many answers."""
+    """Return the frames of a request for several pages, which has one answer for each."""
     pages = [(len(task.body), *task[1:]) for task in tasks]
     header = json.dumps({"pages": pages, "selected": selected}).encode()
     return header, b"".join(task.body for task in tasks)
 
 
 def tasks_of(header: dict[str, Any], body: bytes) -> Iterator[PageTask]:
-    """Yield the pages of such a request."""
+    """Yield the pages of a request (``asked``)."""
     start = 0
-    for size, *told in header["pages"]:
-        yield PageTask(body[start : start + size], *told)
+    for size, *arguments in header["pages"]:
+        yield PageTask(body[start : start + size], *arguments)
         start += size
 
 
 def said(document: Document) -> bytes:
-    """Return the answer that is a document."""
+    """Return the answer with a document."""
     return b"D" + to_json(document)
 
 
 def failed(error: FormatError) -> bytes:
-    """Return the answer that is an error."""
-    told = {"kind": str(error.kind), "message": str(error)[:LONGEST]}
-    return b"E" + json.dumps(told).encode()
+    """Return the answer with an error."""
+    fields = {"kind": str(error.kind), "message": str(error)[:LONGEST]}
+    return b"E" + json.dumps(fields).encode()

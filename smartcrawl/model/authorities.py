@@ -12,7 +12,7 @@ def authority_file(text: str, folder: Path | None = None) -> Path:
     A relative path starts at ``folder``; None: at the current folder.
 
     Raises:
-        ValueError: the file cannot be read or holds no certificate; with the remedy.
+        ValueError: the file cannot be read or has no certificate; with the remedy.
     """
     path = ((folder or Path.cwd()) / Path(text).expanduser()).absolute()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -22,10 +22,12 @@ def authority_file(text: str, folder: Path | None = None) -> Path:
     except FileNotFoundError as error:
         raise ValueError(f"there is no such file ({path}): {remedy}") from error
     except ssl.SSLError as error:
-        raise ValueError(f"the file {path} holds no certificate in PEM form: {remedy}") from error
+        raise ValueError(
+            f"the file {path} contains no certificate in PEM form: {remedy}"
+        ) from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"the file {path} cannot be read ({why}): {remedy}") from error
     if not context.cert_store_stats()["x509"]:  # revocation lists alone
-        raise ValueError(f"the file {path} holds no certificate in PEM form: {remedy}")
+        raise ValueError(f"the file {path} contains no certificate in PEM form: {remedy}")
     return path

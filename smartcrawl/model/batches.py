@@ -1,4 +1,4 @@
-"""Nouns of a batch: what one transaction writes of pages, addresses and hosts."""
+"""Nouns of a batch: the addresses, visits and host statistics of one transaction."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostNow:
-    """How a host is being asked at this moment; times are Unix seconds."""
+    """Present state of the requests to a host; times are Unix seconds."""
 
     delay_ms: int = 0  #: between two requests, as adapted
     in_flight: int = 0  #: requests
-    parked_until: int | None = None  #: nobody answers there
+    parked_until: int | None = None  #: the host does not answer
     paused_until: int | None = None  #: as its Retry-After asked
-    is_down: bool = False  #: given up for this run
+    is_down: bool = False  #: no more requests in this run
 
     @property
     def will_change(self) -> bool:
-        """Whether it will be another without an answer to a page."""
+        """Whether this state will change without a further answer."""
         return bool(self.in_flight or self.parked_until or self.paused_until or self.is_down)
 
 
 @dataclass(slots=True)
 class HostTally:
-    """What one batch adds to a host's statistics."""
+    """Additions of one batch to a host's statistics."""
 
     crawled: int = 0
     failed: int = 0
     downloaded: int = 0  #: bytes
     response_ms: int = 0
-    robots: bytes | None = None  #: SHA-256 of its robots.txt, when it was read
-    crawl_delay_ms: int | None = None  #: as its robots.txt asks, when it was read
-    robots_error: str | None = None  #: why its robots.txt could not be had
-    retry_after: int | None = None  #: seconds, as it asked last
-    now: HostNow | None = None  #: how it is being asked
-    not_found: str | None = None  #: what it answers for what cannot exist, when it was asked
-    trust: Trust | None = None  #: what its validators have shown to be worth, when that is news
-    trusted: Trust | None = None  #: the same before this batch
+    robots: bytes | None = None  #: SHA-256 of its robots.txt, if it was read
+    crawl_delay_ms: int | None = None  #: as in its robots.txt, if it was read
+    robots_error: str | None = None  #: the reason why its robots.txt could not be fetched
+    retry_after: int | None = None  #: seconds, of its last Retry-After
+    now: HostNow | None = None  #: the present state of its requests
+    not_found: str | None = None  #: its answer for a missing page, if one was requested
+    trust: Trust | None = None  #: evidence about its validators, if it changed
+    trusted: Trust | None = None  #: the evidence before this batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class StoredRobots:
 
 @dataclass(slots=True)
 class Batch:
-    """What one transaction writes. It is full at about 50 ms of write lock (design.md 5)."""
+    """The writes of one transaction. It is full at about 50 ms of write lock (design.md 5)."""
 
     addresses: list[Address] = field(default_factory=list)
     reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
@@ -80,14 +80,14 @@ class Batch:
         default_factory=list
     )  #: number, scope, targets, number of the canonical page
     visits: list[Visit] = field(default_factory=list)
-    probes: list[Visit] = field(default_factory=list)  #: looks at candidates for removal
+    probes: list[Visit] = field(default_factory=list)  #: visits of candidates for removal
     counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
     hosts: dict[str, HostTally] = field(default_factory=dict)
     robots: dict[str, StoredRobots] = field(default_factory=dict)  #: by origin
-    kinds: dict[int, int] = field(default_factory=dict)  #: of addresses named as sitemaps
+    kinds: dict[int, int] = field(default_factory=dict)  #: number -> kind, of sitemaps
     skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
     noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
-    cut: str | None = None  #: what kept the run from seeing everything, when that is news
+    cut: str | None = None  #: new reasons why the run is incomplete
     text: int = 0  #: characters of new text
     bodies: int = 0  #: bytes of bodies that are to be stored
 
@@ -99,7 +99,7 @@ class Batch:
     MAX_BODIES: ClassVar = 8_000_000  #: bytes
 
     def tally(self, host: str) -> HostTally:
-        """Return what this batch adds to a host."""
+        """Return the additions of this batch to a host."""
         return self.hosts.setdefault(host, HostTally())
 
     @property

@@ -12,8 +12,8 @@ class Link(NamedTuple):
     ``url`` is absolute, without fragment and credentials. ``type`` is ``hyperlink``, ``frame``,
     ``refresh``, ``next``, ``prev``, ``alternate``, ``canonical`` or ``redirect``; those of a
     sitemap or feed are ``entry`` and ``sitemap``, and ``anchor`` is their lastmod. ``nofollow`` is
-    true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document. ``cut``
-    leads to the page itself and says that it has more links than are kept.
+    true for ``rel=nofollow`` on the link itself; a page's own nofollow is on the document. The type
+    ``cut`` is a link to the page itself: the page has more links than are kept.
     """
 
     url: str
@@ -26,7 +26,7 @@ class Image(NamedTuple):
     """One image of a page.
 
     ``src`` is as written, without fragment, so that equal bodies have equal hashes; it is absolute
-    on a page with ``<base href>``. Width and height are CSS pixels, as its attributes say.
+    on a page with ``<base href>``. Width and height are CSS pixels, from its attributes.
     ``context`` is its caption, title or heading, at most 300 characters.
     """
 
@@ -54,7 +54,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What one body says. Nothing in it depends on the configuration of the crawl."""
+    """The contents of one body. Nothing in it depends on the configuration of the crawl."""
 
     title: str = ""
     description: str = ""
@@ -66,10 +66,10 @@ class Document:
     noindex: bool = False  #: meta robots
     nofollow: bool = False  #: meta robots
     links_cut: bool = False  #: whether there are more than are kept
-    overlong: tuple[str, ...] = ()  #: beginnings of links that are too long to be asked
+    overlong: tuple[str, ...] = ()  #: beginnings of links that are too long to be requested
     charset: str = ""  #: as used for decoding
     content_type: str = ""  #: MIME type without parameters
-    declared: str = ""  #: ISO 639-1, the language that it names itself
+    declared: str = ""  #: ISO 639-1, the language that it declares
     keywords: str = ""  #: of ``<meta name="keywords">``, as written; not searched
 
     @property

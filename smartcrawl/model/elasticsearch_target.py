@@ -1,4 +1,4 @@
-"""Where an Elasticsearch is found, and as whom we talk to it; read from the settings once."""
+"""Address and credentials of an Elasticsearch, read from the settings once."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted
 
-_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: what Elasticsearch takes as a name
-_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: what no address of ours has
-#: A host without a port means these.
+_PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: names that Elasticsearch accepts
+_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that no address has
+#: Default ports by scheme.
 _PORTS: Final[Mapping[str, int]] = {"http": 9200, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One Elasticsearch, and the indices that are ours in it. Its ``repr`` holds no secret."""
+    """One Elasticsearch, and smartcrawl's indices in it. Its ``repr`` contains no secret."""
 
     url: str  #: scheme, host, port and path, without credentials
-    prefix: str = "smartcrawl"  #: name of the alias that is searched, beginning of all others
+    prefix: str = "smartcrawl"  #: name of the searched alias, and beginning of all index names
     api_key: str = field(default="", repr=False)  #: as Elasticsearch shows it: "encoded"
     user: str = ""
     password: str = field(default="", repr=False)
-    ca_certs: Path | None = None  #: PEM file that vouches for the server, beside the system's
+    ca_certs: Path | None = None  #: PEM file of authorities, trusted beside those of the system
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self | None:
-        """Read it from the settings; None where ``ELASTICSEARCH_URL`` is empty.
+        """Read the target from the settings; None where ``ELASTICSEARCH_URL`` is empty.
 
         Raises:
             SettingError: naming the setting and what it takes; secrets are not repeated.
@@ -79,7 +79,7 @@ def _parts(address: str) -> tuple[SplitResult, int]:
 
 
 def _credentials(settings: Mapping[str, Any], parts: SplitResult) -> tuple[str, str, str]:
-    """Return user, password and API key; of the last two at most one is given."""
+    """Return user, password and API key; at most one of the last two is not empty."""
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     api_key = _text(settings, "ELASTICSEARCH_API_KEY")
     for name, in_url in (("ELASTICSEARCH_USERNAME", user), ("ELASTICSEARCH_PASSWORD", password)):

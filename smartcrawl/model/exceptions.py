@@ -1,10 +1,10 @@
-"""What can go wrong: each message says what happened, to what, and what the reader should do."""
+"""Errors. Each message has the event, the thing that it happened to, and the remedy."""
 
 from __future__ import annotations
 
 
 class SmartcrawlError(Exception):
-    """Anything that smartcrawl tells its operator as a message, without a traceback."""
+    """Any error that is shown to the operator as a message, without a traceback."""
 
 
 class SettingError(SmartcrawlError):
@@ -12,7 +12,7 @@ class SettingError(SmartcrawlError):
 
 
 class SourceError(SmartcrawlError):
-    """A source is not declared, or declared wrongly."""
+    """A source is not declared, or its declaration is wrong."""
 
 
 class RegistryError(SmartcrawlError):
@@ -24,7 +24,7 @@ class RegistryVersionError(RegistryError):
 
 
 class RegistryDamagedError(RegistryError):
-    """The registry's file is not what was written to it."""
+    """The registry's file is damaged."""
 
 
 class RunHeldError(SmartcrawlError):
@@ -49,18 +49,18 @@ class FrontierError(SmartcrawlError):
 
 
 class RunOverError(RegistryError):
-    """A run was closed by somebody else while this process worked for it."""
+    """Another process closed the run while this process worked for it."""
 
 
 class FrontierLostError(FrontierError):
-    """Redis lost what was in it, or came back with older data.
+    """Redis lost its data, or restarted with older data.
 
-    Not a fault: the registry is the truth, and the frontier is filled again from there.
+    Not a fault: the registry is the truth, and the frontier is refilled from it.
     """
 
 
 class SinkError(SmartcrawlError):
-    """Content could not be written to where it is searched."""
+    """Content could not be written to the search index."""
 
 
 class RobotsDisallowedError(SmartcrawlError):
@@ -68,7 +68,7 @@ class RobotsDisallowedError(SmartcrawlError):
 
 
 class TurnSpentError(SmartcrawlError):
-    """A page's turn at its host was spent on robots.txt: it waits for the next one.
+    """The request slot of a page was used for robots.txt: the page waits for the next one.
 
     Not a fault: no visit was made.
     """
@@ -79,7 +79,7 @@ class HostBlockedError(SmartcrawlError):
 
 
 class HostDownError(SmartcrawlError):
-    """Nobody answers at a host, so none of its pages is asked any more in this run."""
+    """A host does not answer, so none of its pages is requested any more in this run."""
 
 
 class AddressRefusedError(SmartcrawlError):
@@ -87,7 +87,7 @@ class AddressRefusedError(SmartcrawlError):
 
 
 class HeadersTooLargeError(SmartcrawlError):
-    """The headers of an answer do not end where those of a sound server do."""
+    """The headers of an answer are larger than those of any sound server."""
 
 
 class CertificateError(SmartcrawlError):
@@ -95,7 +95,7 @@ class CertificateError(SmartcrawlError):
 
 
 class RobotsUnknownError(SmartcrawlError):
-    """The rules of a host could not be had, so none of its pages is asked."""
+    """The robots.txt of a host could not be fetched, so none of its pages is requested."""
 
     def __init__(self, message: str, fault: int) -> None:
         super().__init__(message)
@@ -103,7 +103,7 @@ class RobotsUnknownError(SmartcrawlError):
 
 
 class GivenUpError(SmartcrawlError):
-    """A document was not read, because the crawl ends: its page stays pending."""
+    """A document was not read because the crawl ended: its page stays pending."""
 
 
 class SnapshotError(SmartcrawlError):
@@ -111,19 +111,19 @@ class SnapshotError(SmartcrawlError):
 
 
 class SnapshotMissingError(SnapshotError):
-    """The store answers, and holds no snapshot of this path."""
+    """The store answers, and has no snapshot at this path."""
 
 
 class SnapshotDamagedError(SnapshotError):
-    """What the store holds is not the body that was stored."""
+    """The file in the store is not the body that was stored."""
 
 
 class SnapshotStoreError(SnapshotError):
-    """The store cannot be reached, has no room, or does not let us in."""
+    """The store cannot be reached, is full, or denies access."""
 
 
 class LaneError(SmartcrawlError):
-    """The revalidation lane got no whole answer within the limits; the engine asks instead."""
+    """The revalidation lane got no complete answer within its limits; the engine repeats it."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Pages as an index elsewhere takes them."""
+"""Pages in the form of an external index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from smartcrawl.model.documents import Chunk
 
 @dataclass(frozen=True, slots=True)
 class IndexedImage:
-    """One image of a page, as an index elsewhere takes it."""
+    """One image of a page, in the form of an external index."""
 
     id: str
     src: str  #: absolute
@@ -21,7 +21,7 @@ class IndexedImage:
 
 @dataclass(frozen=True, slots=True)
 class IndexedPage:
-    """What an index elsewhere takes of one page; without a ``mark`` the page is taken out of it."""
+    """One page of an external index; a page without a ``mark`` is deleted from it."""
 
     no: int
     source: str

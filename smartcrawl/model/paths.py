@@ -1,6 +1,6 @@
-"""Paths of files as they are known: POSIX, Windows, UNC and addresses of stores.
+"""Addresses of files, normalized: POSIX, Windows, UNC and addresses of stores.
 
-Nothing here reads a folder: what a relative path starts from is given.
+Nothing here reads a folder: the start of a relative path is an argument.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
 _SHARE: Final = re.compile(r"(file://[^/]+)(.*)", re.DOTALL)
 #: Schemes of Hadoop for Azure, which name the container before the host.
 _CONTAINERS: Final = frozenset({"wasb", "wasbs", "abfs", "abfss"})
-_KEPT: Final = "/!$&'()*+,;=:@"  #: stands in a path as it is (RFC 3986)
+_KEPT: Final = "/!$&'()*+,;=:@"  #: characters of a path that are not escaped (RFC 3986)
 
 
 def normalize_path(path: str, base: str = "") -> str:
-    """Return the one address under which a file is known (``normalizedSource``).
+    """Return the one normalized address of a file (``normalizedSource``).
 
     ``path`` is a path of POSIX, of Windows with a drive, a UNC path, or the URL of a file in a
-    store; ``base`` is the absolute folder or URL that a relative one starts from. Case matters
-    except in what Windows names. A query and a user part are secrets of a store (a SAS token, a
+    store; ``base`` is the absolute folder or URL that a relative one starts from. Case matters,
+    except in Windows paths. A query and a user part are secrets of a store (a SAS token, a
     key) and are left out; a container that is named there stays. A second call changes nothing.
 
     >>> normalize_path("/srv/docs//Guide/../a b.pdf")
@@ -91,7 +91,7 @@ def _stored(scheme: str, url: str) -> str:
 
 
 def _unquoted(path: str) -> str:
-    """Return a path without its escapes; bytes that are no UTF-8 stay what they are."""
+    """Return a path without its escapes; bytes that are no UTF-8 stay as they are."""
     return unquote(path, errors="surrogateescape")
 
 

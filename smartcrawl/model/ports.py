@@ -1,4 +1,4 @@
-"""What the road asks of its surroundings; design.md 4."""
+"""Interfaces of the database and of the search index; design.md 4."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class Many:
-    """Numbers, ids or texts as one value of a statement: ``… IN carray(?)``; it may be empty."""
+    """Numbers, ids or texts as one value of a statement: ``… IN carray(?)``; may be empty."""
 
     __slots__ = ("values",)
 
@@ -21,11 +21,11 @@ class Many:
 
 
 class Rows(Protocol):
-    """What a statement found."""
+    """The rows of a statement."""
 
     @property
     def get(self) -> Any:
-        """First column of the first row, or None; columns of more than one as a tuple."""
+        """The value of the first row, as a tuple if it has several columns; None without rows."""
 
     def get_description(self) -> tuple[Any, ...]:
         """Return name and type of each column."""
@@ -34,14 +34,14 @@ class Rows(Protocol):
         """Return the next row, or None."""
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that are left."""
+        """Yield the remaining rows."""
 
 
 class Connection(Protocol):
-    """One connection to the registry, whichever database it lies in.
+    """One connection to the registry, in either database.
 
     Statements are written in the SQL that SQLite and PostgreSQL share: ``?`` or ``:name`` for
     values, ``IN carray(?)`` for ``Many``, flags as ``WHERE flag`` and bool, ``min`` and ``max``
@@ -65,59 +65,60 @@ class Connection(Protocol):
         """Run one statement for each of some rows."""
 
     def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert rows into a table; none of them is there already."""
+        """Insert rows into a table; none of them exists already."""
 
     def changes(self) -> int:
-        """Return how many rows the last statement wrote."""
+        """Return the number of rows that the last statement wrote."""
 
     def close(self, force: bool = False) -> None:
-        """Close it, with ``force`` also what was not read to its end."""
+        """Close it, with ``force`` also if statements were not read to their end."""
 
 
 class Sink(Protocol):
-    """What a transaction of the registry says of the content that is searched."""
+    """The search index, as a transaction of the registry writes it."""
 
     @property
     def is_elsewhere(self) -> bool:
         """Whether the chunks are stored outside of the registry's database."""
 
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
-        """Write titles and chunks before the transaction waits for others.
+        """Write titles and chunks before the transaction waits for other workers.
 
-        Returns the number that the content row of each must get; what gets none is to be removed
-        again. Empty where nothing was written, as nobody would wait for it.
+        Returns the number that each content row must get; a number that is not used must be removed
+        again. Empty where nothing was written, because no worker would wait for it.
         """
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Write the chunks of a content row that has none."""
 
     def remove(self, content: int) -> None:
-        """Remove the chunks of a content row; what is put after this call stays."""
+        """Remove the chunks of a content row; chunks that are put after this call stay."""
 
     def flush(self) -> None:
-        """Write what was put and removed since the last call; the last step of a batch."""
+        """Write the changes since the last call; the last step of a batch."""
 
     def moved(self, contents: Iterable[int]) -> None:
-        """Note contents of which other pages may be the originals now."""
+        """Note contents whose originals may now be other pages."""
 
 
 class PageIndex(Protocol):
-    """An index that lies elsewhere and holds one document a page (design.md 7)."""
+    """An external index with one document for each page (design.md 7)."""
 
     def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
-        """Write pages under a claim number, in their order; return what became of each.
+        """Write pages under a claim number, in their order; return the result of each.
 
-        None: it is written. Empty: a later claim has written it already. Else why it is refused.
+        None: it is written. Empty: a later claim has written it already. Else the reason why the
+        index refuses it.
 
         Raises:
-            SinkError: nothing is taken any more; what was not written may be written again.
+            SinkError: the index accepts nothing any more; write the other pages again later.
         """
 
     def version(self, epoch: int, number: int) -> int:
-        """Return under which version something is written."""
+        """Return the version number of documents that a claim writes."""
 
     def sealed(self, number: int) -> int:
-        """Remember that a run was sealed; return the highest version that is remembered."""
+        """Record that a run was sealed; return the highest recorded version."""
 
     def purge(self, before: int) -> None:
         """Delete the tombstones that were written before a time, in Unix seconds.
@@ -130,7 +131,7 @@ class PageIndex(Protocol):
 
 
 class Indexing(Protocol):
-    """How registry and index are written together (design.md 6)."""
+    """Keeper of index and registry in step (design.md 6)."""
 
     def perform(
         self,
@@ -141,39 +142,39 @@ class Indexing(Protocol):
         number: int | None = None,
         refused: Callable[[int, str | None], bool] | None = None,
     ) -> _T:
-        """Do some work in one transaction, under a claim number (None: a new one).
+        """Do ``work`` in one transaction, under a claim number (None: a new one).
 
-        ``work`` may be done more than once, and undone before. ``refused`` is told the number of
-        each page that the index does not take, and why (None: a later claim has written it); it
-        returns whether ``work`` will ask for something else.
+        ``work`` may be undone and done again. ``refused`` is called with the number of each page
+        that the index does not accept, and the reason (None: a later claim has written it). It
+        returns whether ``work`` will write something else for that page.
 
         Raises:
-            SinkError: the index takes nothing any more; nothing was done.
+            SinkError: the index accepts nothing any more; nothing was done.
         """
 
     def rehearse(
         self, connection: Connection, work: Callable[[Sink, int], object], number: int
     ) -> None:
-        """Do some work in a transaction and undo it; no index elsewhere is written.
+        """Do ``work`` in a transaction and undo it, without writes to an external index.
 
-        Its errors are raised.
+        Errors of ``work`` are raised.
         """
 
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
-        """Write what a process that died left open; return how many pages.
+        """Finish the writes of a process that died; return the number of pages.
 
-        ``number`` is that of the run that begins: a higher one would win over what it writes.
-        None where workers share the run: each of their writes has a number of its own.
+        ``number`` is that of the run that begins: a higher one would win over the run's writes.
+        None where workers share the run: each of their writes has its own number.
         """
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """Wait for an index no longer than until ``stopping`` says so, from any thread."""
+        """Wait for an index only until ``stopping`` returns true; callable from any thread."""
 
     def seal(self, connection: Connection) -> None:
-        """Let registry and index remember how far both are, once a run is sealed and swept."""
+        """Record the progress of registry and index, after a run was sealed and swept."""
 
     def purge(self, before: int) -> None:
         """Delete the tombstones that were written before a time, in Unix seconds."""
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all connections."""

@@ -1,4 +1,4 @@
-"""Text made fit to be shown: secrets hidden, control characters escaped, length cut."""
+"""Redaction of text for display: hidden secrets, escaped control characters, limited length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import SettingError
 
 FORMATS: Final = ("text", "json")
 LONGEST: Final = 8_192  #: characters of a message, and of each line of a traceback
-HIDDEN: Final = "…"  #: what stands for a secret, and for what was cut off
+HIDDEN: Final = "…"  #: mark in place of a secret, and of text that was cut off
 #: Controls (C0, DEL, C1), line and paragraph separator, bidirectional controls, lone surrogates.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -19,7 +19,7 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 
 
 def escaped(text: str) -> str:
-    r"""Return ``text`` on one line, with nothing in it that moves the cursor or turns the text.
+    r"""Return ``text`` on one line, without characters that move the cursor or turn the text.
 
     >>> escaped("Home\n2026-11-21 [root] INFO: all is well\x1b[2K\u202e")
     'Home\\n2026-11-21 [root] INFO: all is well\\x1b[2K\\u202e'
@@ -30,7 +30,7 @@ def escaped(text: str) -> str:
 
 
 def json_safe(text: str) -> str:
-    r"""Return JSON in which nothing moves the cursor, breaks a line or turns the text.
+    r"""Return JSON without characters that move the cursor, break a line or turn the text.
 
     >>> json_safe('{"title": "a\u2028b\x85"}')
     '{"title": "a\\u2028b\\u0085"}'
@@ -38,21 +38,21 @@ def json_safe(text: str) -> str:
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-# Repetitions are possessive (*+, ++) and nothing that they read is given back, so every pattern
-# reads a text once, whatever is in it.
+# Repetitions are possessive (*+, ++) and never backtrack, so that every pattern reads a text once,
+# whatever its contents.
 
-#: The user information of a URL ends at the last @ before the path. Those who follow the URL
-#: standard take any number of slashes, either way round, and drop tabs and line breaks.
+#: The user information of a URL ends at the last @ before the path. Programs that follow the URL
+#: standard accept any number of slashes and backslashes, and drop tabs and line breaks.
 _AUTHORITY = re.compile(r"""((?i:\bhttps?|\bftp):[/\\]*+|[/\\]{2,}+)([^/\\?#" <>]*+)""")
-#: Likewise in a URL that is a parameter of another one.
+#: The same in a URL that is a parameter of another URL.
 _ENCODED_AUTHORITY = re.compile(
     r"""((?:%2F){2,}+)((?:[^/\\?#" <>&%]++|%(?!2F|3F|23|26))*+)""", re.IGNORECASE
 )
-#: A password with / or ? or #: what seems to be a host has no number for a port.
+#: A password with / or ? or #: the apparent host has a port that is no number.
 _BROKEN_AUTHORITY = re.compile(
     r"""((?<![/\\])[/\\]{2,}+)([^/\\?#"'\s<>@:\[\]]*+:(?!\d*+(?:[/\\?#"'\s<>]|\Z))[^"\s<>@]*+@?+)"""
 )
-#: What precedes a name: DB_PASSWORD, sasToken and %3Ftoken name secrets, "design" does not.
+#: The text before a name: DB_PASSWORD, sasToken and %3Ftoken name secrets, "design" does not.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
 _NAMES = (
     r"(?:token|secret|password|passwd|passphrase|pwd|credentials?|(?:sharedaccess)?sig(?:nature)?"
@@ -65,7 +65,7 @@ _BETWEEN = (
 )
 _SCHEME = r"(?:(?:bearer|basic)[ ]++)?+"
 _STRING = r"""(?:b?"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|b?'[^'\\]*+(?:\\.[^'\\]*+)*+'?+)"""
-#: A value in quotes, in escaped quotes, or several in brackets; without its end all that follows.
+#: A value in quotes, in escaped quotes, or several in brackets; without its end all text after it.
 _QUOTED = rf"""
     \[(?P<several>{_STRING}(?:,\s*+{_STRING})*+)
     |b?"{_SCHEME}(?P<double>[^"\\]*+(?:\\.[^"\\]*+)*+)
@@ -82,17 +82,17 @@ _PAIR = re.compile(
     r"""|(?P<bare>(?:[^ \t\r\n&;"<>\\]++|\\(?!["']))++))""",
     _FLAGS,
 )
-#: The end of a path in quotes, as in '/etc/passwd': what follows it is a sentence.
+#: The end of a path in quotes, as in '/etc/passwd': a sentence follows it.
 _PATH_END = re.compile(rf"""[/\\]{_NAMES}["']:[ ]\Z""", _FLAGS ^ re.VERBOSE)
-_CLOSING = "',.:()[]{}"  #: at the end of a value without quotes it belongs to what is around it
+_CLOSING = "',.:()[]{}"  #: characters that do not belong to the end of a value without quotes
 
 
 def redacted(text: str) -> str:
     """Return ``text`` without secrets.
 
-    Hidden are the user information of URLs, the values of parameters, settings and headers whose
-    names say that they are secret, and what stands in Authorization and Cookie. A value that
-    reads on too far is hidden too far: what was meant to be secret counts for more.
+    Hidden are the user information of URLs, the values of parameters, settings and headers with
+    the name of a secret, and the contents of Authorization and Cookie. Where the end of a value is
+    not clear, more is hidden rather than less.
 
     >>> redacted("<GET https://user:pw@a.example/?page=2&access_token=8c1f&key=7>")
     '<GET https://…@a.example/?page=2&access_token=…&key=7>'
@@ -115,7 +115,7 @@ def _without_user(found: re.Match[str]) -> str:
     at = max(authority.rfind("@"), authority.rfind("%40"))
     if at < 0:
         return found[0]
-    name = (_NAME.findall(authority[:at]) or [""])[-1]  # what follows the @ may be its value
+    name = (_NAME.findall(authority[:at]) or [""])[-1]  # the text after the @ may be its value
     return f"{slashes}{HIDDEN}{name}{authority[at:]}"
 
 
@@ -146,7 +146,7 @@ def log_format(settings: Mapping[str, Any]) -> str:
     """Return the format of the log.
 
     Raises:
-        SettingError: LOG_FORMAT names none.
+        SettingError: LOG_FORMAT names no format.
     """
     value = str(settings["LOG_FORMAT"]).strip().lower()
     if value not in FORMATS:

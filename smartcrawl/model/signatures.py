@@ -1,4 +1,4 @@
-"""What gives access in an address, and so is asked for but never stored (R0-77, RD-20)."""
+"""Access tokens in addresses, which are requested but never stored (R0-77, RD-20)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_plus
 
-#: Parameters that are secret wherever they stand.
+#: Parameters that are secret in any address.
 _SECRET: Final = frozenset(
     {
         "access_token", "api_key", "apikey", "auth_token", "client_secret", "id_token", "jwt",
@@ -24,7 +24,7 @@ AZURE: Final = frozenset(
 _AZURE_HOST: Final = re.compile(
     r"https?://[^/?#]*\.core\.windows\.net\.?(?::\d+)?[/?#]", re.IGNORECASE
 )
-#: Names that tell a signed address, each with what is signed along and so of no use without it.
+#: Parameters of a signed address, each set with all the parameters that are part of the signature.
 _SIGNED: Final[tuple[tuple[frozenset[str], frozenset[str]], ...]] = (
     (frozenset({"sig", "sv", "se"}), AZURE),
     (frozenset({"sig", "sv", "si"}), AZURE),
@@ -43,7 +43,7 @@ _SIGNED: Final[tuple[tuple[frozenset[str], frozenset[str]], ...]] = (
 )  # fmt: skip
 #: Amazon S3, Google Cloud Storage and Alibaba OSS, version 4.
 _PREFIXES: Final = ("x-amz-", "x-goog-", "x-oss-")
-#: What none of the above can do without.
+#: One of these is in every signed address.
 _MARK: Final = re.compile(
     r"[?&;](?:sig|signature|x-(?:amz|goog|oss)-signature|access_token|api_?key|auth_token"
     r"|client_secret|id_token|jwt|passwo?r?d|refresh_token)=",
@@ -52,7 +52,7 @@ _MARK: Final = re.compile(
 
 
 def unsigned(url: str) -> str:
-    """Return a URL without what gives access to it: signatures with all that belongs to them.
+    """Return a URL without its access tokens: secrets, and signatures with all their parameters.
 
     Addresses that differ in nothing else are one. Everything else stays as it is, byte for byte.
 
@@ -88,5 +88,5 @@ def unsigned(url: str) -> str:
     ]
     if len(kept) == len(pairs):
         return url
-    told = "".join(joint + pair for joint, pair in kept).lstrip("&;")
-    return f"{path}?{told}{hash_}{fragment}" if told else f"{path}{hash_}{fragment}"
+    query = "".join(joint + pair for joint, pair in kept).lstrip("&;")
+    return f"{path}?{query}{hash_}{fragment}" if query else f"{path}{hash_}{fragment}"

@@ -1,9 +1,9 @@
-"""Addresses: how they are requested, and under which one spelling they are known.
+"""Addresses: their request URL, and the one spelling that is their identity.
 
-Two spellings of every address. The **request URL** is what a browser would ask for. The
+Every address has two spellings. The **request URL** is the one that a browser would request. The
 **normalized source** is the identity behind it: trackers, a trailing slash or the order of
-parameters do not make another page, but what is requested never changes because of that
-(design.md 12). Nothing here reads or writes anything.
+parameters do not make another page, but they stay in the request URL (design.md 12). Nothing here
+reads or writes anything.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _ITEM_ID: Final = re.compile(rf"(?:url|file)_([{_BASE32}]{{{SHORT_HASH_LENGTH}}})")
 
 _WEB: Final = ("http://", "https://")
-#: Azure's services that hold files, and what they are called as schemes.
+#: Azure's services for files, and their names as schemes.
 _STORES: Final = {"blob.core.windows.net": "blob", "file.core.windows.net": "share"}
 
-# Characters that RFC 3986 lets stand in a path, and escapes that are already as they should be:
-# upper case, and not of an unreserved character.
+# Characters that RFC 3986 allows in a path, and escapes in their normal form: upper case, and not
+# of an unreserved character.
 _PLAIN: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@/"
 _ESCAPE: Final = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF])"
 _PARTS: Final = re.compile(
@@ -46,7 +46,7 @@ _DRIVE: Final = re.compile(r"/[A-Za-z]:(?:/|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class Trackers:
-    """Query parameters that tell where a reader came from, not what the page is.
+    """Query parameters that identify a reader's origin, not the page.
 
     ``prefixes`` are beginnings of names, ``names`` whole names; case does not matter.
 
@@ -78,7 +78,7 @@ def request_url(text: str) -> str | None:
     """
     try:
         return _requestable(can_ada.parse(text))
-    except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot say
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot encode
         return None
 
 
@@ -111,7 +111,7 @@ def _requestable(parsed: can_ada.URL) -> str | None:
 
 
 def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
-    """Return the one spelling under which an address is known (``normalizedSource``).
+    """Return the one spelling that identifies an address (``normalizedSource``).
 
     http(s) and ``file:`` URLs and Windows paths are normalized; anything else is returned as it
     is. Never raises, and a second call changes nothing.
@@ -136,7 +136,7 @@ def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
             text = str(can_ada.parse("file:///" + quote(url.replace("\\", "/"), safe="/:")))
         if text.startswith("file:"):
             return _normal_file(text)
-    except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot say
+    except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot encode
         pass
     return url
 
@@ -144,7 +144,7 @@ def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
 def _normal_web(url: str, trackers: Trackers) -> str:
     """Normalize a serialized http(s) URL."""
     parts = _PARTS(url)
-    if parts is None:  # rare: something must be escaped, or left out
+    if parts is None:  # rare: a part must be escaped, or left out
         head, _, query = url.partition("#")[0].partition("?")
         scheme, _, rest = head.partition("://")
         authority, _, path = rest.partition("/")
@@ -178,7 +178,7 @@ def _folded(segment: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return ``text`` with percent-encoding as RFC 3986, section 6.2.2, wants it.
+    """Return ``text`` with percent-encoding in the form of RFC 3986, section 6.2.2.
 
     >>> _escaped("%7efoo%2fbar|100%")
     '~foo%2Fbar%7C100%25'
@@ -195,7 +195,7 @@ def _respelled(match: re.Match[str]) -> str:
 
 
 def _normal_query(query: str, trackers: Trackers) -> str:
-    """Return the query with its question mark, or nothing when no parameter is left."""
+    """Return the query with its question mark; empty when no parameter remains."""
     prefixes, names = trackers.prefixes, trackers.names
     parts = []
     for part in query.split("&"):
@@ -250,7 +250,7 @@ def item_id(kind: str, d: bytes) -> str:
 
 
 def digests_of(word: str) -> tuple[bytes, bytes] | None:
-    """Return the least and the greatest digest (32 bytes) whose id a word is; None: it is no id.
+    """Return the least and the greatest digest (32 bytes) with a given id; None: it is no id.
 
     >>> least, greatest = digests_of(item_id("url", digest("https://example.com/")))
     >>> least <= digest("https://example.com/") <= greatest, digests_of("url_0")
@@ -270,8 +270,8 @@ def digests_of(word: str) -> tuple[bytes, bytes] | None:
 def content_group(url: str) -> str:
     """Return the short hash of host and path: http and https and query variants are one group.
 
-    ``url`` is the canonical one where the page names one. For information only: what is equal is
-    told by content (M-23).
+    ``url`` is the canonical one where the page names one. For information only: equality is decided
+    by content (M-23).
 
     >>> content_group("http://a.example/x/?page=2") == content_group("https://A.example/x")
     True
@@ -337,7 +337,7 @@ def endpoint(url: str) -> tuple[str, int]:
 
 
 def display(url: str) -> str:
-    """Return a URL as people read it: its host in Unicode (``displaySource``, R0-19).
+    """Return a URL for display: its host in Unicode (``displaySource``, R0-19).
 
     >>> display("https://xn--bcher-kva.example/stra%C3%9Fe")
     'https://bücher.example/stra%C3%9Fe'
@@ -349,5 +349,5 @@ def display(url: str) -> str:
     name, colon, port = host.partition(":")
     shown = can_ada.idna_decode(name.encode())  # type: ignore[arg-type]  # the stub is wrong: bytes
     if can_ada.idna_encode(shown) != name.encode():
-        return url  # not what a browser would lead back to this host
+        return url  # a browser would not turn it back into this host
     return f"{scheme}://{shown}{colon}{port}{slash}{path}"

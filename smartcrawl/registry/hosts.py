@@ -88,7 +88,7 @@ def hosts(
             error if unknown else None,
             bool(blocked),
             reason,
-            trust.told(),
+            trust.distrust_reasons(),
         )
         yield dict(zip(HOST_KEYS, values, strict=True))
 

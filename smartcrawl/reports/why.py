@@ -170,7 +170,7 @@ class Stories:
             "conditional": why is None,
             "why": why,
             "headers": dict(headers),
-            "distrusted": today.trust(entry).told(),
+            "distrusted": today.trust(entry).distrust_reasons(),
         }
 
     def _canonical(

@@ -1,4 +1,4 @@
-"""What ages, and when it is old enough to be removed (design.md 8, "what ages")."""
+"""Ageing of lost, gone and unreached pages until they may be removed (design.md 8)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Final, NamedTuple
 
 from smartcrawl.rules.model import Fault, Outcome
 
-#: Statuses that speak of the moment, never of the page; no setting makes them count.
+#: Statuses about a passing state of the server, not about the page; no setting makes them count.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
 
-#: Redirects that speak of the moment: the page may be back in the next run (RFC 9110 15.4).
+#: Temporary redirects: the page may be back in the next run (RFC 9110 15.4).
 TEMPORARY: Final = frozenset({302, 303, 307})
-#: Redirects for good (RFC 9110 15.4).
+#: Permanent redirects (RFC 9110 15.4).
 PERMANENT: Final = frozenset({301, 308})
 _REDIRECTS: Final = TEMPORARY | PERMANENT
 
 
 class Ageing(NamedTuple):
-    """What one answer does to the counts of a page."""
+    """Effects of one answer on the counts of a page."""
 
-    lost: bool  #: lostCount + 1, where content is held
+    lost: bool  #: lostCount + 1, where content is stored
     gone: bool  #: goneCount + 1
-    clears: bool  #: both counts and their ages start again at 0
+    clears: bool  #: both counts and their ages are reset
 
 
 _COUNTS, _LOST, _NOTHING = (
@@ -57,7 +57,7 @@ class Policy:
 
     lost_threshold: int = 3  #: runs that found a page gone
     lost_min_age: int = 0
-    purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: any that counts
+    purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: every one that counts
     orphan_threshold: int = 3  #: complete runs
     orphan_min_age: int = 0
     sum_of_thresholds: bool = False  #: LOST_ORPHAN_RULE=threshold (G-14)
@@ -65,8 +65,8 @@ class Policy:
     def purges(self, http_status: int | None) -> bool:
         """Whether a lost page that answers this (extended) status may be removed for it at all.
 
-        A page that answers a permanent redirect is lost only when it has left its source: that
-        counts like 404 and is no matter of the setting. A temporary redirect never counts.
+        A page that answers a permanent redirect is lost only when it has left its source: this
+        counts like a 404, whatever the setting. A temporary redirect never counts.
         """
         if http_status is None or http_status in PASSING or http_status >= 1100:
             return False
@@ -76,7 +76,7 @@ class Policy:
 
 
 class Counts(NamedTuple):
-    """How often a page was found lost and gone in a row, and since when (Unix seconds)."""
+    """Runs in a row that found a page lost and gone, and the first of each (Unix seconds)."""
 
     lost: int = 0
     gone: int = 0
@@ -96,8 +96,8 @@ def counted(
 ) -> Counts:
     """Return the counts after one visit; call it at most once per page and run (RD-08).
 
-    ``held``: whether content is held, for only that can be lost. ``first_run``: whether the
-    page was discovered in this run, for a soft 404 is not believed then.
+    ``held``: whether content is stored, because only stored content can be lost. ``first_run``:
+    whether the page was discovered in this run, because a soft 404 is not believed then.
 
     >>> counted(Counts(1, 1, 10, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
     Counts(lost=2, gone=2, lost_since=10, gone_since=10)
@@ -122,8 +122,8 @@ def counted(
 def paced(before: Counts, after: Counts, pace: int, now: int) -> Counts:
     """Return the counts after a visit of a due crawl: they rise once in ``pace`` seconds at most.
 
-    A page that fails is due again within minutes; what a full crawl finds on three days would be
-    found three times in half an hour.
+    A page that fails is due again within minutes. Without this limit a due crawl would count in
+    half an hour what full crawls count in three days.
 
     >>> paced(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 109)
     Counts(lost=1, gone=1, lost_since=10, gone_since=10)
@@ -143,9 +143,9 @@ def _paced(before: int, after: int, since: int | None, pace: int, now: int) -> i
 
 
 def is_old(since: int, now: int, least: int) -> bool:
-    """Whether something is at least so many seconds old.
+    """Whether the time since ``since`` is at least ``least`` seconds.
 
-    A clock that was set back makes it young, not unborn: no age is below 0 (INV-12).
+    After a clock was set back the age is 0, never negative (INV-12).
 
     >>> is_old(10, 20, 10), is_old(10, 20, 11), is_old(99_999, 20, 0)
     (True, False, True)
@@ -176,8 +176,8 @@ def is_gone(
 def missing_runs(gone_count: int, policy: Policy) -> int:
     """Return how many complete runs in a row must not reach a page before it may be removed.
 
-    The runs in which it was gone and those in which nobody linked to it are added, never
-    begun anew (R4-07); the answer is at least 1.
+    The runs in which the page was gone and those in which no link led to it are added; the count
+    does not start again (R4-07). The answer is at least 1.
 
     >>> missing_runs(0, Policy()), missing_runs(2, Policy()), missing_runs(9, Policy())
     (3, 1, 1)
@@ -191,10 +191,10 @@ def missing_runs(gone_count: int, policy: Policy) -> int:
 
 
 def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, now: int) -> bool:
-    """Whether a page that was not reached, or not asked, has been so for long enough.
+    """Whether a page was not reached, or not requested, for long enough.
 
     ``age`` counts the complete runs since it was reached and allowed, the one being sealed
-    included; ``absent_since`` is when the first of them was sealed (Unix seconds).
+    included; ``absent_since`` is the time at which the first of them was sealed (Unix seconds).
 
     Source: R4-07, M-05, U-17, U-18; design.md 8.
     """
@@ -204,10 +204,10 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
 
 
 def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, now: int) -> bool:
-    """Whether a page that was not reached is asked once more, because it may have to go.
+    """Whether to request an unreached page once more, because its removal may be due.
 
-    The look decides whether the runs in which it was lost count, or only those in which it was
-    gone (``lets_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
+    This look decides whether the runs in which the page was lost count, or only those in which it
+    was gone (``lets_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
 
     Source: R4-07, M-05, U-18; design.md 8.
     """
@@ -219,10 +219,10 @@ def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, no
 
 #: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").
 SPOKEN: Final = frozenset({200, 304, 404, 410, *_REDIRECTS})
-#: What a page answered last that a redirect found by a look repeats: a look follows none, so that
-#: errors of a redirect look like any other.
+#: Last answers of a page that a redirect found by a look confirms. A look follows no redirect, so
+#: that an erroneous redirect looks like any other.
 _LED_AWAY: Final = _REDIRECTS | {Fault.REDIRECT_LOOP, Fault.NO_LOCATION, Fault.TOO_MANY_REDIRECTS}
-#: Answers of 200 to 599 that make no page lost, beside those of the moment.
+#: Statuses from 200 to 599 that make no page lost, beside PASSING.
 SOUND: Final = frozenset({200, 304, 406, *_REDIRECTS})
 
 
@@ -242,7 +242,7 @@ def counts_as_lost(http_status: int | None) -> bool:
 class Look(NamedTuple):
     """The look at a page that a complete run did not reach, and the page's record."""
 
-    answer: int | None  #: (extended) status; None: it was not asked
+    answer: int | None  #: (extended) status; None: it was not requested
     lost_count: int
     gone_count: int
     age: int  #: complete runs since it was reached and allowed, the one being sealed included
@@ -253,10 +253,10 @@ class Look(NamedTuple):
 def lets_go(look: Look, policy: Policy) -> bool:
     """Whether the look at an unreached page lets its removal go ahead.
 
-    The page may well be there: an answer that speaks of it will do. An answer that counts as lost
-    adds the runs in which the page was lost; a page that was never lost must be absent for the
-    sum of both thresholds. That holds only where the host answers for other pages. Anything
-    else, such as a time-out, a wall or a 503, holds the page for this run.
+    An answer about the page itself is enough, even one that the page is there. An answer that
+    counts as lost adds the runs in which the page was lost; a page that was never lost must be
+    absent for the sum of both thresholds. Both apply only where the host answers for other pages.
+    Any other answer, such as a time-out, a wall or a 503, keeps the page for this run.
 
     >>> [lets_go(Look(status, 0, 0, 3), Policy()) for status in (200, 404, 503, 403, None)]
     [True, True, False, False, False]
@@ -275,7 +275,7 @@ def lets_go(look: Look, policy: Policy) -> bool:
     return look.age >= policy.orphan_threshold + policy.lost_threshold
 
 
-SMALL: Final = 3  #: pages with content; of more, no sweep removes half unasked
+SMALL: Final = 3  #: pages with content; above that, no sweep removes half of them
 
 
 class Loss(NamedTuple):
@@ -299,7 +299,7 @@ def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
 
 
 def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
-    """Whether a sweep is withheld, because it would remove too much at once.
+    """Whether to withhold a sweep, because it would remove too much at once.
 
     Half of the pages with content is too much where there are more than SMALL of them. Other
     losses are judged twice, because a page that only keeps links must not hide the loss of all

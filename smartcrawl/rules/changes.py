@@ -1,6 +1,6 @@
-"""Whether a file of a store changed, by what the store says of it (R0-43 to R0-45).
+"""Whether a file of a store changed, by its properties in the store (R0-43 to R0-45).
 
-The spider of files will ask this; the spider of web sites does not.
+For the spider of files that is to come; the spider of web sites does not use it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ LARGE: Final = 8 * 1024 * 1024  #: bytes; longer files are hashed as a stream be
 
 
 class Properties(NamedTuple):
-    """What a store says of one file; None where it says nothing."""
+    """Properties of one file in a store; None where the store does not give them."""
 
     etag: str | None = None
-    last_modified: str | None = None  #: as the store has it; compared, never read
+    last_modified: str | None = None  #: as the store has it; compared, never parsed
     length: int | None = None  #: bytes
 
 
 class Check(StrEnum):
-    """What is done to know whether a file changed."""
+    """Ways to find out whether a file changed."""
 
-    SKIP = auto()  #: nothing: the store says that it did not
+    SKIP = auto()  #: nothing: by its properties it did not
     HASH = auto()  #: its bytes are hashed as a stream, and read only when the hash is another
-    READ = auto()  #: it is read; its hashes tell
+    READ = auto()  #: it is read, and its hashes are compared
 
 
 def check(held: Properties | None, found: Properties) -> Check:
-    """Return how to find out whether a file changed since it was held; None: it was not.
+    """Return how to find out whether a file changed since ``held`` was stored; None: it is new.
 
-    An ETag decides alone where both sides have one. Without, date and length have to be equal, and
-    both known. Large files whose properties differ or are missing are hashed first.
+    An ETag decides alone where both sides have one. Otherwise date and length must both be known
+    and equal. Large files whose properties differ or are missing are hashed first.
 
     >>> check(Properties('"a"', "Mon", 9), Properties('"a"', "Tue", 9)).value
     'skip'

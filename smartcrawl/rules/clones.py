@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-MIN_CLONE_TEXT: Final = 200  #: characters; shorter texts are equal by accident
+MIN_CLONE_TEXT: Final = 200  #: characters; shorter texts may be equal by chance
 
-NONE, OWN, KEPT = 0, 1, 2  #: entry in the index: another's, its own, one from before it was lost
+NONE, OWN, KEPT = 0, 1, 2  #: entry in the index: none, its own, one from before it was lost
 
 
 class Member(NamedTuple):
@@ -15,7 +15,7 @@ class Member(NamedTuple):
 
     no: int
     lost: bool  #: found lost by its last runs
-    fresh: bool  #: the content came to it in this run
+    fresh: bool  #: it got the content in this run
     entry: int  #: NONE, OWN or KEPT
     depth: int
     length: int  #: characters of its URL
@@ -24,7 +24,7 @@ class Member(NamedTuple):
 
 
 class Place(NamedTuple):
-    """What a page of a group is: its original's number, or None, and its entry."""
+    """A page's place in its group: the number of its original, or None, and its entry."""
 
     duplicate_of: int | None
     entry: int
@@ -47,11 +47,11 @@ def _rank(member: Member, *, midway: bool) -> tuple[object, ...]:
 def places(members: Iterable[Member], *, midway: bool) -> dict[int, Place]:
     """Return the place of each member of one group.
 
-    Living members come before lost ones, then the standing original, then those that held the
+    Living members come before lost ones, then the present original, then members that had the
     content before this run, then depth, length of the URL, first run, id: never the
-    order of arrival. A lost page is no clone: the entry that it has stays, and it is the
-    original only where nobody living is. ``midway``, while a run goes on, whoever is the
-    original and living stays it, so that search never sees two.
+    order of arrival. A lost page is no clone: its entry stays, and it is the original only where
+    no living member is. ``midway``: while a run goes on, a living original stays the original, so
+    that search never finds two.
 
     Source: M-23, R4-14 to R4-16; design.md 8 (clones).
     """

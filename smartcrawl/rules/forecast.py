@@ -1,4 +1,4 @@
-"""What would remove a page, and when: the rules of absence, read forward."""
+"""Forecast of the ways in which a page may be removed, and when, by the rules of absence."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, Standing, S
 
 
 class Finding(StrEnum):
-    """What the last run found of a page, as far as its removal depends on it."""
+    """The last run's finding about a page, as far as its removal depends on it."""
 
-    FINE = auto()  #: nothing speaks against it
-    GONE = auto()  #: it answers what may remove it in the end, such as 404
+    FINE = auto()  #: the page is sound
+    GONE = auto()  #: its answer removes it after enough runs, such as 404
     TROUBLE = auto()  #: it answers an error that removes nothing
     MOVED = auto()  #: it redirects
     NOT_ACCEPTABLE = auto()  #: 406, noindex, or a type that is not read
@@ -26,7 +26,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a page. Times are Unix seconds."""
+    """The record of a page, as far as its removal depends on it. Times are Unix seconds."""
 
     standing: Standing
     finding: Finding
@@ -44,11 +44,11 @@ class Way:
     """One way to lose a page."""
 
     rule: Rule
-    runs: int  #: so many more must find the same, at least 1
-    finds: str  #: what they must find, such as ``find 404``
+    runs: int  #: further runs that must find the same, at least 1
+    finds: str  #: their finding, such as ``find 404``
     complete: bool  #: whether only complete runs count
-    current: bool  #: whether the last run found just that
-    earliest: int | None = None  #: not before that (Unix seconds), whatever the runs find
+    current: bool  #: whether the last run found this
+    earliest: int | None = None  #: no removal before this time (Unix seconds)
     min_age: int = 0  #: seconds that must pass after the first of them
 
     def due(self, now: int) -> bool:
@@ -69,7 +69,7 @@ _SINGULAR: Final = {"find": "finds", "do": "does", "leave": "leaves"}
 
 
 def _singular(text: str) -> str:
-    """Return what several runs do as what one does.
+    """Return the words for several runs in the singular.
 
     >>> _singular("find 404"), _singular("do not reach it")
     ('finds 404', 'does not reach it')
@@ -84,7 +84,7 @@ _RESTS: Final = {
     Finding.CANONICAL: (Rule.CANONICAL, "find its canonical page indexed"),
 }
 
-#: What clears the counts, for the page answered.
+#: Findings of an answer from the page, which clears the counts.
 _ANSWERS: Final = (Finding.FINE, Finding.MOVED, Finding.NOT_ACCEPTABLE, Finding.CANONICAL)
 
 
@@ -97,9 +97,9 @@ def finding(
     reached: bool,
     aside: bool = False,
 ) -> Finding:
-    """Return what the last visit says about a page, or that it was not reached.
+    """Return the finding of the last visit of a page, or that it was not reached.
 
-    ``aside``: whether it is held and names another, indexed page as its canonical one.
+    ``aside``: whether its content is stored and it names another, indexed page as canonical.
 
     >>> finding(Status.ERROR, Word.LOST, 404, Policy(), reached=True).value
     'gone'
@@ -122,9 +122,9 @@ def finding(
 
 
 def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tuple[Way, ...]:
-    """Return what would remove a page, what is under way first; nothing where nothing is held.
+    """Return the ways to lose a page, those under way first; none where nothing is stored.
 
-    ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page goes only for what it answers.
+    ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page is removed only for its answers.
 
     Source: R0-50, R4-07, M-05; design.md 8.
     """
@@ -135,7 +135,7 @@ def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tupl
     if not facts.pinned:
         found.append(_absent(facts, policy, at_once=remove_excluded))
     rest = _RESTS.get(facts.finding)
-    # What is held as links only has nothing more to lose by noindex or a canonical page.
+    # Of a page with links only, noindex or a canonical page removes nothing more.
     if rest is not None and (facts.standing is Standing.HELD or facts.finding is Finding.MOVED):
         rule, finds = rest
         if rule is Rule.NOT_ACCEPTABLE or not facts.pinned:
@@ -190,9 +190,9 @@ def _listed(policy: Policy) -> str:
 
 
 def outcome_of_record(status: Status, word: Word | None, http_status: int | None) -> Outcome | None:
-    """Return what the last visit of a page found, told from what its record keeps of it.
+    """Return the outcome of the last visit of a page, worked out from its record.
 
-    None when it was not visited, or when what it found is told by something later.
+    None when it was not visited, or when a later event has replaced the word of that visit.
 
     >>> outcome_of_record(Status.INDEXED, Word.UNCHANGED, 304).value
     'not_modified'
@@ -233,22 +233,22 @@ def unconditional(
     believed: bool,
     unconfirmed: bool,
 ) -> str | None:
-    """Return why the next request for a page carries no validators; None when it does.
+    """Return the reason why the next request for a page has no validators; None when it has some.
 
     ``unconfirmed``: its last 304 named another version than the one that was asked about.
 
     Source: RP-05, R0-38; design.md 3.
     """
     if standing is Standing.BARE:
-        return "nothing is held of it"
+        return "no copy of it is stored"
     if ordered:
-        return "somebody ordered it to be indexed anew"
+        return "it was ordered to be indexed anew"
     if extraction is Extraction.WHOLE:
         return "it was extracted with other settings"
     if not validators:
         return "the server gave no validators"
     if not believed:
-        return "what its server says of changes is not believed"
+        return "the validators of its server are not believed"
     if unconfirmed:
         return "its last 304 named another version"
     return None

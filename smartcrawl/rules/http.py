@@ -1,4 +1,4 @@
-"""What HTTP's own rules say about one request and its answer (RFC 9110, RFC 9111)."""
+"""HTTP's own rules for one request and its answer (RFC 9110, RFC 9111)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
 #: How servers mark the coded form of a version: "v-gzip", "v--gzip", "v;br", and "v;;;" for plain.
 _CODED = re.compile(r"(.+?)[-;:+]+(gzip|gz|br|deflate|zstd|;)")
-MAX_RETRY_AFTER = 86_400  #: seconds; nobody's word counts for longer
+MAX_RETRY_AFTER = 86_400  #: seconds; longer waits are cut to this
 
 
 def conditional_headers(
     etag: str | None, last_modified: str | None, *, trusted: bool
 ) -> Mapping[str, str]:
-    """Return the headers that ask "has it changed?" instead of "send it".
+    """Return the headers that make a request conditional.
 
     Both validators are sent as they were received, byte for byte (RD-04); the server gives
-    If-None-Match precedence. ``trusted`` is false when the request must bring a body
-    whatever the server thinks: a forced run, another configuration, another spelling of the
-    address, or nothing held; then no header is returned.
+    If-None-Match precedence. ``trusted`` is false when the request must bring a body in any case:
+    in a forced run, for another configuration or another spelling of the address, or where
+    nothing is stored. Then no header is returned.
 
     >>> dict(conditional_headers('W/"a"', None, trusted=True))
     {'If-None-Match': 'W/"a"'}
@@ -52,9 +52,9 @@ def kept_validators(
 ) -> tuple[str | None, str | None]:
     """Return those validators of an answer that are worth sending back.
 
-    A date that lies in the future would go on being "not modified" after the page changed;
-    a clock that is a day off is forgiven. No server needs a validator of more than 8 KiB, or
-    one with control characters, which others refuse.
+    A date in the future would keep the page "not modified" after it changed; a clock that is up
+    to a day ahead is accepted. No server needs a validator of more than 8 KiB, or
+    one with control characters, which other servers refuse.
 
     >>> kept_validators('"a"', "Thu, 01 Jan 1970 00:00:10 GMT", now=0)
     ('"a"', 'Thu, 01 Jan 1970 00:00:10 GMT')
@@ -111,10 +111,10 @@ def _moment(text: str) -> float | None:
 
 
 def retry_after(value: str | None, now: int) -> int | None:
-    """Return the seconds that a Retry-After asks to wait; None when it says nothing.
+    """Return the seconds that a Retry-After asks to wait; None when it has no valid value.
 
-    ``value`` is a number of seconds or an HTTP date, ``now`` is Unix seconds. What lies in
-    the past is 0, and nothing is longer than MAX_RETRY_AFTER.
+    ``value`` is a number of seconds or an HTTP date, ``now`` is Unix seconds. A time in the
+    past is 0, and no wait is longer than MAX_RETRY_AFTER.
 
     >>> retry_after("120", 0), retry_after("-3", 0), retry_after("9" * 50, 0)
     (120, 0, 86400)
@@ -139,10 +139,10 @@ def is_same_by_head(
     dates: tuple[str | None, str | None],
     lengths: tuple[int | None, int | None],
 ) -> bool:
-    """Whether the answer to a HEAD says that what is held is what is there.
+    """Whether a HEAD response confirms that the stored copy is current.
 
-    Each pair is (held, told). The ETag or, where it is missing, the date has to be equal, and the
-    length in bytes as well.
+    Each pair is (stored, answered). The ETag or, where it is missing, the date must be equal, and
+    so must the length in bytes.
 
     >>> is_same_by_head(('"a"', '"a"'), (None, None), (9, 9))
     True
@@ -151,18 +151,18 @@ def is_same_by_head(
 
     Source: M-10, R0-37.
     """
-    length, told_length = lengths
-    if length is None or length != told_length:
+    length, answered_length = lengths
+    if length is None or length != answered_length:
         return False
-    held, told = etags if None not in etags else dates
-    return held is not None and held == told
+    stored, answered = etags if None not in etags else dates
+    return stored is not None and stored == answered
 
 
 def outcome_of(status: int, *, conditional: bool) -> Outcome:
     """Classify a complete HTTP response, before its body is looked at.
 
     A 200 is CHANGED here; whether it is SAME or NOT_ACCEPTABLE is known only after its
-    extraction. A 304 that was not asked for is an error of the peer, never "unchanged".
+    extraction. A 304 to an unconditional request is an error of the peer, never "unchanged".
 
     >>> outcome_of(304, conditional=True).name, outcome_of(304, conditional=False).name
     ('NOT_MODIFIED', 'BAD_HEADER')

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Outcome(StrEnum):
-    """What one visit found, told apart as far as the rules need and no further."""
+    """Outcomes of a visit, as fine as the rules need them."""
 
     NOT_MODIFIED = auto()  #: 304 to a conditional request
     SAME = auto()  #: 200, and the content hash is the stored one
@@ -17,16 +17,16 @@ class Outcome(StrEnum):
     REDIRECT = auto()  #: 301, 302, 303, 307, 308 to another address
     NOT_FOUND = auto()  #: 404, 410
     SOFT_404 = auto()  #: 200, and it says "not found"
-    HTTP_ERROR = auto()  #: any other status that speaks of the page: 401, 403, 451, 204 …
-    TRANSIENT = auto()  #: a status that speaks of the moment: 408, 425, 429, 5xx
-    BAD_HEADER = auto()  #: the peer spoke, but not as HTTP asks
-    UNREACHABLE = auto()  #: nobody gave a whole answer: DNS, refusal, time-out, truncation
+    HTTP_ERROR = auto()  #: any other status about the page: 401, 403, 451, 204 …
+    TRANSIENT = auto()  #: a status about a passing state of the server: 408, 425, 429, 5xx
+    BAD_HEADER = auto()  #: the peer answered, but against the rules of HTTP
+    UNREACHABLE = auto()  #: no complete answer: DNS, refusal, time-out, truncation
     UNPROCESSABLE = auto()  #: downloaded, but our extraction failed
     EXCLUDED = auto()  #: robots.txt, today's scope or the operator forbids the visit
 
 
 class Standing(IntEnum):
-    """What the registry holds of a page. The numbers are stored; never renumber."""
+    """Extent to which the registry stores a page. The numbers are stored; never renumber."""
 
     BARE = 0  #: nothing: new, or it never answered 200
     LINKS = 1  #: links and validators of a body that is not to be indexed
@@ -34,22 +34,22 @@ class Standing(IntEnum):
 
 
 class Action(StrEnum):
-    """What is done about one visit."""
+    """Actions on one visit."""
 
     INDEX = auto()  #: store content, links and validators; replace the index entry
     LIST = auto()  #: store links and validators, no content
-    TOUCH = auto()  #: nothing changed: times only
+    TOUCH = auto()  #: nothing changed: update times only
     NOTE = auto()  #: record the answer; there is nothing to protect
-    HOLD = auto()  #: record the answer; what is held stays as it is
+    HOLD = auto()  #: record the answer; the stored page stays as it is
 
 
 class Extraction(StrEnum):
-    """How a page comes to the entry that today's configuration asks for (M-15)."""
+    """Ways for a page to get the entry that the present configuration asks for (M-15)."""
 
     STANDS = auto()  #: it has that entry, or its body will bring it
-    REFUSED = auto()  #: it is not to be indexed any more, whatever its body says
-    AGAIN = auto()  #: out of the snapshot of its body, as long as that did not change
-    WHOLE = auto()  #: out of a body that has to be downloaded
+    REFUSED = auto()  #: it is not to be indexed any more, whatever its body
+    AGAIN = auto()  #: extracted from the snapshot of its body, unless the body changed
+    WHOLE = auto()  #: extracted from a body that must be downloaded
 
 
 class Status(IntEnum):
@@ -71,8 +71,8 @@ class Status(IntEnum):
 class Word(IntEnum):
     """``lastOutcome`` (design.md 13). The numbers are stored; never renumber.
 
-    ``clone`` is never stored: it is what *new* and *modified* are called on a page that is
-    not the original of its content, and it turns back when the page becomes the original.
+    ``clone`` is never stored: *new* and *modified* are reported as *clone* while a page is not the
+    original of its content.
     """
 
     NEW = 1
@@ -98,10 +98,10 @@ class RunState(IntEnum):
     """Life of a run (design.md 9). The numbers are stored; never renumber."""
 
     OPEN = 0
-    VERIFYING = 1  #: everything was visited; candidates for removal as orphans are looked at
-    SEALED = 2  #: whether it saw everything is decided
-    SETTLED = 3  #: every record has its word, and what may be removed is proposed
-    SWEPT = 4  #: over
+    VERIFYING = 1  #: everything was visited; candidates for removal are requested again
+    SEALED = 2  #: it is decided whether the run saw everything
+    SETTLED = 3  #: every record has its word, and removals are proposed
+    SWEPT = 4  #: the run has ended
     INTERRUPTED = 9
 
     @property
@@ -110,14 +110,14 @@ class RunState(IntEnum):
         return self.name.lower()
 
 
-#: Whether it saw everything is open: addresses may be added to it and visited.
+#: Not decided yet whether the run saw everything: addresses may be added to it and visited.
 BEFORE_SEAL: Final = (RunState.OPEN, RunState.VERIFYING)
-#: Somebody may go on with it.
+#: A process may resume the run.
 RESUMABLE: Final = (*BEFORE_SEAL, RunState.INTERRUPTED)
 
 
 class Mode(IntEnum):
-    """How a page enters the index (M-15, R4-20). The numbers are stored; never renumber."""
+    """Modes of indexing a page (M-15, R4-20). The numbers are stored; never renumber."""
 
     INDEX = 0
     LINKS_ONLY = 1  #: its links are followed, its content is not indexed
@@ -130,15 +130,15 @@ class Mode(IntEnum):
 
 
 class Rule(IntEnum):
-    """Why a page may be removed (design.md 8). The numbers are stored; never renumber."""
+    """Reasons to remove a page (design.md 8). The numbers are stored; never renumber."""
 
     GONE = 1  #: 404 or 410, often and long enough
     REDIRECT = 2  #: moved, and its target is indexed
     NOT_ACCEPTABLE = 3  #: 406, noindex, or a type that is not read
-    CANONICAL = 4  #: names another page as canonical, and that one is indexed
+    CANONICAL = 4  #: it names another page as canonical, which is indexed
     EXCLUDED = 5  #: robots.txt, scope or the operator leaves it out
     ORPHAN = 6  #: no link leads to it any more
-    FORGOTTEN = 7  #: the operator said so
+    FORGOTTEN = 7  #: by order of the operator
 
     @property
     def word(self) -> str:

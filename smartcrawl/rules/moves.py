@@ -1,4 +1,4 @@
-"""Where pages moved: chains of redirects and canonical links, loops, login walls, floods."""
+"""Moved pages: chains of redirects and canonical links, loops, login walls, floods."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from urllib.parse import urlsplit
 from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import MAX_REDIRECTS
 
-WALL: Final = 2  #: pages with content that one login page stands in for
+WALL: Final = 2  #: pages with content that redirect to one login page
 MAX_CANONICAL_SHARE: Final = 0.2  #: of a source's pages that name one canonical
 
 
 class Fate(StrEnum):
-    """What a redirect means for the page that is held under the old address."""
+    """Consequences of a redirect for the page that is stored under the old address."""
 
-    MOVED = auto()  #: its target is indexed: what is held may be removed
-    WAITS = auto()  #: its target is not indexed (yet): what is held stays
-    LOST = auto()  #: leads nowhere or to a login wall for the moment: the page ages as lost
+    MOVED = auto()  #: its target is indexed: the stored page may be removed
+    WAITS = auto()  #: its target is not indexed (yet): the stored page stays
+    LOST = auto()  #: temporary, to no indexed page or to a login wall: the page ages as lost
     AWAY = auto()  #: all permanent, and its end has left the source: the page ages like a 404
-    LOOP = auto()  #: it comes back to itself: an error of the server's headers
-    TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: likewise
+    LOOP = auto()  #: it leads back to itself: an error of the server's headers
+    TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: an error of the server's headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Move:
 
 
 def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
-    """Return the numbers that ``no`` leads to, in order, and whether they come back in a circle.
+    """Return the numbers that ``no`` leads to, in order, and whether they form a circle.
 
-    ``hops`` leads from each page that moved to the next; None: out of scope.
+    ``hops`` maps each page that moved to the next; None: out of scope.
 
     >>> chain(1, {1: 2, 2: 3}), chain(1, {1: 2, 2: 1})
     (([2, 3], False), ([2, 1], True))
@@ -60,7 +60,7 @@ def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
 
 
 def wall(target: str) -> str:
-    """Return what makes two targets one login page: everything but the query.
+    """Return the part of a target that identifies a login page: everything but the query.
 
     >>> wall("https://a.example/login?next=/1") == wall("https://a.example/login?next=/2")
     True
@@ -79,11 +79,11 @@ def fates(
 ) -> dict[int, tuple[Fate, list[int]]]:
     """Return the fate of each redirect of a run, and the numbers that it leads through.
 
-    ``indexed`` are those numbers that answered 200 or 304 in scope in this run and are held;
-    ``aside`` leads from a page that stands aside to the one that it names as canonical.
-    ``ended`` are those that robots.txt excludes, or that answered 404 or 410 in this run.
-    ``walls``: whether a target that several pages share may be a login page; False where the
-    operator has turned the guard off.
+    ``indexed``: the numbers of pages that answered 200 or 304 in scope in this run and whose
+    content is stored. ``aside`` maps a page that stands aside to its canonical page. ``ended``:
+    the numbers that robots.txt excludes, or that answered 404 or 410 in this run. ``walls``:
+    whether a target that several pages share may be a login page; False where the operator has
+    turned the guard off.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
@@ -126,7 +126,7 @@ def _walled(
 ) -> frozenset[int]:
     """Return the ``temporary`` redirects whose target is a login page or the like.
 
-    That is a target that several temporary redirects share, query aside. A redirect counts when
+    Such a target is shared by several temporary redirects, its query aside. A redirect counts when
     content is stored under its address, or under one that leads there, such as http to https.
     """
     doors = {
@@ -141,9 +141,9 @@ def _walled(
 
 
 def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:
-    """Return the canonical targets that are named too often to be believed.
+    """Return the canonical targets that too many pages name to be believed.
 
-    ``named``: how many pages of the source name each number; ``pages``: how many it has.
+    ``named``: the count of pages that name each number; ``pages``: the count of the source's pages.
 
     >>> floods({7: 30, 8: 20}, 100, min_count=10)
     frozenset({7})
@@ -155,9 +155,9 @@ def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset
 def canonical_of(no: int, leads: Mapping[int, int | None], indexed: Container[int]) -> int | None:
     """Return the indexed page that ``no`` stands aside for, or None when it stands for itself.
 
-    ``leads`` goes from a page to the one that it names as canonical, and from a redirect to
-    its target. The last indexed page on the way counts. A page that its own canonical leads
-    back to stands for itself; the way ends where it enters another circle.
+    ``leads`` maps a page to its canonical page, and a redirect to its target. The last indexed page
+    of the chain counts. A page whose canonical leads back to it stands for itself; the chain ends
+    where it enters another circle.
 
     >>> canonical_of(1, {1: 2, 2: 3}, {1, 2, 3}), canonical_of(1, {1: 2, 2: 3}, {1, 2})
     (3, 2)

@@ -1,4 +1,4 @@
-"""The decision about one visit: what was found, by what is held (R4.8, the eight cases)."""
+"""The decision about one visit: its outcome, by the stored page (R4.8, the eight cases)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NEW, REDIRECTED, UNCHANGED = Word.NEW, Word.REDIRECTED, Word.UNCHANGED
 
 
 class Verdict(NamedTuple):
-    """What is done about a visit, and the word that reports it."""
+    """The action on a visit, and the word that reports it."""
 
     action: Action
     word: Word
 
 
 class Row(NamedTuple):
-    """The verdicts for one outcome, by what we hold."""
+    """The verdicts for one outcome, by the standing of the page."""
 
     bare: Verdict
     links: Verdict
@@ -67,9 +67,9 @@ def decide(
     """Return the verdict on one visit.
 
     ``force`` is the operator's order to reindex: it turns "same content" into a
-    replacement and changes no other cell. The word stays *unchanged* then, because nothing
-    new was learnt. ``alias``: the page stands aside for the one that it names as canonical,
-    so an unchanged one is *redirected*, not *excluded*.
+    replacement and changes no other cell. The word stays *unchanged* then, because the content
+    is. ``alias``: the page stands aside for its canonical page, so that an unchanged one is
+    *redirected*, not *excluded*.
 
     Source: R4-34 to R4-41; M-12; M-13; design.md 8.
     """
@@ -93,15 +93,15 @@ def decide(
 def extraction(
     standing: Standing, mode: Mode, *, same_configuration: bool, snapshot: bool
 ) -> Extraction:
-    """Return how a page comes to the entry that its mode and today's configuration ask for.
+    """Return how a page gets the entry that its mode and the present configuration ask for.
 
-    ``snapshot``: whether there is one of the body that is held. It is decided before the request,
-    because a 304 brings no body.
+    ``snapshot``: whether a snapshot of the stored page's body exists. The decision is made before
+    the request, because a 304 brings no body.
 
-    >>> told = {"same_configuration": False, "snapshot": True}
-    >>> extraction(Standing.HELD, Mode.INDEX, **told).name
+    >>> facts = {"same_configuration": False, "snapshot": True}
+    >>> extraction(Standing.HELD, Mode.INDEX, **facts).name
     'AGAIN'
-    >>> extraction(Standing.HELD, Mode.LINKS_ONLY, **told).name
+    >>> extraction(Standing.HELD, Mode.LINKS_ONLY, **facts).name
     'REFUSED'
 
     Source: M-15, M-02, R4-20.
@@ -118,12 +118,12 @@ def status_after(
 ) -> Status:
     """Return the record's status after a visit.
 
-    ``standing`` is that after the visit. ``gone``: whether it has been gone often and long
-    enough (rules.absence.is_gone); where nothing is held that needs no sweep, and a
+    ``standing``: the standing after the visit. ``gone``: whether the page has been gone often and
+    long enough (rules.absence.is_gone). Where nothing is stored this needs no sweep, and a
     tombstone stays one until the page answers again.
 
     A failed visit shows as ``Error`` while the content it protects stays searchable (M-06);
-    a redirect, 406 or noindex on held content changes no status until a sweep (design.md 8).
+    a redirect, 406 or noindex of a stored page changes no status until a sweep (design.md 8).
 
     >>> status_after(Action.HOLD, Outcome.REDIRECT, Status.INDEXED, Standing.HELD).word
     'Indexed'
@@ -152,13 +152,14 @@ def status_after(
 
 
 def _settled(before: Status, standing: Standing) -> Status:
-    """Return the status that held things have when the last answer endangers none of them."""
+    """Return the status of a stored page whose last answer does not endanger it."""
     if before in (Status.ERROR, Status.OUT_OF_SCOPE, Status.PENDING):
         return Status.INDEXED if standing is Standing.HELD else Status.CRAWLED
     return before
 
 
-_TOLD: Final = frozenset(
+#: Outcomes whose status becomes the effective one of a page that is not stored.
+_ANSWERED: Final = frozenset(
     {
         Outcome.REDIRECT,
         Outcome.NOT_FOUND,
@@ -174,8 +175,8 @@ def effective_status(
 ) -> int | None:
     """Return the status that the next decision builds on (R4-45).
 
-    200 while content is held, 406 while only links are, the plain status where nothing is
-    held; what says nothing about the page (network, robots, our own fault) changes nothing.
+    200 while content is stored, 406 while only links are, the plain status where nothing is
+    stored. An outcome that is not about the page (network, robots, our own fault) changes nothing.
     """
     match action:
         case Action.INDEX:
@@ -185,13 +186,13 @@ def effective_status(
         case Action.TOUCH | Action.HOLD:
             return before
         case Action.NOTE:
-            return http_status if outcome in _TOLD else before
+            return http_status if outcome in _ANSWERED else before
         case _:
             assert_never(action)
 
 
 class Removal(NamedTuple):
-    """What a record is once its content was removed."""
+    """The state of a record after its content was removed."""
 
     status: Status
     standing: Standing
@@ -211,10 +212,10 @@ REMOVALS: Final[Mapping[Rule, Removal]] = {
 
 
 def removal(rule: Rule) -> Removal:
-    """Return what a record is after a sweep removed its content under ``rule``.
+    """Return the state of a record after a sweep removed its content under ``rule``.
 
-    A redirect keeps its target as its only link; what must not be indexed, and what stands
-    aside for its canonical page, keep all of theirs; anything else has none.
+    A redirect keeps its target as its only link. A page that must not be indexed, or that stands
+    aside for its canonical page, keeps all of its links; any other page has none.
 
     >>> removal(Rule.GONE).word.word, removal(Rule.ORPHAN).status.word
     ('gone', 'OutOfScope')
@@ -227,7 +228,8 @@ def removal(rule: Rule) -> Removal:
 def effective_after(rule: Rule, http_status: int | None) -> int | None:
     """Return the effective status of a record whose content was removed under ``rule``.
 
-    What the server said last, where that is why it was removed; nothing where it was not asked.
+    The last status of the page where it is the reason for the removal; 406 where only links stay;
+    None where the page was not requested.
 
     >>> effective_after(Rule.GONE, 410), effective_after(Rule.NOT_ACCEPTABLE, 200)
     (410, 406)

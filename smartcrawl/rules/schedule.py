@@ -1,4 +1,4 @@
-"""When a page is to be visited next."""
+"""The time of a page's next visit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 
 MAX_DOUBLINGS: Final = 20  #: of the error backoff; 600 s doubled so often are 20 years
 PHASES: Final = 1 << 16
-SCATTER: Final = 40_503  #: odd, near 2**16 / golden ratio: neighbours lie far apart
+SCATTER: Final = 40_503  #: odd, near 2**16 / golden ratio: neighbours are far apart
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How the interval between two visits grows. Times are in seconds."""
+    """Growth of the interval between two visits. Times are in seconds."""
 
     base: int = 86_400
     longest: int = 1_209_600
@@ -37,7 +37,7 @@ class Schedule:
     def backoff(self, errors: int, retry_after: int | None = None) -> int:
         """Return the seconds to the next visit after so many errors in a row.
 
-        Never earlier than the server asked with Retry-After.
+        The wait is never shorter than the Retry-After of the server.
 
         >>> [Schedule().backoff(n) for n in (1, 2, 3, 99)], Schedule().backoff(1, 5_000)
         ([600, 1200, 2400, 1209600], 5000)
@@ -48,11 +48,11 @@ class Schedule:
         return max(min(doubled, self.longest), retry_after or 0)
 
     def spread(self, interval: int, number: int) -> int:
-        """Return the seconds to the next visit of a page after an interval that went well.
+        """Return the seconds to the next visit of a page after a visit without an error.
 
-        Visits come earlier, by ``jitter`` of the interval at most and half of that at least: pages
-        that were found together do not come due together, and what a daily run visited is due when
-        the next one begins. ``number`` is the page's.
+        Visits come earlier, by ``jitter`` of the interval at most and half of that at least. So
+        pages that were found together do not come due together, and a page that a daily run
+        visited is due when the next one begins. ``number`` is the number of the page.
 
         >>> Schedule().spread(86_400, 0), Schedule().spread(86_400, 1)
         (82080, 79411)
@@ -63,7 +63,7 @@ class Schedule:
         return interval - interval * self.jitter * phase // (2000 * PHASES)
 
     def spread_error(self, wait: int, number: int) -> int:
-        """Return the same after an error: later, by ``jitter`` of the wait at most.
+        """Return the seconds to the next visit after an error: later, by ``jitter`` at most.
 
         >>> Schedule().spread_error(600, 0), Schedule().spread_error(600, 1)
         (600, 637)
@@ -72,7 +72,7 @@ class Schedule:
 
 
 def is_due(next_visit: int | None, now: int) -> bool:
-    """Whether a page's next visit is not in the future; what was never visited is due.
+    """Whether a page's next visit is not in the future; a page without any visit is due.
 
     >>> is_due(None, 5), is_due(5, 5), is_due(6, 5)
     (True, True, False)
@@ -92,9 +92,9 @@ _EPOCH: Final = date(1970, 1, 1).toordinal()
 def modified_by(lastmod: str, now: int) -> int | None:
     """Return the last second (Unix) at which a page was modified, by the lastmod of its sitemap.
 
-    A date without a time means its whole day, a month or year all of its days; but nothing was
-    modified after ``now``. What begins more than a day in the future, and what is no date in W3C's
-    format, means nothing: None.
+    A date without a time means its whole day, a month or year all of its days, up to ``now``.
+    None for a date that begins more than a day in the future, and for a text that is no date in
+    W3C's format.
 
     >>> modified_by("1970-01-01", 10**9), modified_by("1970-01-01T01:00:10+01:00", 10**9)
     (86400, 10)

@@ -12,21 +12,21 @@ MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a finished run can say for itself."""
+    """Evidence of a finished run about its completeness."""
 
-    seeds_failed: tuple[str, ...]  #: seeds that did not end in 200 or 304 in scope, with why
+    seeds_failed: tuple[str, ...]  #: seeds that did not end in 200 or 304 in scope, with the reason
     cut_by: tuple[str, ...]  #: limits and signals that ended it early, such as "max_pages"
     visits: int
-    unreachable: int  #: visits that brought no answer about the page (no_answer)
-    pending: int  #: reached, not visited, though it was due
-    sitemaps_failed: tuple[str, ...] = ()  #: that brought no links and had none before, with why
-    skipped: int = 0  #: reached, and not due
-    not_due: int = 0  #: those of them that no run asked since the last complete one began
-    silent: int = 0  #: those of them whose last visit brought no answer about them
+    unreachable: int  #: visits without an answer about the page (``no_answer``)
+    pending: int  #: pages that were reached and due, but not visited
+    sitemaps_failed: tuple[str, ...] = ()  #: sitemaps without links now and before, with reason
+    skipped: int = 0  #: pages that were reached and not due
+    not_due: int = 0  #: skipped pages that no run requested since the last complete run began
+    silent: int = 0  #: skipped pages whose last visit brought no answer about them
 
 
 def no_answer(outcome: Outcome, http_status: int | None) -> bool:
-    """Whether a visit says nothing about its page, and so counts as unreachable at the seal.
+    """Whether a visit brought no answer about its page, and so counts as unreachable.
 
     Network, header and processing errors, 5xx and 429 after retries; redirects and every
     other 4xx are answers.
@@ -39,18 +39,19 @@ def no_answer(outcome: Outcome, http_status: int | None) -> bool:
     if http_status in (Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET) or (
         http_status is not None and Fault.NOT_A_SITEMAP <= http_status <= Fault.OUT_OF_MEMORY
     ):
-        return False  # the host answered; it is the answer that cannot be read
+        return False  # the host answered, but its answer cannot be read
     if outcome is Outcome.TRANSIENT:
         return http_status == 429 or (http_status is not None and http_status >= 500)
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)
 
 
 def reasons(evidence: Evidence) -> tuple[str, ...]:
-    """Return why a run is incomplete; nothing when it is complete.
+    """Return the reasons why a run is incomplete; none when it is complete.
 
-    Only a complete run may ever age what it did not reach. A due crawl is complete when every page
-    that it reached was asked since the last complete run began: each of those runs looked anew at
-    all the links there are. Those that were asked and gave no answer may be few, as in a full one.
+    Only a complete run may age the pages that it did not reach. A due crawl is complete when every
+    page that it reached was requested since the last complete run began, because each of those runs
+    went through all links again. A few of these requests may stay without an answer, as in a full
+    crawl.
 
     >>> reasons(Evidence((), (), visits=100, unreachable=10, pending=0))
     ()

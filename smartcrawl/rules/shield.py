@@ -1,4 +1,4 @@
-"""Which answers stand in a page's place: walls against bots, login walls, collapsed content."""
+"""Answers in place of a page: walls against bots, login walls, collapsed content."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-START: Final = 65_536  #: bytes of a body where a wall has its marks
+START: Final = 65_536  #: bytes at the begin of a body; a wall has its marks there
 MAX_BODY: Final = 262_144  #: bytes of a body; no wall is longer
 MAX_TEXT: Final = 3_000  #: characters of text that a wall has, white space not counted
-MAX_CAPTCHA_TEXT: Final = 500  #: and one that has no mark but a captcha that others have, too
+MAX_CAPTCHA_TEXT: Final = 500  #: the same where the only mark is a captcha, which pages have, too
 
-MIN_COLLAPSE: Final = 500  #: characters of text; who has less has nothing to collapse
-COLLAPSE: Final = 10  #: one part in so many is not left of it
+MIN_COLLAPSE: Final = 500  #: characters of text; shorter pages do not collapse
+COLLAPSE: Final = 10  #: a collapsed page has less than one part in so many
 BELIEVED_AFTER: Final = 2  #: runs in a row that found a page collapsed
 FEW: Final = 3  #: collapsed pages that are edits in a run of any size
-EDITS: Final = 100  #: One body in so many may be an edit where a run read more.
+EDITS: Final = 100  #: in a larger run one body in so many may be an edit
 MAX_WAITING: Final = 1_000  #: collapsed pages whose bodies wait for the end of their run
-MAX_WAITING_SIZE: Final = 67_108_864  #: bytes of those, compressed
+MAX_WAITING_SIZE: Final = 67_108_864  #: bytes of their bodies, compressed
 
-# What hides text: comments, scripts, styles, and the title, which is looked at by itself.
+# Parts without visible text: comments, scripts, styles, and the title, which is matched apart.
 _HIDDEN: Final = re.compile(
     r"<!--.*?(?:-->|\Z)|<(script|style|title)\b.*?(?:</\1\b[^<>]*>|\Z)", re.DOTALL
 )
@@ -48,33 +48,33 @@ _SIGN_IN: Final = frozenset(
 _SIGN_IN_TO: Final = ("sign in to ", "log in to ", "login to ")
 
 
-class Told(NamedTuple):
-    """A response header by which a product says that this is not the page."""
+class Header(NamedTuple):
+    """A response header by which a product declares that the answer is not the page."""
 
-    words: str  #: for people
+    words: str  #: its name in messages
     name: str
     value: str = ""  #: empty: any
-    status: int = 0  #: with which it says so; 0: with any
+    status: int = 0  #: the HTTP status that the header needs; 0: any
 
 
 class Mark(NamedTuple):
-    """What the pages of a product have, and no page of a site that it protects."""
+    """Signs of a product's own pages that no page of a protected site has."""
 
-    words: str  #: for people
-    signs: tuple[str, ...]  #: all of them in the markup, or behind a ``title`` anywhere
-    title: str = ""  #: the whole of it; empty: any
-    text: int = MAX_TEXT  #: characters; below MAX_TEXT there is no field to fill in either
+    words: str  #: its name in messages
+    signs: tuple[str, ...]  #: all in the markup; with a ``title`` anywhere
+    title: str = ""  #: the whole title; empty: any
+    text: int = MAX_TEXT  #: characters at most; below MAX_TEXT without a field to fill in
 
 
-TOLD: Final = (
-    Told("a Cloudflare challenge", "cf-mitigated", "challenge"),
-    Told("a Vercel challenge", "x-vercel-mitigated", "challenge"),
-    Told("an AWS WAF challenge", "x-amzn-waf-action", "challenge"),
-    Told("an AWS WAF captcha", "x-amzn-waf-action", "captcha"),
-    Told("a SiteGround challenge", "sg-captcha", "challenge"),
-    # These two are set on pages, too: the status tells.
-    Told("a DataDome challenge", "x-datadome", status=403),
-    Told("a Kasada challenge", "x-kpsdk-ct", status=429),
+HEADERS: Final = (
+    Header("a Cloudflare challenge", "cf-mitigated", "challenge"),
+    Header("a Vercel challenge", "x-vercel-mitigated", "challenge"),
+    Header("an AWS WAF challenge", "x-amzn-waf-action", "challenge"),
+    Header("an AWS WAF captcha", "x-amzn-waf-action", "captcha"),
+    Header("a SiteGround challenge", "sg-captcha", "challenge"),
+    # Pages have these two headers, too: the status decides.
+    Header("a DataDome challenge", "x-datadome", status=403),
+    Header("a Kasada challenge", "x-kpsdk-ct", status=429),
 )
 
 # In lower case, with double quotes.
@@ -90,8 +90,8 @@ MARKS: Final = (
     Mark("an Akamai challenge", ("sec-if-cpt-container",)),
     Mark("an Akamai challenge", ("/_sec/verify?provider=interstitial",)),
     Mark("an Akamai block", ("reference&#32;&#35;",), "access denied"),
-    # Imperva (Incapsula): the frame of a refusal; nothing but the script that pages get, too, on
-    # what is not to be indexed; "Pardon Our Interruption", today's and that of Distil.
+    # Imperva (Incapsula): the frame of a refusal; a page with noindex and nothing but the script
+    # that other pages have, too; "Pardon Our Interruption", today's and that of Distil.
     Mark("an Imperva block", ('id="main-iframe" src="/_incapsula_resource?',)),
     Mark("an Imperva challenge", ('src="/_incapsula_resource?', "noindex"), text=0),
     Mark("an Imperva challenge", ("onprotectioninitialized", "showblockpage")),
@@ -122,24 +122,24 @@ MARKS: Final = (
 
 
 def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
-    """Return what a wall against bots answers instead of the page, in words for people.
+    """Return the name of the bot wall that answered instead of the page; None: it is the page.
 
     ``headers`` have names in lower case; ``body`` is the whole one, in any encoding that is a
-    superset of ASCII. A product is known by a header, or by marks in the first 64 KiB of a body
-    of up to 256 KiB with at most 3,000 characters of text: not by what an article quotes, and not
-    by what products put into the pages that they protect. A captcha alone is a wall when nothing
-    can be filled in and there are at most 500 characters of text.
+    superset of ASCII. A product is recognised by a header, or by marks in the first 64 KiB of a
+    body of up to 256 KiB with at most 3,000 characters of text. Quotations in an article do not
+    count, nor do the scripts that products add to the pages that they protect. A captcha alone is
+    a wall when nothing can be filled in and there are at most 500 characters of text.
 
     >>> challenge(403, {"cf-mitigated": "challenge"}, b"")
     'a Cloudflare challenge'
 
     Source: C18.
     """
-    for told in TOLD:
-        if told.name in headers and told.status in (0, status):
-            value = headers[told.name].strip().lower()
-            if told.value in ("", value):
-                return told.words
+    for header in HEADERS:
+        if header.name in headers and header.status in (0, status):
+            value = headers[header.name].strip().lower()
+            if header.value in ("", value):
+                return header.words
     return _wall(body) if len(body) <= MAX_BODY else None
 
 
@@ -166,12 +166,12 @@ def _wall(body: bytes) -> str | None:
 
 
 def is_login(body: bytes, *, title: str, text_length: int, held_text_length: int) -> bool:
-    """Whether a page that was held with text asks who is there instead.
+    """Whether a page that was stored with text now shows a login form instead.
 
-    Less than half of the text is left, and there is a form with a field for a password, or any
-    form under a title that says "sign in", alone or beside the site's name, in one of two dozen
+    It has less than half of the stored text, and a form with a field for a password. Any form
+    counts under a title that says "sign in", alone or beside the site's name, in one of two dozen
     languages. Lengths are characters. Of ``body``, in any encoding that is a superset of ASCII,
-    the first 256 KiB count; what scripts and comments hold is no form.
+    the first 256 KiB count; forms in scripts and comments do not.
 
     Source: C18.
     """
@@ -191,9 +191,9 @@ def is_login(body: bytes, *, title: str, text_length: int, held_text_length: int
 
 
 def is_collapsed(*, text_length: int, held_text_length: int) -> bool:
-    """Whether less than a tenth is left of a text that was held; lengths are characters.
+    """Whether a page has less than a tenth of its stored text; lengths are characters.
 
-    A text of less than 500 characters does not collapse: it is edited.
+    A stored text of less than 500 characters does not collapse: the page was edited.
 
     >>> is_collapsed(text_length=99, held_text_length=1_000)
     True
@@ -206,7 +206,7 @@ def is_collapsed(*, text_length: int, held_text_length: int) -> bool:
 
 
 def accepts_collapse(errors: int) -> bool:
-    """Whether a collapsed page is believed, which so many runs in a row before found collapsed.
+    """Whether to accept a collapsed page after so many consecutive runs found it collapsed.
 
     >>> [accepts_collapse(errors) for errors in range(4)]
     [False, False, True, True]
@@ -215,10 +215,10 @@ def accepts_collapse(errors: int) -> bool:
 
 
 def are_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
-    """Whether the collapsed pages of a run are edits: few, and each has a text of its own.
+    """Whether the collapsed pages of a run are edits: few, each with a different text.
 
-    ``texts``: the hash of each page's new text. ``bodies``: how many bodies the run read, theirs
-    included. What a server answers for every page is the same text, or comes often.
+    ``texts``: the hash of each page's new text. ``bodies``: the number of bodies that the run read,
+    theirs included. An error that a server answers for every page is one text, or it is frequent.
 
     >>> are_edits([b"1", b"2", b"3"], bodies=3), are_edits([b"1", b"2", b"3", b"4"], bodies=399)
     (True, False)
@@ -234,7 +234,7 @@ def are_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
 def may_be_edits(pages: int, *, texts: int, size: int) -> bool:
     """Whether the collapsed pages that a run met so far may turn out to be edits.
 
-    ``texts``: how many different texts they have. ``size``: bytes of their bodies, compressed.
+    ``texts``: the number of different texts. ``size``: bytes of their bodies, compressed.
 
     >>> may_be_edits(2, texts=2, size=4_000), may_be_edits(2, texts=1, size=4_000)
     (True, False)

@@ -1,4 +1,4 @@
-"""What a schedule would have asked and how late it would have noticed changes: a replay."""
+"""Replay of schedules: their requests, and their delays in noticing changes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What is known of one page. Times are Unix seconds."""
+    """The recorded changes of one page. Times are Unix seconds."""
 
-    no: int  #: of its record
+    no: int  #: the number of its record
     first_seen: int
-    changes: tuple[int, ...] = ()  #: when it was found changed, in order
+    changes: tuple[int, ...] = ()  #: times at which it was found changed, in order
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What came of one schedule in a window of time."""
+    """Results of one schedule in a window of time."""
 
     pages: int
     requests: int
@@ -39,9 +39,9 @@ def pace(runs: Sequence[int], *, begin: int, now: int, longest: int) -> int:
 
 
 def every(seconds: int, *, pace: int) -> Schedule:
-    """Return the schedule that asks every page about every so many seconds, whatever it finds.
+    """Return the schedule that requests every page at a fixed interval of about so many seconds.
 
-    It never asks between two runs, and neither more seldom nor more often than whole runs allow.
+    The interval is a whole number of runs, at least one.
 
     >>> every(86_400, pace=86_000).interval(9), every(86_400, pace=3_600).interval(9)
     (86000, 86400)
@@ -51,7 +51,7 @@ def every(seconds: int, *, pace: int) -> Schedule:
 
 
 def unhurried(schedule: Schedule) -> Schedule:
-    """Return the schedule that never waits longer for a page that does not change.
+    """Return the schedule whose interval does not grow for unchanged pages.
 
     >>> unhurried(Schedule()).interval(99)
     86400
@@ -62,14 +62,14 @@ def unhurried(schedule: Schedule) -> Schedule:
 def simulate(
     lives: Iterable[Life], schedules: Sequence[Schedule], *, pace: int, since: int, now: int
 ) -> list[Replay]:
-    """Replay the lives of pages under each schedule and count what falls after ``since``.
+    """Replay the lives of pages under each schedule and count the events after ``since``.
 
-    A run begins every ``pace`` seconds and asks the pages that are due, as a due crawl does. Each
-    page has its own second within that time, spread by its number. It is visited when it is first
-    seen, and from then on as the schedule says, also before ``since``, so that the window begins
-    with the interval that was reached by then. A change happens when it was found in truth; the
-    first visit that is not earlier finds it, together with others that wait. A change that waits
-    at the end counts with the delay until the visit that would find it.
+    A run begins every ``pace`` seconds and requests the pages that are due, as a due crawl does.
+    Each page has its own second within that time, spread by its number. It is visited when it is
+    first seen, and from then on by the schedule, also before ``since``, so that the window begins
+    with the interval that was reached by then. A change happens at the time at which it was really
+    found; the first visit that is not earlier finds it, together with other changes that wait. A
+    change that waits at the end counts with the delay until the visit that would find it.
 
     Lives are read once. Errors, Retry-After and sitemaps are not replayed.
 
@@ -84,7 +84,7 @@ def simulate(
 
 
 class _Rhythm:
-    """In which runs a page is asked after a visit that found a change, while none follows."""
+    """The runs that request a page after a visit that found a change, while no change follows."""
 
     def __init__(self, waits: Sequence[int], patience: int) -> None:
         self._waits = waits  #: runs from one visit to the next, for each step
@@ -92,19 +92,19 @@ class _Rhythm:
         self._begins = [0, *accumulate(wait * patience for wait in waits[:-1])]
 
     def count(self, runs: int) -> int:
-        """Return how often it is asked in the first so many runs."""
+        """Return the number of its requests in the first so many runs."""
         step = bisect_right(self._begins, runs) - 1
         return step * self._patience + (runs - self._begins[step]) // self._waits[step]
 
     def first(self, run: int) -> int:
-        """Return the first run that asks it and is not before this one (1 or more)."""
+        """Return the first run that requests it and is not before ``run`` (1 or more)."""
         step = bisect_left(self._begins, run) - 1
         begin, wait = self._begins[step], self._waits[step]
         return begin + _ceil(run - begin, wait) * wait
 
 
 class _Tally:
-    """Counts what one schedule does to one page after another."""
+    """Counts of one schedule, added up page by page."""
 
     def __init__(self, schedule: Schedule, pace: int, since: int, now: int) -> None:
         self._schedule = schedule
@@ -121,7 +121,7 @@ class _Tally:
         self._delays = array("q")  #: seconds
 
     def add(self, life: Life) -> None:
-        """Replay one page. Runs are counted from the one that would have come before it."""
+        """Replay one page. Runs are counted from the one that would precede its first visit."""
         pace, rhythm = self._pace, self._rhythm(life.no)
         origin = life.first_seen - pace * (life.no * SCATTER % PHASES) // PHASES
         before = (self._since - origin) // pace
@@ -151,7 +151,7 @@ class _Tally:
         return rhythm
 
     def replay(self) -> Replay:
-        """Return what was counted."""
+        """Return the counts."""
         delays = sorted(self._delays)
         count = len(delays)
         return Replay(
@@ -165,9 +165,9 @@ class _Tally:
 
 
 def _between(rhythm: _Rhythm, last: int, before: int, end: int) -> int:
-    """Return how often a page is asked in the runs after ``before`` and until ``end``.
+    """Return the number of a page's requests in the runs after ``before`` and until ``end``.
 
-    ``last`` is the run that found it changed; what was asked in it is not counted.
+    ``last`` is the run that found it changed; the request of that run is not counted.
     """
     begin = max(before - last, 0)
     return rhythm.count(max(end - last, begin)) - rhythm.count(begin)

@@ -1,4 +1,4 @@
-"""What a host answers for an address that cannot exist, and which pages answer just that."""
+"""A host's answer for an address that cannot exist, and the pages with the same answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hashlib import blake2b
 from typing import Final, Self
 from urllib.parse import unquote
 
-MIN_WORDS: Final = 8  #: that an answer needs to say anything
-SHORT: Final = 50  #: words; shorter answers have to be equal word by word
+MIN_WORDS: Final = 8  #: words; shorter answers are no evidence
+SHORT: Final = 50  #: words; shorter answers must be equal word by word
 MAX_DISTANCE: Final = 3  #: bits between the fingerprints of two longer ones
-MAX_APART: Final = 5  #: words that one may have more than the other
-MAX_LENGTH_SHARE: Final = 0.1  #: and characters, of the longer one's
+MAX_APART: Final = 5  #: words by which their lengths may differ
+MAX_LENGTH_SHARE: Final = 0.1  #: of the longer one's characters, the same
 MAX_TITLE: Final = 200  #: characters of a title that are compared
 
 _GRAM: Final = 3  #: words
@@ -27,7 +27,7 @@ _TOKEN: Final = re.compile(
 
 
 def random_path(token: str) -> str:
-    """Return the path that a host is asked for; ``token`` is letters and digits by chance.
+    """Return the path to request from a host; ``token`` is random letters and digits.
 
     >>> random_path("k3v9q1")
     '/smartcrawl-does-this-exist-k3v9q1'
@@ -36,9 +36,9 @@ def random_path(token: str) -> str:
 
 
 def simhash(words: Sequence[str]) -> int:
-    """Return 64 bits that differ the less, the more three-word phrases two texts share.
+    """Return 64 bits that differ less, the more three-word phrases two texts share.
 
-    They are the bits that more than half of the hashes of all phrases have; without words, 0.
+    A bit is set that more than half of the hashes of all phrases have; without words, 0.
     """
     phrases = [words[n : n + _GRAM] for n in range(max(1, len(words) - _GRAM + 1))]
     bits = "".join(f"{_hash(phrase):064b}" for phrase in phrases if phrase)
@@ -47,7 +47,7 @@ def simhash(words: Sequence[str]) -> int:
 
 
 def distance(one: int, other: int) -> int:
-    """Return in how many bits two fingerprints differ.
+    """Return the number of bits in which two fingerprints differ.
 
     >>> distance(0b1010, 0b0110)
     2
@@ -57,7 +57,7 @@ def distance(one: int, other: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """What a host says of an address that cannot exist, without the address and without numbers."""
+    """A host's answer for an address that cannot exist, without the address and without numbers."""
 
     title: str  #: its words, at most 200 characters
     words: int
@@ -71,15 +71,15 @@ class NotFound:
 
     @classmethod
     def unpack(cls, packed: str) -> Self:
-        """Return what ``pack`` made a string of."""
+        """Return the answer that ``pack`` turned into a string."""
         return cls(**json.loads(packed))
 
 
 def profile(title: str, text: str, path: str) -> NotFound | None:
-    """Return what a host's answer to a path that cannot exist is known by; None: by nothing.
+    """Return the profile of a host's answer to a path that cannot exist; None: it is no evidence.
 
-    An answer of fewer than 8 words, its echo of ``path`` not counted, says nothing about any
-    page: a script fills it in. Nor does a longer one that speaks of JavaScript, up to 49 words.
+    An answer of fewer than 8 words, its echo of ``path`` not counted, is no evidence about any
+    page: a script fills it in. Nor is a longer one of up to 49 words that mentions JavaScript.
     """
     words = _readings(text, path)[0]
     if len(words) < (SHORT if "javascript" in words else MIN_WORDS):
@@ -94,9 +94,9 @@ def profile(title: str, text: str, path: str) -> NotFound | None:
 
 
 def is_not_found(answer: NotFound, *, title: str, text: str, path: str) -> bool:
-    """Whether a page under ``path`` (with its query) says what its host says of no page at all.
+    """Whether a page under ``path`` (with its query) is its host's answer for missing pages.
 
-    Never true of ``/``: who answers everything with the home page has one nevertheless.
+    Never true of ``/``: a host that answers everything with its home page still has that page.
 
     Source: C17.
     """
@@ -104,13 +104,13 @@ def is_not_found(answer: NotFound, *, title: str, text: str, path: str) -> bool:
 
 
 def is_same(answer: NotFound, *, title: str, text: str, path: str) -> bool:
-    """Whether a title and text are a host's answer to what cannot exist, whatever the path.
+    """Whether a title and text are a host's answer for missing pages, whatever the path.
 
-    Title and text are compared as they are, and without the path, its last segment and that
-    without extension, wherever these are echoed, percent-encoded or not. Case, punctuation and
-    words with digits do not count. Titles have to be equal. So have texts when one is shorter
-    than 50 words; others may differ in 3 bits of their fingerprints, and in length by 5 words and
-    a tenth of the characters.
+    Title and text are compared as they are, and without echoes of the path, of its last segment,
+    and of that segment without extension, percent-encoded or not. Case, punctuation and words with
+    digits do not count. Titles must be equal. So must texts when one is shorter than 50 words;
+    longer ones may differ in 3 bits of their fingerprints, and in length by 5 words and a tenth of
+    the characters.
     """
     titles = map(_title, _readings(title, path))
     return answer.title in titles and any(
@@ -131,10 +131,10 @@ def _is_near(answer: NotFound, words: Sequence[str]) -> bool:
 
 
 def _readings(text: str, path: str) -> list[list[str]]:
-    """Return the words of a text without what echoes a path, and all of them.
+    """Return the words of a text without echoes of a path, and all of its words.
 
-    The latter is for the page ``/contact`` that does not exist: who echoes no path names Contact
-    in the menu nevertheless.
+    All words are needed for a missing page ``/contact``: a host that echoes no path may still name
+    Contact in its menu.
     """
     whole = rest = _spaced(text)
     for echo in _echoes(path):
@@ -143,7 +143,7 @@ def _readings(text: str, path: str) -> list[list[str]]:
 
 
 def _echoes(path: str) -> list[str]:
-    """Return how a page may name the path that was asked, longest first."""
+    """Return the spellings by which a page may name the requested path, longest first."""
     resource = path.partition("?")[0]
     last = resource.removesuffix("/").rpartition("/")[2]
     written = (path, resource, last, last.rpartition(".")[0])
@@ -161,7 +161,7 @@ def _spaced(text: str) -> str:
 
 
 def _words(spaced: str) -> list[str]:
-    """Return the words that count: those without digits, which name no request and no moment."""
+    """Return the words without digits; digits name a request or a time."""
     return [word for word in spaced.split() if not any(map(str.isdigit, word))]
 
 

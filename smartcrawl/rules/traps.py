@@ -1,4 +1,4 @@
-"""Which addresses lead nowhere but to more addresses of their kind: crawler traps."""
+"""Crawler traps: addresses that lead only to more addresses of their kind."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from enum import StrEnum, auto
 from typing import Final
 
 MAX_LENGTH: Final = 2083  #: characters of an address
-MAX_REPEATS: Final = 3  #: times that a segment, a parameter or an address may stand in one address
-MAX_PLACES: Final = 8  #: times that a segment may that only keeps a place: ``0``, ``12``, ``-``
+MAX_REPEATS: Final = 3  #: times that one address may contain a segment, a parameter or itself
+MAX_PLACES: Final = 8  #: the same of a segment that only keeps a place: ``0``, ``12``, ``-``
 MAX_SEGMENTS: Final = 32  #: of a path
 MAX_PARAMETERS: Final = 32  #: of a query
-MAX_YEARS_AHEAD: Final = 2  #: of a calendar that is walked
-MAX_COUNTED: Final = 65_536  #: addresses with session ids of which is known how many were met
+MAX_YEARS_AHEAD: Final = 2  #: of a calendar
+MAX_COUNTED: Final = 65_536  #: addresses with session ids whose count is kept
 
-FIRST_YEAR: Final = 1990  #: of a calendar that is walked
-#: Numbers below the first or from the second on are no years but ids. A calendar is walked step
-#: by step: who is stopped at its next years never sees those.
+FIRST_YEAR: Final = 1990  #: of a calendar
+#: Numbers below the first or from the second on are ids, not years. A crawl walks a calendar step
+#: by step: it is stopped at the next years and never meets those.
 _YEARS: Final = (1900, 2200)
 _YEAR: Final = re.compile(r"[/=]((?:19|2[01])\d\d)")
 _DAY: Final = r"(\d{4})[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\d|3[01]))?"
 _DATE: Final = re.compile(_DAY)
 _DATE_IN_PATH: Final = re.compile(rf"/{_DAY}(?=/|\Z)")
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_MAX_WORDS: Final = 3  #: of a segment that names a part of a site; more are a headline
+_MAX_WORDS: Final = 3  #: of a segment that names a part of a site; with more it is a headline
 _CALENDARS: Final = frozenset({"agenda", "cal", "calendar", "calendario", "calendrier", "kalender"})
-#: Words, without an s at their end, of what has dates of its own: who walks into its future walks
-#: for ever. Its past is history, and ends.
+#: Words, without an s at their end, for parts of a site with a page for each date. Their future has
+#: no end; their past has one.
 _DATED: Final = _CALENDARS | {
     "archive", "date", "day", "event", "month", "schedule", "termine", "veranstaltungen", "week",
     "year",
 }  # fmt: skip
 _OF_A_YEAR: Final = _DATED | {"y", "yr"}
-#: Words of a filter: ``date_to=2099-12-31`` means every day, and is no step of a walk.
+#: Words of a filter: ``date_to=2099-12-31`` means every day, and is no step of a calendar.
 _BOUNDS: Final = frozenset(
     {"after", "before", "end", "from", "max", "min", "start", "till", "to", "until"}
 )
 
-# A head of a query in another query, escaped as often as may be.
+# The begin of a query in another query, escaped any number of times.
 _HEAD: Final = re.compile(r"(?:\?|%(?:25)*3F)([^?=&%/]+)(?:=|%(?:25)*3D)", re.IGNORECASE)
 _ESCAPED: Final = "%" + MAX_REPEATS * "25"
 _AMPERSANDS: Final = ((MAX_REPEATS + 1) * "amp;", (MAX_REPEATS + 1) * "amp%3B")
 
-# Names that only session ids have, and names that others have, too: story 12 is "sid=12".
+# Names that only session ids have, and names that other ids have, too: story 12 is "sid=12".
 _SESSION: Final = re.compile(
     r"[?&;](?:(?:jsessionid|phpsessid|aspsessionid[a-z]*|sessid|cfid|cftoken|zenid|oscsid)"
     r"=[^&;/?]*"
@@ -56,25 +56,25 @@ _SESSION: Final = re.compile(
 
 
 class Trap(StrEnum):
-    """Why an address that nobody knew before is not asked."""
+    """Reasons not to request a new address."""
 
-    PATH_REPEAT = auto()  #: a segment stands in the path too often
+    PATH_REPEAT = auto()  #: the path contains a segment too often
     PATH_TOO_DEEP = auto()
     QUERY_REPEAT = auto()  #: a query that grows: with parameters, or with itself
-    CALENDAR = auto()  #: a calendar that is walked beyond what is in it
-    SESSION_ID = auto()  #: one page under ever other session ids
+    CALENDAR = auto()  #: a calendar beyond its entries
+    SESSION_ID = auto()  #: one page under ever new session ids
     HOST_BUDGET = auto()  #: too many addresses of one host
     TOO_MANY_HOSTS = auto()
     URL_TOO_LONG = auto()
 
     @property
     def words(self) -> str:
-        """What is wrong with the address and what may be done about it, for people."""
-        return _TOLD[self]
+        """The message: the problem of the address, and the remedy."""
+        return _MESSAGES[self]
 
 
 _LEAVE_OUT: Final = "; to leave such addresses out for good, add a pattern to excluded_patterns"
-_TOLD: Final[Mapping[Trap, str]] = {
+_MESSAGES: Final[Mapping[Trap, str]] = {
     Trap.PATH_REPEAT: f"the same path segment more than {MAX_REPEATS} times{_LEAVE_OUT}",
     Trap.PATH_TOO_DEEP: f"more than {MAX_SEGMENTS} path segments{_LEAVE_OUT}",
     Trap.QUERY_REPEAT: f"the same parameter, or the address in itself, more than {MAX_REPEATS}"
@@ -92,7 +92,7 @@ _TOLD: Final[Mapping[Trap, str]] = {
 
 
 def trap_of(url: str, year: int) -> Trap | None:
-    """Return the trap that a request URL (see ``urls.request_url``) shows by its spelling.
+    """Return the trap that the spelling of a request URL (see ``urls.request_url``) shows.
 
     ``year`` is the present one.
 
@@ -102,18 +102,18 @@ def trap_of(url: str, year: int) -> Trap | None:
     <Trap.CALENDAR: 'calendar'>
     >>> trap_of("https://example.com/2024/05/more-events", 2025)
 
-    *Path*: a segment may stand 3 times in it; one of up to two digits or signs, which keeps a
+    *Path*: it may contain a segment 3 times; a segment of up to two digits or signs, which keeps a
     place as in ``/jobs/12/0/0/0/0``, 8 times. A path has up to 32 segments, empty ones included.
 
-    *Query*: a parameter with the same value may stand 3 times in it, the address itself 3 times
-    in its own query, whether or not escaped, and ``amp;`` 3 times in a row. There may be 32
-    parameters.
+    *Query*: it may contain a parameter with the same value 3 times, the address itself 3 times,
+    escaped or not, and ``amp;`` 3 times in a row. There may be 32 parameters.
 
-    *Calendar*: ``/yyyy/mm[/dd]`` and ``yyyy-mm[-dd]`` in the path behind a short segment that
-    says calendar, event, archive, month or the like; such a date in a parameter whose name, or
-    the path, says it; or a year in a parameter like ``year`` where the path or another parameter
-    says it. Up to two years ahead are read; before 1990 only a calendar is refused, because
-    archives are that old. Limits as ``date_to`` and numbers from 2200 on (ids) are no dates.
+    *Calendar*: ``/yyyy/mm[/dd]`` and ``yyyy-mm[-dd]`` in the path behind a short segment with a
+    word such as calendar, event, archive or month. Likewise such a date in a parameter, where its
+    name or the path has such a word; and a year in a parameter like ``year``, where the path or
+    another parameter has one. Up to two years ahead are accepted. Before 1990 only a calendar is
+    refused, because archives are that old. Bounds such as ``date_to`` and numbers from 2200 on
+    (ids) are no dates.
 
     Source: ATT-37.
     """
@@ -152,14 +152,14 @@ def _is_growing(query: str) -> bool:
 
 
 def _repeated(words: list[str]) -> list[str]:
-    """Return the words that stand in a list too often."""
+    """Return the words that a list contains too often."""
     if len(words) - len(set(words)) < MAX_REPEATS:
         return []
     return [word for word, times in Counter(words).items() if times > MAX_REPEATS]
 
 
 def _names_far_year(url: str, year: int) -> bool:
-    # For most addresses these six searches are all, and cost less than the expression.
+    # For most addresses these six searches suffice, and cost less than the expression.
     if "/20" in url or "=20" in url or "/19" in url or "=19" in url or "/21" in url or "=21" in url:
         for found in _YEAR.findall(url):
             if _is_far(int(found), year):
@@ -172,7 +172,7 @@ def _is_far(found: int, year: int) -> bool:
 
 
 def _is_walked(found: int, year: int, said: set[str]) -> bool:
-    """Whether a year is none that somebody wrote about, where such words are said."""
+    """Whether a year is beyond a calendar's entries, by the words around it."""
     if found in range(_YEARS[0], FIRST_YEAR):
         return not said.isdisjoint(_CALENDARS)
     ahead = range(year + MAX_YEARS_AHEAD + 1, _YEARS[1])
@@ -220,9 +220,9 @@ def _words(name: str) -> set[str]:
 
 
 class Budget:
-    """What a run may still meet: addresses of each host, hosts, and session ids of a page.
+    """Limits of one run to new addresses: of each host, of hosts, of session ids of a page.
 
-    0 is no limit. It lives for one run, and is asked once for each address that nobody knew.
+    0 is no limit. ``refuse`` is called once for each new address.
     """
 
     def __init__(self, *, year: int, per_host: int, hosts: int, per_session: int = 20) -> None:
@@ -235,23 +235,23 @@ class Budget:
         self._sessions: OrderedDict[int, int] = OrderedDict()  #: session ids by hash of address
 
     def known(self, host: str, count: int) -> None:
-        """Note that the registry holds so many addresses of a host; several calls add up."""
+        """Note the number of a host's addresses in the registry; several calls add up."""
         self._met[host] = self._met.get(host, 0) + count
 
     def seen(self, urls: Iterable[str]) -> None:
-        """Note addresses that are known and may carry session ids.
+        """Note known addresses that may contain session ids.
 
-        They are not read before a new address has one: few sites have any.
+        They are not read before a new address has a session id: few sites have any.
         """
         self._unread.append(urls)
 
     def refuse(self, url: str, host: str) -> Trap | None:
-        """Return why a new address is not to be asked; None counts it.
+        """Return the reason not to request a new address; None: it is counted and may be requested.
 
-        Of addresses that differ in session ids only, so many pass: a parameter of path or query
-        with a name like ``jsessionid`` or ``phpsessid``; or called ``s``, ``sid``, ``session``
-        or ``session_id``, with a value of at least 16 letters and digits, or a UUID. The counts
-        of 65,536 such addresses are kept, then the first are forgotten.
+        Of addresses that differ only in their session ids, ``per_session`` pass. A session id is a
+        parameter of path or query with a name like ``jsessionid`` or ``phpsessid``. With the name
+        ``s``, ``sid``, ``session`` or ``session_id`` its value must be a UUID or at least 16
+        letters and digits. The counts of 65,536 such addresses are kept, then the oldest go.
 
         >>> budget = Budget(year=2025, per_host=1, hosts=1)
         >>> budget.refuse("https://example.com/a", "example.com")
@@ -275,23 +275,23 @@ class Budget:
         return None
 
     def _is_one_more_session(self, url: str) -> bool:
-        """Whether an address is a page under one session id too many; counts it when it is not.
+        """Whether an address is a page under one session id too many; count it when it is not.
 
-        Each address is asked about once, so that each brings another id.
+        The method is called once for each address, so that each brings another id.
         """
         lower = url.lower()
         if not (
             "id=" in lower or "sess" in lower or "cftoken=" in lower
             or "?s=" in lower or "&s=" in lower or ";s=" in lower
         ):  # fmt: skip
-            return False  # sooner than by the expression
+            return False  # cheaper than the expression
         address, found = _SESSION.subn("", url)
         if not found:
             return False
         while self._unread:
             for known in self._unread.pop():
                 self._is_one_more_session(known)
-        key = hash(address)  # 64 bits, and with a seed that no site knows
+        key = hash(address)  # 64 bits, with a seed that no site can know
         met = self._sessions.get(key, 0)
         if met >= self._per_session:
             return True

@@ -1,27 +1,27 @@
-"""What a host's validators are worth: whether "not modified" can be believed (M-10; issue 6.8)."""
+"""Trust in a host's validators: whether to believe its "not modified" (M-10; issue 6.8)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-MIN_LIES: Final = 2  #: pages that must have been found out, or that must rotate
-_ONE_IN: Final = 20  #: of those that could have been: fewer may be pages that are never the same
+MIN_LIES: Final = 2  #: pages with false or rotating validators that make evidence
+_ONE_IN: Final = 20  #: least share of them; fewer may be pages that always change
 _DAY: Final = 86_400  #: seconds
 _PHASES: Final = 1 << 16
 _SCATTER: Final = 40_503  #: see rules.schedule
 _TENTH: Final = 10
-#: Fields of Trust that several workers do not add up.
+#: Fields of Trust that are not added up over workers.
 _ONCE: Final = ("honoured", "run", "matched", "matched_before")
 
-# Bits of Page.etag_marks. The numbers are stored; never renumber.
+# Bits of ``Page.etag_marks``. The numbers are stored; never renumber.
 UNCONFIRMED: Final = 1  #: its last 304 named another version: the next request has no condition
 TURNED: Final = 2  #: its last body had the bytes of the one before, and another ETag
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One answer with a body, beside what is held of the page."""
+    """One answer with a body, compared with the stored page."""
 
     conditional: bool  #: whether the request carried validators
     same_etag: bool  #: both have one, and they are equal
@@ -30,31 +30,31 @@ class Seen:
     same_bytes: bool
     same_content: bool
     dated: bool  #: it has a Last-Modified
-    turned: bool  #: the body before had the same bytes and another ETag, too (TURNED)
+    turned: bool  #: the previous body, too, had the same bytes and another ETag (TURNED)
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What the answers of one host have shown so far. Counts are pages.
+    """Evidence from the answers of one host. Counts are pages.
 
     ``repeated`` and ``rotated`` are counts of one run, or of all runs since the ETags rotate.
     """
 
-    etags: int = 0  #: asked without validators, and the ETag was the one that is held
-    frozen: int = 0  #: of these, with other content: a 304 would have hidden it
-    dates: int = 0  #: likewise for Last-Modified, where no equal ETag said the same
-    false_dates: int = 0
-    repeated: int = 0  #: answers with an ETag and a date, whose bytes were the stored ones
-    rotated: int = 0  #: repeated pages that had another ETag in the answer before, too
-    ignored: int = 0  #: asked with validators, and answered 200 with the same ETag
+    etags: int = 0  #: requested without validators, and the ETag was the stored one
+    frozen: int = 0  #: such pages with other content, which a 304 would have hidden
+    dates: int = 0  #: requested without validators: an equal Last-Modified, no equal ETag
+    false_dates: int = 0  #: such pages with other content
+    repeated: int = 0  #: answers with an ETag and a date that had the stored bytes
+    rotated: int = 0  #: repeated pages whose previous answer had another ETag, too
+    ignored: int = 0  #: requested with validators, and answered 200 with the same ETag
     honoured: int = 0  #: 1 once there was a 304
     contradictory: int = 0  #: 304s that named another version than the one that was asked about
-    run: int = 0  #: run.no of the last run that learnt something of the host
+    run: int = 0  #: run.no of the last run with evidence about the host
     matched: int = 0  #: 1 once an If-None-Match was answered 304 in that run
-    matched_before: int = 0  #: likewise in the run before
+    matched_before: int = 0  #: the same of the previous run
 
     def after(self, seen: Seen) -> Trust:
-        """Return it after one more answer with a body.
+        """Return the evidence after one more answer with a body.
 
         >>> Trust().after(Seen(False, True, *[False] * 6)).frozen
         1
@@ -73,9 +73,9 @@ class Trust:
         )
 
     def at(self, run: int) -> Trust:
-        """Return it as a run finds it: evidence of rotation is that of one run.
+        """Return the evidence at the begin of a run: evidence of rotation counts for one run.
 
-        Only a host whose ETags rotate, which no If-None-Match of its last run refuted, keeps it.
+        It is kept only if the host's ETags rotate and no If-None-Match of its last run refuted it.
 
         >>> Trust(repeated=4, rotated=2, run=1).at(2).repeated
         4
@@ -109,33 +109,33 @@ class Trust:
         return Trust(**{field.name: count(field.name) for field in fields(self)})
 
     def seen_304(self, *, by_etag: bool) -> Trust:
-        """Return it after a 304; ``by_etag``: the request had an If-None-Match.
+        """Return the evidence after a 304; ``by_etag``: the request had an If-None-Match.
 
-        Once is enough to know that conditions are looked at, and once a run that ETags hold.
+        One 304 shows that the host evaluates conditions, and in each run that ETags do not rotate.
         """
         if self.honoured and (self.matched or not by_etag):
             return self
         return replace(self, honoured=1, matched=max(self.matched, int(by_etag)))
 
     def contradicted(self) -> Trust:
-        """Return it after a 304 that named another version than the one that was asked about."""
+        """Return the evidence after a 304 with the ETag of another than the requested version."""
         return replace(self, contradictory=self.contradictory + 1)
 
     @property
     def contradicts(self) -> bool:
-        """Whether its 304s are not believed, whichever condition they answer."""
+        """Whether to distrust its 304s, whichever condition they answer."""
         return _many(self.contradictory, self.etags + self.contradictory)
 
     @property
     def rotates(self) -> bool:
-        """Whether ETags change with every answer, so that an If-None-Match brings no 304."""
+        """Whether its ETags change with every answer, so that an If-None-Match brings no 304."""
         matched = self.matched or self.matched_before
         return _most(self.rotated, self.repeated) and not matched
 
     def believes_etag(self, *, dated: bool) -> bool:
         """Whether If-None-Match is worth sending; ``dated``: the page has a Last-Modified.
 
-        Where no date can stand in for it, an ETag that rotates costs nothing.
+        A rotating ETag costs nothing where there is no date to send in its place.
         """
         if _many(self.frozen, self.etags) or self.contradicts:
             return False
@@ -148,13 +148,13 @@ class Trust:
 
     @property
     def ignores_conditions(self) -> bool:
-        """Whether the host sends the body whatever is asked, so that a HEAD may save it."""
+        """Whether the host ignores conditions, so that a HEAD may save the body."""
         return self.ignored >= MIN_LIES and not self.honoured
 
-    def told(self) -> list[str]:
-        """Return what is not believed, and why, for people.
+    def distrust_reasons(self) -> list[str]:
+        """Return a message for each validator of the host that is not believed.
 
-        >>> Trust(etags=40, frozen=2).told()
+        >>> Trust(etags=40, frozen=2).distrust_reasons()
         ['its ETags are frozen: 2 of 40 pages had changed under the same one']
         """
         found = []
@@ -196,8 +196,8 @@ def marks_after(before: int, *, contradicted: bool, taken: bool, turned: bool) -
     """Return the marks of a page after a visit.
 
     ``contradicted``: a 304 named another version than the one that was asked about. ``taken``: the
-    answer was believed; any other answer leaves the marks as they are. ``turned``: its bytes were
-    the stored ones, and its ETag another one.
+    answer was accepted; any other answer leaves the marks as they are. ``turned``: it had the
+    stored bytes and another ETag.
 
     >>> marks_after(TURNED, contradicted=True, taken=False, turned=False) == TURNED | UNCONFIRMED
     True
@@ -212,10 +212,10 @@ def marks_after(before: int, *, contradicted: bool, taken: bool, turned: bool) -
 
 
 def is_sampled(number: int, visits: int, ratio: float) -> bool:
-    """Whether a page is asked without validators this time, to see what they are worth.
+    """Whether to request a page without validators this time, to verify them.
 
-    Of ``1 / ratio`` visits of a page one is, and of the pages of a run about that share are.
-    ``visits``: how often the page was visited before; ``ratio`` 0: never.
+    One in ``1 / ratio`` visits of a page is such a sample, and about the same share of the pages of
+    a run. ``visits``: the number of earlier visits of the page; ``ratio`` 0: never.
 
     >>> [visits for visits in range(1, 101) if is_sampled(7, visits, 0.05)]
     [13, 33, 53, 73, 93]
@@ -226,8 +226,8 @@ def is_sampled(number: int, visits: int, ratio: float) -> bool:
 def is_unverified(verified_at: int | None, now: int, days: int, number: int) -> bool:
     """Whether a page was not downloaded whole for so long that no 304 counts any more.
 
-    Up to a tenth earlier, by the page's number, so that what was crawled in one day does not come
-    in one day again. ``days`` 0: never.
+    The time is up to a tenth shorter, by the page's number, so that pages that were crawled on one
+    day are not all downloaded on one day again. ``days`` 0: never.
 
     >>> is_unverified(0, 90 * 86_400, 90, 0), is_unverified(0, 80 * 86_400, 90, 0)
     (True, False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.extract.html import Told
+from smartcrawl.extract.html import DetectedLanguage
 from smartcrawl.model.documents import Link
 from smartcrawl.model.exceptions import SnapshotStoreError
 from smartcrawl.model.pages import Page, Unreadable, Visit
@@ -61,7 +61,7 @@ class StoredPages:
             and page.configuration in self._alike
         )
 
-    def told(self, page: Page) -> Told | None:
+    def told(self, page: Page) -> DetectedLanguage | None:
         """Return the stored language of a page, and the digest of what it was detected by.
 
         None where nothing is stored, or another version extracted it. Source: R0-76.
@@ -69,7 +69,7 @@ class StoredPages:
         if page.content is None or page.configuration not in self._alike:
             return None
         found = self._reader.told(page.content)
-        return Told(*found) if found is not None else None
+        return DetectedLanguage(*found) if found is not None else None
 
     def unreadable(self, body_hash: bytes, media: str) -> Unreadable | None:
         """Return why this version cannot read a body, None if that is not known."""

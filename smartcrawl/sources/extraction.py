@@ -1,4 +1,4 @@
-"""What shapes an index entry out of a body, and so has to be the same for it to stand (M-15)."""
+"""Configuration of the extraction; an index entry is valid only while it is the same (M-15)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from smartcrawl.rules.model import Mode
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.patterns import compiled
 
-EXTRACTION_VERSION: Final = 4  #: raised when the same body gives another document or other links
-CHUNKING_VERSION: Final = 1  #: raised when the same document gives other chunks
+EXTRACTION_VERSION: Final = 4  #: raise it when the same body gives another document or other links
+CHUNKING_VERSION: Final = 1  #: raise it when the same document gives other chunks
 
 
 @dataclass(frozen=True, slots=True)
 class Selectors:
     """CSS selectors of the parts of a page whose text and images count, and of those that do not.
 
-    Links are those of the whole page, whatever is selected.
+    Links always come from the whole page.
     """
 
-    keep: tuple[str, ...] = ()  #: empty: what is recognised as the main part
+    keep: tuple[str, ...] = ()  #: empty: the part that is recognised as the main one
     drop: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -32,7 +32,7 @@ class Selectors:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionConfig:
-    """How the pages of one source enter the index.
+    """Rules by which the pages of one source enter the index.
 
     >>> rules = (("/tag/", Mode.LINKS_ONLY), ("/tmp/", Mode.NONE))
     >>> ExtractionConfig(rules).mode_of("http://a.example/tag/x").word
@@ -41,11 +41,11 @@ class ExtractionConfig:
 
     rules: tuple[tuple[str, Mode], ...] = ()  #: (pattern, mode): the first that matches counts
     selectors: Selectors = Selectors()
-    basis: str = "text"  #: what a content hash is made of: text or bytes
+    basis: str = "text"  #: input of the content hash: text or bytes
 
     @classmethod
     def of(cls, source: Source | None, options: Options) -> Self:
-        """Return the configuration of a source; None: of one that is not declared."""
+        """Return the configuration of a source; None stands for an undeclared one."""
         basis = "bytes" if options.content_hash_basis == "bytes" else "text"  # auto: text, if any
         if source is None:
             return cls(basis=basis)
@@ -53,18 +53,18 @@ class ExtractionConfig:
         return cls(rules, Selectors(source.keep_selectors, source.drop_selectors), basis)
 
     def mode_of(self, url: str) -> Mode:
-        """Return how the page at a request URL enters the index."""
+        """Return the index mode of the page at a request URL."""
         for pattern, mode in self.rules:
             if compiled(pattern).search(url):
                 return mode
         return Mode.INDEX
 
     def fingerprint(self, mode: Mode) -> bytes:
-        """Return the fingerprint (16 bytes) of all that shapes a page of this mode.
+        """Return the fingerprint (16 bytes) of the configuration for pages of this mode.
 
-        Of a page that is not indexed only its links are read, whatever is selected.
+        Selectors do not count for pages that are not indexed, because only their links are read.
         """
-        told: list[object] = [EXTRACTION_VERSION, mode.word]
+        parts: list[object] = [EXTRACTION_VERSION, mode.word]
         if mode is Mode.INDEX:
-            told += [CHUNKING_VERSION, self.basis, self.selectors.keep, self.selectors.drop]
-        return hashlib.sha256(json.dumps(told).encode()).digest()[:16]
+            parts += [CHUNKING_VERSION, self.basis, self.selectors.keep, self.selectors.drop]
+        return hashlib.sha256(json.dumps(parts).encode()).digest()[:16]

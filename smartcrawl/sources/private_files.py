@@ -1,4 +1,4 @@
-"""Files and folders that their owner alone may read, whatever the umask."""
+"""Files and folders that only their owner may read, with any umask."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 FOLDER: Final = 0o700
 FILE: Final = 0o600
 _OTHERS: Final = 0o077
-#: Folders that smartcrawl makes in DATA_DIR; one with other folders in it serves other purposes.
+#: Folders that smartcrawl makes in DATA_DIR; a DATA_DIR with others serves other purposes, too.
 _OURS: Final = frozenset({"leases", "snapshots"})
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder for the owner alone; one that is there already keeps its mode.
+    """Make a folder for the owner alone; an existing one keeps its mode.
 
-    Missing folders above it are made as the umask has it.
+    Missing folders above it are made with the umask.
 
     Raises:
         OSError: it cannot be made.
@@ -30,7 +30,7 @@ def private_folder(path: Path) -> None:
 
 
 def private_file(path: Path) -> None:
-    """Make an empty file for the owner alone; one that is there already keeps its mode.
+    """Make an empty file for the owner alone; an existing one keeps its mode.
 
     Raises:
         OSError: it cannot be made.
@@ -44,7 +44,7 @@ def private_file(path: Path) -> None:
 
 
 def folder_like_its_parent(path: Path) -> None:
-    """Make a folder and those above it, each private where the one above is.
+    """Make a folder and its missing parents, each private where its parent is.
 
     Raises:
         OSError: it cannot be made.
@@ -95,7 +95,7 @@ def is_private(folder: Path) -> bool:
 
 def narrow(path: Path) -> None:
     """Take the rights of group and others from a file or folder of this user."""
-    with suppress(OSError):  # it is not there, or another user's: then so be it
+    with suppress(OSError):  # it does not exist, or belongs to another user
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
             return
@@ -106,8 +106,8 @@ def narrow(path: Path) -> None:
 def narrow_data(folder: Path) -> None:
     """Narrow DATA_DIR, and the files and folders in it.
 
-    A folder that holds other folders, such as a home or ``/tmp``, keeps its mode: it is shared
-    with something else. Only the registry, leases and snapshots in it are narrowed.
+    A folder with other folders in it, such as a home or ``/tmp``, keeps its mode, because other
+    programs use it. Only the registry, leases and snapshots in it are narrowed.
     """
     try:
         entries = [(entry.name, entry.is_dir()) for entry in os.scandir(folder)]

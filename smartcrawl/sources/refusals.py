@@ -1,4 +1,4 @@
-"""Which sources an address belongs to, and why the others leave it out."""
+"""Sources that an address belongs to, and the reasons of the others to refuse it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from smartcrawl.sources.declared import Source
 
 
 def belongs(source: Source, url: str) -> bool:
-    """Whether an address is in a source's scope, wherever its seed moves the scope to.
+    """Whether an address is in a source's scope, or in the scope that its seed may move to.
 
     The scope of an ad-hoc source moves with its seed between a host and that host with
-    ``www.``. When the seed fails, where it would have led is not known, and nobody is
-    excluded for that.
+    ``www.``. When the seed fails, its target is unknown, and no page is excluded for that.
     """
     if source.scope.allows(url):
         return True
@@ -22,7 +21,7 @@ def belongs(source: Source, url: str) -> bool:
 
 
 def refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
-    """Return why sources that hold the host of an address leave it out, by their names."""
+    """Return the reasons of sources with the address's host to refuse it, by source name."""
     known = request_url(url)
     found: dict[str, str] = {}
     for source in sources:

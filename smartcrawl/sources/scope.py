@@ -1,4 +1,4 @@
-"""The scope of a source: which addresses belong to it, and why another does not."""
+"""The scope of a source: its addresses, and the reasons to refuse others."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from smartcrawl.model.urls import MAX_URL_LENGTH, host_key, request_url
-from smartcrawl.sources.patterns import compiled
+from smartcrawl.sources.patterns import Compiled, compiled
 
 # fmt: off
-#: What holds no text, or none that this version can extract. Endings that are also names of
-#: pages (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser) are not here.
+#: Files without text, or without text that this version can extract. Endings that are also names
+#: of pages (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser) are not here.
 SKIPPED_EXTENSIONS: Final = frozenset(
     {
         # images
@@ -48,7 +48,7 @@ SKIPPED_EXTENSIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The document set of a source: which addresses belong to it (M-28).
+    """The document set of a source: the addresses that belong to it (M-28).
 
     ``hosts`` are exact (see ``host_key``); ``domains`` include their subdomains, on any port.
     ``url_patterns`` and ``excluded_patterns`` are searched in the request URL.
@@ -63,24 +63,24 @@ class Scope:
     url_patterns: tuple[str, ...] = ()  #: at least one must match, unless there is none
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
-    max_depth: int = 0  #: links from a seed, 0: no limit; not asked by ``allows``
-    _wanted: tuple[Any, ...] = field(init=False, repr=False, compare=False)
-    _excluded: tuple[Any, ...] = field(init=False, repr=False, compare=False)
+    max_depth: int = 0  #: links from a seed, 0: no limit; ``allows`` ignores it
+    _wanted: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
+    _excluded: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
         object.__setattr__(self, "_excluded", _compiled(self.excluded_patterns))
 
     def holds(self, url: str) -> bool:
-        """Whether the host of a request URL belongs to the source, whatever else does not."""
+        """Whether the host of a request URL belongs to the source, even if the URL does not."""
         return self._holds(url[url.index("/") + 2 :].partition("/")[0])
 
     def allows(self, url: str) -> bool:
-        """Whether ``url`` belongs to the source. Depth is not asked."""
+        """Whether ``url`` belongs to the source, whatever its depth."""
         return self.refusal(url) is None
 
     def refusal(self, url: str) -> str | None:
-        """Return why ``url`` does not belong to the source, or None when it does."""
+        """Return the reason why ``url`` does not belong to the source; None when it does."""
         known = request_url(url)
         if known is None:
             return f"it is no http(s) URL of at most {MAX_URL_LENGTH} characters"
@@ -109,9 +109,9 @@ class Scope:
         return False
 
     def fingerprint(self) -> bytes:
-        """Return 16 bytes that differ when ``allows`` may answer differently (M-15).
+        """Return 16 bytes that differ when ``allows`` may return something else (M-15).
 
-        Stored links that were filtered under one fingerprint need no second look under the same.
+        Stored links that were filtered under the same fingerprint need no second check.
         """
         parts = [
             sorted(self.hosts),
@@ -123,7 +123,7 @@ class Scope:
         return sha256(json.dumps(parts).encode()).digest()[:16]
 
     def moved_to(self, url: str) -> Self | None:
-        """Return the scope with ``url``'s host in place of the one that it is with or without www.
+        """Return the scope with ``url``'s host in place of the same host with or without www.
 
         None when ``url`` is elsewhere, or in scope anyway.
 
@@ -140,5 +140,5 @@ class Scope:
         return replace(self, hosts=self.hosts - {old} | {new})
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[Any, ...]:
+def _compiled(patterns: Iterable[str]) -> tuple[Compiled, ...]:
     return tuple(compiled(pattern) for pattern in patterns)

@@ -1,7 +1,7 @@
 """Files by path in a folder, in a bucket, or behind any other driver of fsspec.
 
-Folders are written here, everything else by a driver, within a time and with a limit to what is
-done at once. What a driver raises is returned or raised as it is; ``fault`` tells what it means.
+Folders are written here, everything else by a driver, with limits of time and of parallel calls.
+Errors of a driver are returned or raised as they are; ``fault`` classifies them.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from smartcrawl.model.redaction import redacted
 from smartcrawl.sources.private_files import folder_like_its_parent, write_like_its_folder
 
 PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
-_SLOWEST: Final = 1024 * 1024  #: bytes; each as many add a second to a transfer's time
-_CLOSING: Final = 5  #: seconds to end connections
-_LONGEST: Final = 200  #: characters of a driver's error that are told
+_SLOWEST: Final = 1024 * 1024  #: bytes; as many add a second to the time limit of a transfer
+_CLOSING: Final = 5  #: seconds for closing connections
+_LONGEST: Final = 200  #: characters of a driver's error in a message
 
 
 class Store(Protocol):
     """Files by path below a root, in bytes as they are stored."""
 
     def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
-        """Write files by path, over what is there; return for each what went wrong."""
+        """Write files by path, over existing ones; return the error of each, or None."""
 
     def read(self, path: str, longest: int) -> bytes | None:
         """Return a file; None if it has more than ``longest`` bytes."""
 
     def holds(self, paths: Sequence[str]) -> list[bool]:
-        """Return for each path whether a file is known to be there."""
+        """Return for each path whether its file certainly exists."""
 
     def remove(self, paths: Sequence[str]) -> list[Exception | None]:
-        """Remove files; return for each what went wrong, be it that there is none."""
+        """Remove files; return the error of each, or None; a missing file is an error."""
 
     def exists(self) -> bool:
-        """Whether the store itself is there; asked where a file is not."""
+        """Whether the store itself exists; called where a file does not."""
 
     def close(self) -> None:
-        """End what connections there are."""
+        """Close all connections."""
 
 
 class Folder:
-    """A folder of this machine, or mounted on it; files are whole or absent."""
+    """A folder of this machine, or mounted on it; files are complete or absent."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -97,18 +97,18 @@ class Folder:
         return None
 
     def exists(self) -> bool:
-        """An empty folder may be one that nothing is mounted on."""
+        """Whether the folder has files; an empty one may be a mount point without its mount."""
         return self._root.is_dir() and any(self._root.iterdir())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class _Call(NamedTuple):
-    """One use of a driver, by the name that fsspec gives a method."""
+    """One call of a driver, by fsspec's name of the method."""
 
     method: str
-    seconds: float  #: after which it is given up
+    seconds: float  #: time limit
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
 
@@ -123,11 +123,11 @@ class _Driver(ABC):
 
     @abstractmethod
     def _each(self, calls: Sequence[_Call]) -> list[Any]:
-        """Return for each call what it returned or raised."""
+        """Return the result or the error of each call."""
 
     @abstractmethod
     def _top(self) -> str:
-        """Return the path of what is not made by writing."""
+        """Return the path of the outermost part, which writing does not create."""
 
     def _call(self, method: str, path: str, *more: Any, size: int = 0, **options: Any) -> _Call:
         seconds = self._patience + size / _SLOWEST
@@ -148,7 +148,7 @@ class _Driver(ABC):
         if size > longest:
             return None
         if not size:
-            return b""  # a range of nothing is an error
+            return b""  # an empty range is an error
         data: bytes = self._answer(self._call("cat_file", path, size=size, start=0, end=size))
         return data
 
@@ -162,13 +162,13 @@ class _Driver(ABC):
     def exists(self) -> bool:
         try:
             self._answer(_Call("info", self._patience, (self._top(),), {}))
-        except Exception as error:  # noqa: BLE001  # who may not ask was not told that it is gone
+        except Exception as error:  # noqa: BLE001  # a denied request is no sign of absence
             return not is_absence(error)
         return True
 
     @abstractmethod
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
 
 
 class Bucket(_Driver):
@@ -197,7 +197,7 @@ class Bucket(_Driver):
                 except TimeoutError as error:
                     silence = error
                     return error
-                except Exception as error:  # noqa: BLE001  # told to who called
+                except Exception as error:  # noqa: BLE001  # returned to the caller
                     return error
 
         return await asyncio.gather(*map(answer, calls))
@@ -206,7 +206,7 @@ class Bucket(_Driver):
         return self._root.partition("/")[0]
 
     def close(self) -> None:
-        # Of S3 and Azure; other drivers do so when the process ends.
+        # S3 and Azure; other drivers close theirs when the process ends.
         loop = self._system.loop
         with suppress(RuntimeError, TimeoutError, OSError):
             if hasattr(self._system, "service_client"):
@@ -230,14 +230,14 @@ class Drive(_Driver):
         return answers
 
     def _in_turn(self, call: _Call) -> Any:
-        """Call in a thread of its own, which can be left alone: no exit waits for it."""
+        """Call in a separate daemon thread, which the end of the process does not wait for."""
         if not self._turn.acquire(timeout=call.seconds):
             return TimeoutError()
         answer: Future[Any] = Future()
         Thread(target=self._work, args=(call, answer), daemon=True).start()
         try:
             return answer.result(call.seconds)
-        except Exception as error:  # noqa: BLE001  # told to who called
+        except Exception as error:  # noqa: BLE001  # returned to the caller
             return error
 
     def _work(self, call: _Call, answer: Future[Any]) -> None:
@@ -246,7 +246,7 @@ class Drive(_Driver):
                 folder = call.arguments[0].rpartition("/")[0]
                 self._system.makedirs(folder, exist_ok=True)
             answer.set_result(getattr(self._system, call.method)(*call.arguments, **call.options))
-        except Exception as error:  # noqa: BLE001  # raised where it is waited for
+        except Exception as error:  # noqa: BLE001  # raised in the waiting thread
             answer.set_exception(error)
         finally:
             self._turn.release()
@@ -255,18 +255,18 @@ class Drive(_Driver):
         return self._root
 
     def close(self) -> None:
-        """Such drivers end their connections when the process ends."""
+        """Do nothing: such drivers close their connections when the process ends."""
 
 
 def _errors(answers: Sequence[Any]) -> list[Exception | None]:
     return [answer if isinstance(answer, Exception) else None for answer in answers]
 
 
-# What went wrong
+# Errors
 
 
 class Fault(Enum):
-    """Why a store did not do what it was asked; the value is what the reader should do."""
+    """Kinds of errors of a store; the value is the remedy."""
 
     FULL = "free some room, shorten SNAPSHOT_RETENTION_DAYS, or name another SNAPSHOT_STORE"
     REFUSED = "check what {who} may do there"
@@ -299,7 +299,7 @@ def is_absence(error: Exception | None) -> bool:
 
 
 def _status(error: BaseException | None) -> int | None:
-    """Return the HTTP status that an error stands for, as botocore and azure.core say it."""
+    """Return the HTTP status of an error of botocore or azure.core."""
     while error is not None:
         status = getattr(error, "status_code", None)
         response = getattr(error, "response", None)
@@ -312,7 +312,7 @@ def _status(error: BaseException | None) -> int | None:
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of an error, without secrets; empty for a time-out of ours."""
+    """Return the first line of an error, without secrets; empty for our own time limit."""
     text = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
     if not text and isinstance(error, TimeoutError):
         return ""

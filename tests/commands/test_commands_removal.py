@@ -827,7 +827,7 @@ def test_why_of_a_redirect_before_and_after_its_content_went(world: World):
     assert (story["standing"], story["removal"]) == ("bare", [])
     assert story["decision"]["text"] == "removed: redirect"
     assert story["history"][-1]["found"]["target"] == f"{SITE}/b"
-    assert story["request"]["why"] == "nothing is held of it"
+    assert story["request"]["why"] == "no copy of it is stored"
     assert world.story("/b")["linksIn"]["shown"] == [f"{SITE}/", f"{SITE}/a"]
 
 
@@ -1057,7 +1057,7 @@ def test_a_plan_says_what_the_next_run_does_then(orphaned: World):
     assert orphaned.held() == {"/", "/a"}
     after = orphaned.plan()
     assert (after["removes"], after["asks"]) == ({}, 3)  # a tombstone that is linked is asked
-    assert after["unconditional"] == {"nothing is held of it": 1}
+    assert after["unconditional"] == {"no copy of it is stored": 1}
 
 
 @pytest.mark.parametrize("setting", ["LOST_MIN_AGE", "ORPHAN_MIN_AGE"])

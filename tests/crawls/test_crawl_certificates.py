@@ -304,9 +304,12 @@ def test_sitemaps_are_verified_too(secure: Secure, crawl: Crawl):
     ("content", "words"),
     [
         (None, "there is no such file"),
-        (b"", "holds no certificate in PEM form"),
-        (os.urandom(200), "holds no certificate in PEM form"),
-        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "holds no certificate"),
+        (b"", "contains no certificate in PEM form"),
+        (os.urandom(200), "contains no certificate in PEM form"),
+        (
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "contains no certificate",
+        ),
     ],
     ids=["missing", "empty", "binary", "broken"],
 )

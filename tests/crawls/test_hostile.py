@@ -31,7 +31,7 @@ _SETTINGS: dict[str, object] = {
 #: Not ru_maxrss: that of a child begins with what its parent had.
 _SCRAPY = """
 import atexit, re, sys
-from smartcrawl import decoding
+from smartcrawl.engine.download import decoding
 assert decoding._PATIENCE == 10
 decoding._PATIENCE = 3
 

@@ -253,7 +253,7 @@ def test_language_is_told_anew_only_where_other_text_tells_it():
     body = BODIES["page"]
     whole = html.parse(body, content_type="", url=URL)
     read_again = html.parse(body, content_type="", url=URL, detect=False)
-    known = html.Told(html.sample_of(whole), "xx")
+    known = html.DetectedLanguage(html.sample_of(whole), "xx")
 
     assert html.with_language(read_again, known).language == "xx"
     assert html.with_language(read_again, known._replace(sample=b"")) == whole
@@ -272,7 +272,7 @@ def test_language_is_told_anew_only_where_other_text_tells_it():
 )
 def test_language_is_kept_while_text_and_declaration_are_the_same(body: bytes, language: str):
     first = html.parse(b"<html lang=en><p>few words", content_type="", url=URL)
-    stored = html.Told(html.sample_of(first), "xx")
+    stored = html.DetectedLanguage(html.sample_of(first), "xx")
     read_again = html.parse(body, content_type="", url=URL, detect=False)
 
     assert html.with_language(read_again, stored).language == language

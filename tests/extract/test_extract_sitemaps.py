@@ -799,8 +799,8 @@ def test_the_message_names_address_line_and_column_and_says_what_to_do():
 
     assert isinstance(error, SmartcrawlError)
     assert str(error) == (
-        f"{HERE}, line 4, column 10: it is not well-formed XML (mismatched tag). Nothing was taken"
-        " of it: have it written anew, and published when it is complete"
+        f"{HERE}, line 4, column 10: it is not well-formed XML (mismatched tag). Nothing was read"
+        " from it: have it written again, and published when it is complete"
     )
 
 

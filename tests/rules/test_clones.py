@@ -16,7 +16,7 @@ FIRST, WORST = 1, 2
 ORDER = {
     ("living", "lost"): ({"lost": False}, {"lost": True}),
     ("the standing original", "any other"): ({"entry": OWN}, {"entry": NONE}),
-    ("held the content before this run", "came to it in this run"): (
+    ("had the content before this run", "got it in this run"): (
         {"fresh": False},
         {"fresh": True},
     ),

@@ -346,10 +346,10 @@ def test_a_record_that_was_not_visited_tells_no_outcome(word):
         (Standing.HELD, True, Extraction.AGAIN, False, None),
         (Standing.HELD, True, Extraction.REFUSED, False, None),
         (Standing.LINKS, True, Extraction.STANDS, False, None),
-        (Standing.BARE, True, Extraction.STANDS, True, "nothing is held of it"),
+        (Standing.BARE, True, Extraction.STANDS, True, "no copy of it is stored"),
         (Standing.HELD, False, Extraction.STANDS, False, "the server gave no validators"),
         (Standing.HELD, True, Extraction.WHOLE, False, "it was extracted with other settings"),
-        (Standing.HELD, True, Extraction.WHOLE, True, "somebody ordered it to be indexed anew"),
+        (Standing.HELD, True, Extraction.WHOLE, True, "it was ordered to be indexed anew"),
     ],
 )
 def test_why_a_page_is_asked_without_validators(standing, validators, extraction, ordered, why):
@@ -367,7 +367,7 @@ def test_validators_that_are_not_believed_are_not_sent():
         "unconfirmed": False,
     }  # fmt: skip
 
-    why = "what its server says of changes is not believed"
+    why = "the validators of its server are not believed"
     assert unconditional(**told, validators=True, believed=False) == why
     assert "gave no" in unconditional(**told, validators=False, believed=False)
 

@@ -231,7 +231,7 @@ LEADS = {
 @pytest.mark.parametrize(("names", "told"), table("Canonical pages"))
 def test_who_stands_aside_for_whom_is_the_manuals(names, told):
     leads, expected = LEADS[names]
-    stands_for = {"nobody": None, "that one": leads[PAGE], "the last one": END}
+    stands_for = {"no page": None, "that one": leads[PAGE], "the last one": END}
 
     assert canonical_of(PAGE, leads, {PAGE, END}) == expected == stands_for[told]
 

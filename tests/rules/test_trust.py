@@ -102,7 +102,7 @@ def test_each_answer_counts_for_what_it_shows():
 def test_a_host_is_believed_until_it_was_found_out(trust, etags, dates, ignores):
     believed = trust.believes_etag(dated=True), trust.believes_dates, trust.ignores_conditions
     assert believed == (etags, dates, ignores)
-    assert bool(trust.told()) is (not etags or not dates or ignores)
+    assert bool(trust.distrust_reasons()) is (not etags or not dates or ignores)
 
 
 def test_an_etag_that_rotates_is_sent_where_no_date_stands_in_for_it():
@@ -118,8 +118,8 @@ def test_an_etag_that_rotates_is_sent_where_no_date_stands_in_for_it():
 
 
 def test_what_is_not_believed_is_told_with_its_counts():
-    assert Trust().told() == []
-    assert Trust(40, 2, 30, 3, 8, 4, 5, 0, 4).told() == [
+    assert Trust().distrust_reasons() == []
+    assert Trust(40, 2, 30, 3, 8, 4, 5, 0, 4).distrust_reasons() == [
         "its ETags are frozen: 2 of 40 pages had changed under the same one",
         "its ETags rotate: 4 of 8 unchanged pages came with another one twice in a row",
         "its dates are false: 3 of 30 pages had changed under the same one",

@@ -1,4 +1,4 @@
-"""Documents that are no pages: PDF, Office, EPUB, Markdown, tables and data.
+"""Readers of documents other than pages: PDF, Office, EPUB, Markdown, tables and data.
 
 The readers are pure, and bounded where a format lets a small file grow: text, unpacked size,
 members, nesting. Time and memory are bounded by the process that runs them (``extract.pool``).
@@ -18,7 +18,7 @@ from smartcrawl.model.documents import Document
 
 __all__ = ["FORMATS", "MAX_TEXT", "FormatError", "FormatFault", "check", "load", "read_document"]
 
-#: Which module of this package reads which type.
+#: The module of this package that reads each type.
 _READERS: Final[Mapping[str, str]] = {
     sniff.PDF: "pdf",
     sniff.DOCX: "docx",
@@ -38,17 +38,17 @@ class _Reader(Protocol):
     """A module of this package that reads one type."""
 
     def read(self, body: bytes, *, content_type: str, url: str) -> Document:
-        """Return what a body says."""
+        """Return the document of a body."""
 
 
 def read_document(body: bytes, *, media_type: str, content_type: str, url: str) -> Document:
-    """Return what a document of one of the ``FORMATS`` says: title, text by headings, links.
+    """Return the document of a body in one of the ``FORMATS``: title, text by headings, links.
 
     ``media_type`` is the type as sniffed, ``content_type`` the header as received (for its
     charset), ``url`` the one that answered. Equal bytes give equal documents on every machine.
 
     Raises:
-        FormatError: the body cannot be read, whatever it holds.
+        FormatError: the body cannot be read, for any reason.
         ValueError: ``url`` is not absolute, or ``media_type`` is none of ``FORMATS``.
 
     Source: R0-60, R0-17, R0-46.
@@ -64,14 +64,14 @@ def read_document(body: bytes, *, media_type: str, content_type: str, url: str) 
         raise FormatError(FormatFault.MEMORY, what) from error
     except RecursionError as error:
         raise FormatError(FormatFault.TOO_LARGE, "the document is nested too deep") from error
-    except Exception as error:  # of any library, over bytes of strangers
+    except Exception as error:  # of any library, over foreign bytes
         what = f"its reader failed: {type(error).__name__}: {str(error)[:200]}"
         raise FormatError(FormatFault.CRASHED, what) from error
     return replace(document, content_type=media_type)
 
 
 def load() -> None:
-    """Import all readers and what they need, so that later nothing has to be opened."""
+    """Import all readers and their libraries, so that nothing is opened later."""
     for name in _READERS.values():
         import_module(f"{__name__}.{name}")
 

@@ -24,9 +24,9 @@ _BROKEN: Final = (BadZipFile, zlib.error, EOFError, struct.error, ValueError, OS
 
 
 class Archive:
-    """The members of a ZIP file, each read as a stream that is counted.
+    """The members of a ZIP file, each read as a stream whose bytes are counted.
 
-    What the directory says of sizes is not believed. An archive within it is never opened.
+    Sizes in the directory are not trusted. An archive within it is never opened.
 
     Source: reliability.md, ATT-32.
     """
@@ -62,7 +62,7 @@ class Archive:
         return list(self._infos)
 
     def declared(self) -> None:
-        """Refuse what already the directory shows to be too large: others unpack without us."""
+        """Refuse a file that is too large by its directory: some libraries unpack it themselves."""
         unpacked = sum(info.file_size for info in self._infos.values())
         packed = sum(info.compress_size for info in self._infos.values())
         if unpacked > MAX_UNPACKED or _is_bomb(unpacked, min(packed, self._size)):

@@ -1,4 +1,4 @@
-"""What all readers share: their error, their limits, and how a document is put together."""
+"""Common parts of all readers: their error, their limits, and the parts of a document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_DESCRIPTION: Final = 1_000  #: characters
 MAX_HEADINGS: Final = 50_000  #: further ones are text
 MAX_REFERENCES: Final = 100_000  #: links as written; further ones are not read
 
-#: What programs write when nobody gave a title.
+#: Titles that programs write for a document without one.
 _NO_TITLE: Final = re.compile(
     r"(?:untitled|unbenannt|title|powerpoint presentation|microsoft (?:word|excel|powerpoint) - .*"
     r"|(?:document|presentation|book|slide) ?\d*)?",
@@ -33,11 +33,11 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class FormatFault(StrEnum):
-    """Why a document could not be read."""
+    """Reasons why a document could not be read."""
 
-    CORRUPT = auto()  #: it is not what it should be, or broken
+    CORRUPT = auto()  #: it is broken, or not of its type
     ENCRYPTED = auto()  #: it wants a password or is under rights management
-    TOO_LARGE = auto()  #: it exceeds a limit of ours; a bomb does
+    TOO_LARGE = auto()  #: it exceeds one of our limits, as a bomb does
     CRASHED = auto()  #: its reader failed, or the process that ran it
     TIME_OUT = auto()  #: it took more CPU or wall time than one document may
     MEMORY = auto()  #: it took more memory than one document may
@@ -45,9 +45,9 @@ class FormatFault(StrEnum):
 
 
 class FormatError(SmartcrawlError):
-    """A document cannot be read; nothing of it counts. The message is for people.
+    """A document that cannot be read; nothing of it counts. The message is for the operator.
 
-    ``lasting``: its bytes are the reason, so another try with them ends in the same way.
+    ``lasting``: its bytes are the reason, so that another try ends in the same way.
     """
 
     def __init__(self, kind: FormatFault, message: str, *, lasting: bool = True) -> None:
@@ -67,7 +67,7 @@ def too_large(what: str) -> FormatError:
 
 
 def over_budget() -> FormatError:
-    """Return the error for a document whose host has no time left in this run."""
+    """Return the error for a document whose host has used up its time in this run."""
     what = "the documents of its host took all the time that they have in a run"
     return FormatError(FormatFault.BUDGET, what, lasting=False)
 
@@ -114,12 +114,12 @@ class Tokens:
         self._tokens.append(mark)
 
     def heading(self, start: int, level: int) -> None:
-        """Let what was added since ``start`` be a heading; ``level`` counts from 1."""
+        """Make the tokens since ``start`` a heading; ``level`` counts from 1."""
         if len(self._headings) < MAX_HEADINGS:
             self._headings.append(Heading(start, len(self._tokens), max(1, min(level, 6))))
 
     def since(self, start: int) -> str:
-        """Return what was added since ``start``, as one line."""
+        """Return the tokens since ``start`` as one line."""
         return line("".join(self._tokens[start:]))
 
     def sections(self) -> tuple[Section, ...]:
@@ -132,7 +132,7 @@ class Tokens:
 
 
 def clean(text: str) -> str:
-    r"""Return ``text`` without what no text holds: controls, lone surrogates; CR ends a line.
+    r"""Return ``text`` without control characters and lone surrogates; CR ends a line.
 
     >>> clean("a\0b\r\nc\ud800\x0cd")
     'ab\nc\ufffd\nd'
@@ -145,7 +145,7 @@ def clean(text: str) -> str:
 
 
 def given_title(text: str) -> str:
-    """Return the title in a document's properties, or nothing if a program made it up.
+    """Return the title in a document's properties, or an empty string if a program made it up.
 
     >>> given_title(" Annual\\n report "), given_title("Microsoft Word - draft.doc")
     ('Annual report', '')
@@ -168,7 +168,7 @@ def document(
     """Return a document of these parts, with its language and absolute links.
 
     Without ``title``, the first heading or line is one. ``declared`` is the language that the
-    document names; ``base`` is what its links are joined with, if not ``url``.
+    document declares; ``base`` is the base URL of its links, if not ``url``.
     """
     kept = tuple(Section(level, clean(heading), clean(content)) for level, heading, content in text)
     check_text(sum(len(heading) + len(content) for _, heading, content in kept))
@@ -190,7 +190,7 @@ def document(
 
 
 def _sample(text: tuple[Section, ...]) -> str:
-    """Return enough of the text to tell its language."""
+    """Return enough of the text to detect its language."""
     parts: list[str] = []
     size = 0
     for _, heading, content in text:

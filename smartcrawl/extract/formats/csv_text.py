@@ -16,7 +16,7 @@ _ROWS: Final = 50  #: of the sample
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a table says: rows without empty cells at the end, empty rows left out.
+    """Return the document of a table: rows without empty cells at the end, no empty rows.
 
     The delimiter is the one that gives the most columns to the most rows. The first row is the
     title.
@@ -40,7 +40,7 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
 
 def _delimiter(text: str) -> str:
-    """Return what separates the cells of the first rows."""
+    """Return the delimiter of the first rows."""
     lines = text[:_SAMPLE].split("\n")[:_ROWS]
 
     def score(delimiter: str) -> int:

@@ -18,17 +18,17 @@ from smartcrawl.extract.formats.markup import Attributes, attribute, walk
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document
 
-#: What is not seen: deleted or moved text, former styles, and what repeats a drawing.
+#: Elements that are not visible: deleted or moved text, former styles, copies of a drawing.
 _UNSEEN: Final = frozenset({"del", "moveFrom", "pPrChange", "rPrChange", "sectPr", opc.FALLBACK})
 _SIGNS: Final = {"tab": " ", "ptab": " ", "noBreakHyphen": "-", "softHyphen": ""}
 _HEADING: Final = re.compile(r"heading ?([1-9])", re.IGNORECASE)
 _FIELD_LINK: Final = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
 _MAX_FIELD: Final = 10_000  #: characters of a field's instruction
-_BODY_TEXT: Final = 9  #: outline level of what is no heading
+_BODY_TEXT: Final = 9  #: outline level of text that is no heading
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a Word document says, footnotes and endnotes after its text.
+    """Return the document of a Word file, footnotes and endnotes after its text.
 
     Headings are paragraphs of an outline level, by their style or their own, and of the style
     "Title". Deleted and hidden text, comments, page headers and footers are left out.
@@ -48,12 +48,12 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
             tokens.end_line()
             linked = opc.relations(archive, notes)
             walk(_Story(tokens, references, {}, linked), archive.portions(notes), part=notes)
-    told = opc.properties(archive)
+    properties = opc.properties(archive)
     return document(
         url=url,
         text=tokens.sections(),
-        title=given_title(told.get("title", "")) or story.title,
-        declared=told.get("language", "") or story.language,
+        title=given_title(properties.get("title", "")) or story.title,
+        declared=properties.get("language", "") or story.language,
         references=references,
     )
 
@@ -116,7 +116,7 @@ def _level(styles: dict[str, _Style], key: str) -> int:
 
 
 class _Paragraph:
-    """An open paragraph: where it begins, and which heading it is, if any."""
+    """An open paragraph: its first token, its style and its heading level, if any."""
 
     __slots__ = ("level", "start", "style")
 
@@ -144,7 +144,7 @@ class _Story:
         self._relations = relations
         self._paragraphs: list[_Paragraph] = []
         self._anchors: list[tuple[str, int]] = []
-        self._unseen = 0  # open elements of what is not seen
+        self._unseen = 0  # open elements that are not visible
         self._properties = 0
         self._hidden = False
         self._reads = False
@@ -202,7 +202,7 @@ class _Story:
             self._refer(found[1], "")
 
     def _outside(self, attributes: Attributes) -> str:
-        """Return the address that an element leads to; within the package, none."""
+        """Return the address that an element leads to; empty for one within the package."""
         relation = self._relations.get(attribute(attributes, "id"))
         return relation.target if relation is not None and relation.external else ""
 

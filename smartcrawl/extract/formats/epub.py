@@ -21,14 +21,14 @@ from smartcrawl.model.documents import Document, Section
 
 _CONTAINER: Final = "META-INF/container.xml"
 _ENCRYPTION: Final = "META-INF/encryption.xml"
-_INSIDE: Final = "http://epub.invalid/"  #: where chapters lie; links there stay within the book
+_INSIDE: Final = "http://epub.invalid/"  #: base URL of chapters; links below it are internal
 _TAG: Final = re.compile(r"<[^<>]{0,1000}>")
-_TOLD: Final = frozenset({"title", "language", "description"})
-_MAX_TOLD: Final = 2_000  #: characters
+_PROPERTIES: Final = frozenset({"title", "language", "description"})
+_MAX_PROPERTY: Final = 2_000  #: characters
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a book says: title and language of its package, chapters by its spine.
+    """Return the document of a book: title and language of its package, chapters by its spine.
 
     Pictures and links within the book are left out.
 
@@ -64,9 +64,9 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     return document(
         url=url,
         text=text,
-        title=book.told.get("title", ""),
-        description=_TAG.sub(" ", book.told.get("description", "")),
-        declared=book.told.get("language", ""),
+        title=book.properties.get("title", ""),
+        description=_TAG.sub(" ", book.properties.get("description", "")),
+        declared=book.properties.get("language", ""),
         references=references,
     )
 
@@ -82,7 +82,7 @@ def _check_rights(archive: Archive, chapters: frozenset[str]) -> None:
 
 
 class _Container:
-    """Where the package document is."""
+    """The path of the package document."""
 
     def __init__(self) -> None:
         self.root = ""
@@ -99,7 +99,7 @@ class _Container:
 
 
 class _Encryption:
-    """Which parts are encrypted; fonts often are, to no harm."""
+    """The parts that are encrypted; encrypted fonts do no harm."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -121,10 +121,10 @@ class _Item(NamedTuple):
 
 
 class _Package:
-    """What a package document says of the book."""
+    """The package document: properties, parts and reading order of the book."""
 
     def __init__(self, part: str) -> None:
-        self.told: dict[str, str] = {}
+        self.properties: dict[str, str] = {}
         self._part = part
         self._items: dict[str, _Item] = {}
         self._spine: dict[str, None] = {}
@@ -143,11 +143,12 @@ class _Package:
             self._items[attribute(attributes, "id")] = _Item(part, mime)
         elif name == "itemref":
             self._spine[attribute(attributes, "idref")] = None
-        self._open = name if name in _TOLD and name not in self.told else ""
+        self._open = name if name in _PROPERTIES and name not in self.properties else ""
 
     def end(self, name: str) -> None:
         self._open = ""
 
     def text(self, text: str) -> None:
         if self._open:
-            self.told[self._open] = (self.told.get(self._open, "") + text)[:_MAX_TOLD]
+            before = self.properties.get(self._open, "")
+            self.properties[self._open] = (before + text)[:_MAX_PROPERTY]

@@ -20,14 +20,14 @@ from smartcrawl.model.documents import Document, Section
 
 _TITLES: Final = ("title", "name", "headline")  #: keys of the outermost object, best first
 
-_MAX_JSON: Final = 5 * MAX_TEXT  #: characters, with all that is no text
+_MAX_JSON: Final = 5 * MAX_TEXT  #: characters, syntax included
 
 
 class _Object(list[tuple[str, Any]]):
-    """The pairs of an object; a key may come twice."""
+    """The pairs of an object; a key may occur twice."""
 
 
-#: Numbers of any length are texts: Python refuses to read those of more than 4,300 digits.
+#: Numbers are kept as texts: Python refuses to parse more than 4,300 digits.
 _AS_WRITTEN: Final[dict[str, Any]] = {
     "object_pairs_hook": _Object,
     "parse_int": str,
@@ -37,7 +37,7 @@ _AS_WRITTEN: Final[dict[str, Any]] = {
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what JSON says: ``key: value`` for each plain value, else the key above its values.
+    """Return the document of JSON: ``key: value`` for plain values, else the key above its values.
 
     Numbers stay as they are written, ``null`` is no text.
 
@@ -90,6 +90,6 @@ def _lines(value: Any) -> Iterator[str]:
 
 
 def _title(value: Any) -> str:
-    told = dict(value) if isinstance(value, _Object) else {}
-    texts = (told.get(key) for key in _TITLES)
+    outermost = dict(value) if isinstance(value, _Object) else {}
+    texts = (outermost.get(key) for key in _TITLES)
     return next((text for text in texts if isinstance(text, str) and text.strip()), "")

@@ -22,7 +22,7 @@ from smartcrawl.extract.sections import line
 from smartcrawl.model.documents import Document
 
 MAX_MARKDOWN: Final = 2_000_000  #: characters; the renderer takes 3 seconds for each million
-_MAX_NESTING: Final = 100  #: quotes and lists within each other; what lies deeper is left out
+_MAX_NESTING: Final = 100  #: quotes and lists within each other; deeper ones are left out
 
 #: YAML between ``---`` or TOML between ``+++`` at the very beginning.
 _FRONT: Final = re.compile(
@@ -36,7 +36,7 @@ _KEY: Final = re.compile(
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a Markdown text says: CommonMark with tables and raw HTML.
+    """Return the document of a Markdown text: CommonMark with tables and raw HTML.
 
     Front matter is no text; its title comes before that of the first heading.
 
@@ -49,19 +49,20 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     text = clean(text)
     if len(text) > MAX_MARKDOWN:
         raise too_large(f"the Markdown text has more than {MAX_MARKDOWN:,} characters")
-    told: dict[str, str] = {}
+    properties: dict[str, str] = {}
     front = _FRONT.match(text)
     if front and _ANY_KEY.search(front[2]):
-        told = {key: value.strip().strip("\"'") for key, value in _KEY.findall(front[2])}
+        properties = {key: value.strip().strip("\"'") for key, value in _KEY.findall(front[2])}
         text = text[front.end() :]
     html = _renderer().render(text)
-    if declared := told.get("lang") or told.get("language", ""):
+    if declared := properties.get("lang") or properties.get("language", ""):
         html = f'<html lang="{re.sub(r"[^A-Za-z_-]", "", declared)}">{html}'
     page = parse(html.encode(), content_type="text/html; charset=utf-8", url=url)
     check_text(len(page.text))
     heading = next((s.heading or s.text for s in page.sections if s.heading or s.text), "")
-    title = given_title(told.get("title", "")) or line(page.title or heading.partition("\n")[0])
-    description = line(told.get("description", "")) or page.description
+    given = given_title(properties.get("title", ""))
+    title = given or line(page.title or heading.partition("\n")[0])
+    description = line(properties.get("description", "")) or page.description
     return replace(
         page, title=title[:MAX_TITLE], description=description[:MAX_DESCRIPTION], charset=charset
     )

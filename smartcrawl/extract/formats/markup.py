@@ -16,16 +16,16 @@ Attributes = Mapping[str, str]
 
 
 class Walker(Protocol):
-    """What happens at the events of one walk. Names are local, attributes as written."""
+    """Handler of the events of one walk. Names are local, attributes as written."""
 
     def start(self, name: str, attributes: Attributes) -> None:
-        """An element begins."""
+        """Take the start of an element."""
 
     def end(self, name: str) -> None:
-        """It ends."""
+        """Take the end of an element."""
 
     def text(self, text: str) -> None:
-        """A text between tags; several calls may make one text."""
+        """Take a text between tags; several calls may make one text."""
 
 
 def attribute(attributes: Attributes, name: str) -> str:
@@ -53,10 +53,10 @@ def walk(
     charset: str | None = None,
     doctype: bool = False,
 ) -> None:
-    """Let ``walker`` see the XML that comes in portions of at most ``PORTION`` bytes.
+    """Walk over XML in portions of at most ``PORTION`` bytes, with the handler ``walker``.
 
     ``part`` names it in messages, ``charset`` overrules its declaration. With ``doctype`` a
-    document type declaration is passed over, and its entities stay unexpanded; else it is refused,
+    document type declaration is ignored, and its entities stay unexpanded; else it is refused,
     because no office format has one.
 
     Raises:
@@ -78,7 +78,7 @@ def walk(
         raise corrupt(what) from error
     except (LookupError, UnicodeError) as error:
         raise corrupt(f"{part} is in a charset that cannot be read: {error}") from error
-    finally:  # which refer to the parser, and it to them
+    finally:  # the handlers and the parser refer to each other
         parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
         parser.StartDoctypeDeclHandler = parser.DefaultHandler = None
 
@@ -118,4 +118,4 @@ class _Bounds:
 
 
 def _ignore(_: str) -> None:
-    """Pass over what no other handler takes."""
+    """Ignore all events that no other handler takes."""

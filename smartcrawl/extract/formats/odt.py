@@ -23,9 +23,9 @@ from smartcrawl.model.documents import Document
 
 _MANIFEST: Final = "META-INF/manifest.xml"
 _PACKED: Final = "encrypted-package"  #: the only member of a document encrypted as a whole
-#: What is not seen, or is no text of the document.
+#: Elements that are not visible, or no text of the document.
 _UNSEEN: Final = frozenset({"tracked-changes", "annotation", "note-citation", "ruby-text", "forms"})
-#: Shapes: their own texts are descriptions, those in paragraphs within them are seen.
+#: Shapes: their direct texts are descriptions, texts in their paragraphs are visible.
 _SHAPES: Final = frozenset({
     "caption", "circle", "connector", "control", "custom-shape", "ellipse", "frame", "g", "line",
     "measure", "path", "polygon", "polyline", "rect",
@@ -33,7 +33,7 @@ _SHAPES: Final = frozenset({
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what an OpenDocument text says, footnotes where they are referred to.
+    """Return the document of an OpenDocument text, footnotes at their references.
 
     Deleted text, comments, page headers and footers are left out.
 
@@ -46,20 +46,20 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
         raise FormatError(FormatFault.ENCRYPTED, what)
     story = _Story()
     walk(story, archive.portions("content.xml"), part="content.xml")
-    told = opc.properties(archive, "meta.xml")
+    properties = opc.properties(archive, "meta.xml")
     inside = _inside(url)
     return document(
         url=url,
         text=story.tokens.sections(),
-        title=given_title(told.get("title", "")) or story.title,
-        declared=told.get("language", ""),
+        title=given_title(properties.get("title", "")) or story.title,
+        declared=properties.get("language", ""),
         references=[found for found in story.references if _leads_out(inside, found.href)],
         base=inside,
     )
 
 
 def _inside(url: str) -> can_ada.URL:
-    """Return what links are joined with: the package, as if it were a folder (part 2, 3.7)."""
+    """Return the base URL of links: the package as a folder (part 2, 3.7)."""
     base = base_url(url)
     base.search = ""
     base.pathname = base.pathname.rstrip("/") + "/"

@@ -1,4 +1,4 @@
-"""What DOCX, PPTX and XLSX share: parts, relations between them, properties."""
+"""Common parts of DOCX, PPTX and XLSX: relations between parts, properties."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 from smartcrawl.extract.formats.archive import Archive, part_name
 from smartcrawl.extract.formats.markup import Attributes, attribute, walk
 
-#: Elements whose content is not seen, or is seen elsewhere.
+#: Element whose content is not visible, or is a copy.
 FALLBACK: Final = "Fallback"
 _PROPERTIES: Final = frozenset({"title", "language"})
 _MAX_PROPERTY: Final = 1_000  #: characters
 
 
 class Relation(NamedTuple):
-    """What a part leads to: the name of another part, or an address outside."""
+    """Relation of a part: to the name of another part, or to an address outside."""
 
     kind: str  #: last segment of its type: ``slide``, ``hyperlink``
     target: str
@@ -55,13 +55,13 @@ def relations(archive: Archive, part: str) -> dict[str, Relation]:
 
 
 def main_part(archive: Archive, usual: str) -> str:
-    """Return the part where the document begins; ``usual`` if the package does not say."""
+    """Return the main part of a document; ``usual`` if the package names none."""
     kinds = {found.kind: found.target for found in relations(archive, "").values()}
     return kinds.get("officeDocument", usual)
 
 
 class Properties:
-    """Title and language, as entered or as a program left them."""
+    """Title and language, as a person entered or a program wrote them."""
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Properties:
         self._open = name if name in _PROPERTIES and name not in self.found else ""
 
     def end(self, name: str) -> None:
-        """End it."""
+        """End the open property."""
         self._open = ""
 
     def text(self, text: str) -> None:
@@ -82,7 +82,7 @@ class Properties:
 
 
 def properties(archive: Archive, part: str = "") -> dict[str, str]:
-    """Return ``title`` and ``language`` of a package, of its part ``part`` if that is named."""
+    """Return ``title`` and ``language`` of a package, from its part ``part`` if that is given."""
     if not part:
         kinds = {found.kind: found.target for found in relations(archive, "").values()}
         part = kinds.get("core-properties", "docProps/core.xml")
@@ -93,5 +93,5 @@ def properties(archive: Archive, part: str = "") -> dict[str, str]:
 
 
 def is_on(attributes: Attributes) -> bool:
-    """Return whether a switch of OOXML is on, which it is without a value."""
+    """Return whether a switch of OOXML is on; without a value it is."""
     return attribute(attributes, "val").lower() not in ("0", "false", "off")

@@ -28,21 +28,21 @@ from smartcrawl.model.urls import MAX_URL_LENGTH
 
 MAX_PAGES: Final = 20_000
 _EVERYWHERE: Final = (-1e6, 1e6, 1e6, -1e6)  #: left, top, right, bottom, beyond any page
-_ADDRESS: Final = 2 * MAX_URL_LENGTH  #: bytes; longer ones are passed over
+_ADDRESS: Final = 2 * MAX_URL_LENGTH  #: bytes; longer addresses are ignored
 _LANGUAGE: Final = 64  #: UTF-16 units of the language tag
-_HYPHEN: Final = re.compile("[\x02\xad\ufffe](?:\r?\n)?")  #: how PDFium marks a word's division
-_FULL: Final = 0.8  #: part of the widest line that a line within a paragraph has at least
-_LONG: Final = 40  #: characters of it; lines of a title page are shorter
+_HYPHEN: Final = re.compile("[\x02\xad\ufffe](?:\r?\n)?")  #: PDFium's marks of a divided word
+_FULL: Final = 0.8  #: least width of a line within a paragraph, as a part of the widest line
+_LONG: Final = 40  #: characters of the widest line at least; lines of a title page are shorter
 _PASSWORD: Final = frozenset({raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY})
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
     """Return title, text and links of a PDF: all pages in one section, paragraphs as lines.
 
-    A word divided at the end of a line is one again. Lines are joined where one plainly goes on in
-    the next. A page that PDFium cannot load is left out, unless it is so with all. Images are not
-    read: a scan has no text. Fonts of this machine play no part where none can be opened
-    (``extract.confine``).
+    A word that is divided at the end of a line is joined. Lines are joined where one clearly
+    continues in the next. A page that PDFium cannot load is left out, unless it can load none.
+    Images are not read: a scan has no text. Fonts of this machine have no influence where none can
+    be opened (``extract.confine``).
     """
     pdf = _opened(body)
     try:
@@ -97,7 +97,7 @@ def _pages(pdf: Any, pages: int, references: list[Reference]) -> Iterator[str]:
 def _text(page: Any) -> str:
     """Return the text of a page in PDFium's order.
 
-    ``get_text_range`` is limited to UCS-2, ``get_text_bounded`` asks twice.
+    ``get_text_range`` is limited to UCS-2, ``get_text_bounded`` reads the text twice.
     """
     textpage = page.get_textpage()
     try:
@@ -112,11 +112,11 @@ def _text(page: Any) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    """Return ``text`` with a line for each paragraph, as far as its lines tell.
+    """Return ``text`` with a line for each paragraph, as far as its lines show that.
 
-    A line goes on in the next if that begins in lower case, or if it is nearly as wide as the
-    widest, ends in a letter or comma, and the next begins with a letter: rows of figures, lists
-    and headings stay.
+    A line continues in the next if the next begins in lower case. It also does if it is nearly as
+    wide as the widest, ends in a letter or comma, and the next begins with a letter: rows of
+    figures, lists and headings stay.
     """
     if "\x02" in text or "\xad" in text or "\ufffe" in text:
         text = _HYPHEN.sub("", text)

@@ -23,10 +23,10 @@ _SHAPES: Final = frozenset({"sp", "graphicFrame", "cxnSp", "pic"})
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a presentation says: slides in their order, a heading where one has a title.
+    """Return the document of a presentation: slides in order, with their titles as headings.
 
     Text of tables and of notes is part of a slide. Hidden slides, slide numbers, dates, page
-    headers and footers are left out, and so is what only a master or a diagram holds.
+    headers and footers are left out, and so is text that only a master or a diagram contains.
 
     Source: ECMA-376, part 1, section 19.
     """
@@ -45,12 +45,12 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
             text.append(section)
             size += len(section.heading) + len(section.text)
             check_text(size)
-    told = opc.properties(archive)
+    properties = opc.properties(archive)
     return document(
         url=url,
         text=text,
-        title=told.get("title", ""),
-        declared=told.get("language", ""),
+        title=properties.get("title", ""),
+        declared=properties.get("language", ""),
         references=references,
     )
 
@@ -105,7 +105,7 @@ class _Shapes:
         self._unseen = 0
         self._reads = False
         self._href = ""
-        self._run = 0  # where the open run begins
+        self._run = 0  # first token of the open run
 
     @property
     def _into(self) -> Tokens:

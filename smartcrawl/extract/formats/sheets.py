@@ -1,8 +1,8 @@
-"""The cells of XLSX sheets before calamine reads them: no grid is larger than the cells in it.
+"""The cells of XLSX sheets before calamine reads them: no grid is larger than its cells.
 
-calamine makes a grid from a sheet's first cell to its last one, whatever is between them: two cells
-can ask for 17,000,000,000 others. So a sheet that is sparse, or written in an unusual way, is
-written anew with its cells side by side, and ``Packed`` says where they were.
+calamine makes a grid from a sheet's first cell to its last one, even if it is empty between them:
+two cells can need 17,000,000,000 others. So a sheet that is sparse, or has unusual XML, is
+rewritten with its cells side by side, and ``Packed`` has their former places.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from smartcrawl.extract.formats.markup import MAX_TAG, Attributes, walk
 MAX_ROW: Final = 1_048_576  #: of the format
 MAX_COLUMN: Final = 16_384  #: XFD
 WIDTH: Final = 64  #: columns of a sheet whose cells are side by side
-_SMALL: Final = 65_536  #: cells of a grid that is made whatever is in it
+_SMALL: Final = 65_536  #: cells of a grid that is made even if it is empty
 _BYTES: Final = 4  #: of XML for each further cell of a grid; a cell in it takes 20 or more
 _COLUMN_BITS: Final = 14
 _PORTION: Final = 10_000  #: pieces of XML that are written at once
 _MAIN: Final = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 _REFERENCE: Final = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})", re.ASCII)
-#: Rows and cells as programs write them; anything else is walked.
+#: Rows and cells in their usual form; sheets with other forms are walked.
 _PLAIN: Final = re.compile(rb'<(?:row|c) (?:[a-z:]+="[^"<>]*" )*?r="([A-Z]{0,3})([0-9]{1,7})"')
-_ENDS: Final = (b" ", b">", b"/", b"\t", b"\n", b"\r")  #: of the name of an element
-#: Every way in which a row or a cell may begin, with those that ``_PLAIN`` does not know.
+_ENDS: Final = (b" ", b">", b"/", b"\t", b"\n", b"\r")  #: characters after the name of an element
+#: All beginnings of a row or a cell, with those that ``_PLAIN`` does not match.
 _TAGS: Final = tuple(b"<" + name + end for name in (b"row", b"c") for end in _ENDS)
 #: Remarks, CDATA, and encodings that calamine decodes first.
 _UNUSUAL: Final = (b"<!", b"\0")
 _PREFIXED: Final = re.compile(rb":(?:row|sheetData|c[\s/>])")
-#: Elements of a cell that hold its value.
+#: Elements of a cell that contain its value.
 _VALUE: Final = frozenset({"v", "is", "t", "r", "rPh"})
 
 
@@ -62,7 +62,7 @@ def place(packed: int) -> tuple[int, int]:
 
 
 def pack(archive: Archive) -> Packed | None:
-    """Return a workbook with its cells side by side; None if calamine may read it as it is.
+    """Return a workbook with its cells side by side; None if calamine can read it as it is.
 
     Raises:
         FormatError: a row or column is beyond those that the format has, or a part is broken.
@@ -105,11 +105,11 @@ class _Sheets:
 
 
 def _parts(archive: Archive, main: str) -> list[str]:
-    """Return the part of each sheet; an empty string for what has no rows, such as a chart."""
+    """Return the part of each sheet; an empty string for one without rows, such as a chart."""
     relations = opc.relations(archive, main)
     seen = _Sheets()
     walk(seen, archive.portions(main), part=main)
-    spelled = {name.lower(): name for name in archive.names}  # calamine does not mind the case
+    spelled = {name.lower(): name for name in archive.names}  # calamine ignores case
     found = []
     for key in seen.found:
         relation = relations.get(key)
@@ -119,7 +119,7 @@ def _parts(archive: Archive, main: str) -> list[str]:
 
 
 def _others(archive: Archive, main: str) -> list[str]:
-    """Return the parts beside the sheets that calamine needs, and that are there."""
+    """Return the existing parts beside the sheets that calamine needs."""
     folder, _, name = main.rpartition("/")
     targets = [found.target for found in opc.relations(archive, main).values()]
     known = ["[Content_Types].xml", "_rels/.rels", main, f"{folder}/_rels/{name}.rels", *targets]
@@ -128,7 +128,7 @@ def _others(archive: Archive, main: str) -> list[str]:
 
 
 def _is_dense(xml: Iterable[bytes]) -> bool:
-    """Whether a sheet is written as usual, and its grid is no larger than its XML explains."""
+    """Whether a sheet has the usual form, and a grid that is in proportion to its XML."""
     rows, columns, size = 0, b"", 0
     tail = b""
     for portion in xml:
@@ -173,7 +173,7 @@ _NAMES: Final = tuple(map(_letters, range(WIDTH)))
 
 
 class _Cells:
-    """Walks a sheet, and writes the cells that have a value next to each other."""
+    """One walk over a sheet, which writes the cells with a value next to each other."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write

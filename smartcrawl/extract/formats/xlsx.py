@@ -33,16 +33,16 @@ from smartcrawl.model.documents import Document, Section
 
 _BROKEN: Final = (CalamineError, WorksheetNotFound, XmlError, ZipError)
 _WHOLE: Final = 1e15  #: below, a float without fraction is written as a whole number
-_MAX_GAP: Final = 100  #: tabs from one cell to the next in a row of a sparse sheet
-_PANIC: Final = "PanicException"  #: how Rust's panics are called; no Exception, and not importable
+_MAX_GAP: Final = 100  #: tabs between two cells in a row of a sparse sheet
+_PANIC: Final = "PanicException"  #: class of Rust's panics; no Exception, and not importable
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what a workbook says: rows without empty cells at the end, columns by tabs.
+    """Return the document of a workbook: rows without empty cells at the end, columns by tabs.
 
     Values are those that the program stored, formulas are not computed. Hidden sheets, empty rows,
-    comments and charts are left out. The heading of a sheet is its name. A sheet costs what its
-    cells cost, however far apart they are.
+    comments and charts are left out. The heading of a sheet is its name. The cost of a sheet
+    depends on the number of its cells, not on the distance between them.
     """
     archive = Archive(body)
     archive.declared()
@@ -59,9 +59,12 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
         if type(error).__name__ != _PANIC:
             raise
         raise corrupt(f"the workbook is broken: {error}") from None
-    told = opc.properties(archive)
+    properties = opc.properties(archive)
     return document(
-        url=url, text=text, title=told.get("title", ""), declared=told.get("language", "")
+        url=url,
+        text=text,
+        title=properties.get("title", ""),
+        declared=properties.get("language", ""),
     )
 
 
@@ -74,7 +77,7 @@ def _sheets(body: bytes, packed: sheets.Packed | None) -> list[Section]:
                 continue
             try:
                 rows = workbook.get_sheet_by_index(number)
-            except WorksheetNotFound:  # a sheet that is a chart
+            except WorksheetNotFound:  # the sheet is a chart
                 continue
             lines = _lines(rows) if packed is None else _sparse(rows, packed.places(number))
             text = _joined(lines, size)
@@ -85,7 +88,7 @@ def _sheets(body: bytes, packed: sheets.Packed | None) -> list[Section]:
 
 
 def _lines(sheet: CalamineSheet) -> Iterator[str]:
-    """Yield the rows of a sheet, from its first column that has a cell."""
+    """Yield the rows of a sheet, from its first column with a cell."""
     for row in sheet.iter_rows():
         yield "\t".join(map(_written, row)).rstrip("\t")
 
@@ -100,7 +103,7 @@ def _sparse(sheet: CalamineSheet, places: Sequence[int]) -> Iterator[str]:
         if at < len(places)
     )
     in_order = all(map(le, places, islice(places, 1, None)))
-    cells = values if in_order else iter(sorted(values, key=itemgetter(0)))  # equal places: as is
+    cells = values if in_order else iter(sorted(values, key=itemgetter(0)))  # stable
     edge = min((sheets.place(at)[1] for at in places), default=0)
     for _, found in groupby(cells, lambda cell: sheets.place(cell[0])[0]):
         written: list[str] = []

@@ -10,13 +10,13 @@ from smartcrawl.extract.formats.markup import Attributes, attribute, portions, w
 from smartcrawl.model.documents import Document
 
 _TITLE: Final = "title"
-_MAX_XML: Final = 2 * MAX_TEXT  #: characters, with all that is no text
+_MAX_XML: Final = 2 * MAX_TEXT  #: characters, tags included
 
 
 def read(body: bytes, *, content_type: str, url: str) -> Document:
-    """Return what XML says: a line for each element, but for those within a running text.
+    """Return the document of XML: a line for each element, except those within a running text.
 
-    An element belongs to the running text when text, and not a line's end, stands beside its tag.
+    An element belongs to the running text when text, and not a line's end, is beside its tag.
     Attributes and comments are no text, entities of a DTD stay unexpanded. The title is the first
     element of that name.
 
@@ -45,7 +45,7 @@ class _Elements:
         self.title = ""
         self.language = ""
         self._pending: list[str] = []
-        self._title: int | None = None  # where an open title begins
+        self._title: int | None = None  # first token of an open title
 
     def start(self, name: str, attributes: Attributes) -> None:
         self._flush()
@@ -62,7 +62,7 @@ class _Elements:
         self._pending.append(text)
 
     def _flush(self) -> None:
-        """Take the text before a tag; none, or one that ends a line, separates two elements."""
+        """Take the text before a tag; an empty one, or one that ends a line, separates elements."""
         text = "".join(self._pending)
         self._pending.clear()
         if text and (text.strip() or "\n" not in text):

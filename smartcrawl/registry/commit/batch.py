@@ -332,7 +332,7 @@ class Commit:
                 if self._sharing is not None:
                     row: Any = self._connection.execute(_TRUST_SO_FAR, (name,)).fetchone()
                     trust = Trust(*row).joined(trust, tally.trusted) if row else trust
-                since = now if trust.told() else None
+                since = now if trust.distrust_reasons() else None
                 self._connection.execute(_TRUST, (*astuple(trust), since, name))
             if (seen := tally.now) is not None:
                 how = (seen.delay_ms, seen.in_flight, seen.parked_until, seen.paused_until)

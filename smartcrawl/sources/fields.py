@@ -1,0 +1,177 @@
+"""The fields of a declared source: types, checks and messages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import can_ada
+from cssselect import HTMLTranslator, SelectorError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+
+from smartcrawl.model.authorities import authority_file
+from smartcrawl.model.urls import MAX_URL_LENGTH, has_port, host_key, request_url
+from smartcrawl.rules.model import Mode
+from smartcrawl.sources.patterns import compiled
+
+MAX_PATTERNS: Final = 100  #: in each list
+MAX_PATTERN: Final = 1_000  #: characters
+MODES: Final = tuple(mode.word for mode in Mode)
+
+NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+NAME_RULE: Final = "letters, digits, '_', '.' and '-'"
+_HOST_FIRST: Final = re.compile(
+    r"(?://)?(?:localhost|\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\]+\.[^\s/?#@:\\]+)(?::\d+)?(?:[/?#]|\Z)"
+)
+_THIS_MACHINE: Final = ("localhost", "127.", "[::1]")
+_CREDENTIALS: Final = re.compile(r"(?://|(?<=\A['\"]))[^/?#]*@")
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def web_address(text: str) -> str:
+    """Return the request URL of an address as the operator wrote it.
+
+    Raises:
+        ValueError: it is no web address; with the probable address, if it can be guessed.
+    """
+    url = request_url(text)
+    if url is not None:
+        return url
+    given, text = shown(text), text.strip()
+    if len(text) > MAX_URL_LENGTH:
+        raise ValueError(f"is longer than {MAX_URL_LENGTH} characters: shorten it")
+    if _HOST_FIRST.match(text):
+        rest = text.removeprefix("//")
+        scheme = "http" if rest.startswith(_THIS_MACHINE) else "https"
+        meant = request_url(f"{scheme}://{rest}")
+        if meant is not None:
+            raise ValueError(f"is {given}, without its scheme: write {meant}")
+    raise ValueError(
+        f"is {given}: it takes an http or https address, as in https://docs.example.com/"
+    )
+
+
+def _domain(entry: str) -> str:
+    """Return an entry of ``allowed_domains`` in ASCII and lower case, with its port as written.
+
+    Raises:
+        ValueError: it is neither a domain nor a host with its port.
+    """
+    bare = entry.strip().removeprefix("*").removeprefix(".")
+    if "://" in bare:
+        url = request_url(bare)
+        bare = host_key(url) if url else ""
+    bare = bare.rstrip("/")
+    # The scheme that the port is not the default of, so that the port is not dropped.
+    scheme = "https" if bare.endswith(":80") else "http"
+    try:
+        host = can_ada.parse(f"{scheme}://{bare}/").host
+    except (ValueError, TypeError):
+        host = ""
+    if not host or re.search(r"[\s/\\?#@*%]", bare):
+        raise ValueError(
+            f"is {shown(entry)}: it takes a domain such as docs.example.com,"
+            " or a host with its port such as 127.0.0.1:8801"
+        )
+    if bare != entry.strip():
+        covers = "" if has_port(bare) else ", which includes its subdomains"
+        raise ValueError(f"is {shown(entry)}: write {bare}{covers}")
+    return host
+
+
+def _regular_expression(pattern: str) -> str:
+    """Return ``pattern`` as it is.
+
+    Raises:
+        ValueError: it is no regular expression of RE2, or too long.
+    """
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
+    try:
+        compiled(pattern)
+    except ValueError as error:
+        raise ValueError(
+            f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
+            " that stands for itself; look-around, back-references and \\Z are not understood"
+        ) from error
+    return pattern
+
+
+def _few(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return patterns as they are.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    if len(patterns) > MAX_PATTERNS:
+        raise ValueError(f"has {len(patterns)} patterns: it takes up to {MAX_PATTERNS}")
+    return patterns
+
+
+def _label(text: str) -> str:
+    """Return the label of a release as it is.
+
+    Raises:
+        ValueError: it contains other characters than a name.
+    """
+    if not NAME.fullmatch(text):
+        raise ValueError(f"is {text!r}: it takes {NAME_RULE}, as in 2.1")
+    return text
+
+
+def _authorities(text: object, info: ValidationInfo) -> object:
+    """Return the path of ``ca_file``; a relative one starts beside sources.toml.
+
+    Raises:
+        ValueError: the file cannot be read or has no certificate.
+    """
+    if not isinstance(text, str):
+        return text
+    folder: Path | None = info.context["folder"] if info.context else None
+    try:
+        return authority_file(text, folder)
+    except ValueError as error:
+        raise ValueError(f"is {shown(text)}: {error}") from error
+
+
+def _selector(text: str) -> str:
+    """Return a CSS selector as it is.
+
+    Raises:
+        ValueError: it is no CSS selector.
+    """
+    try:
+        HTMLTranslator().css_to_xpath(text)
+    except SelectorError as error:
+        raise ValueError(
+            f"is {text!r}, no CSS selector ({error}): it takes one such as .cookie-banner,"
+            " #menu or main > article"
+        ) from error
+    return text
+
+
+def _mode(word: object) -> object:
+    return Mode[word.upper()] if isinstance(word, str) and word in MODES else word
+
+
+def shown(value: object) -> str:
+    """Return a value in the form for messages, without credentials (RD-20)."""
+    return _CREDENTIALS.sub("…@", repr(value))
+
+
+LIST: Final = BeforeValidator(_as_tuple)  #: a list of TOML
+Pattern = Annotated[str, AfterValidator(_regular_expression)]
+IndexMode = Annotated[Mode, BeforeValidator(_mode)]
+Label = Annotated[str, AfterValidator(_label)]
+AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
+Limit = Annotated[int, Field(ge=0)]
+Addresses = Annotated[tuple[Annotated[str, AfterValidator(web_address)], ...], LIST]
+Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], LIST]
+Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_few), LIST]
+Selectors = Annotated[
+    tuple[Annotated[str, AfterValidator(_selector)], ...], AfterValidator(_few), LIST
+]
