@@ -13,7 +13,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
 from smartcrawl.registry.removal.purge import forgettable, known, undeclare, unpin
-from smartcrawl.reports.story import near_misses
+from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.sources.declared import load
 
 

@@ -16,8 +16,9 @@ from smartcrawl.extract.robots_txt import reading
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.removal.purge import withheld
-from smartcrawl.reports import story
 from smartcrawl.reports.plan import Walk, as_data
+from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.sources.declared import load
 
 _SOURCES = "SELECT name, no FROM source ORDER BY name"
@@ -81,10 +82,10 @@ class Command(RegistryCommand):
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         robots = None
         if settings.getbool("ROBOTSTXT_OBEY"):
-            robots = story.KeptRobots(connection, reading(robots_parser(settings), agent))
+            robots = StoredRobots(connection, reading(robots_parser(settings), agent))
         plans = []
         for name in names:
-            source = story.source_today(connection, declared, name)
+            source = source_today(connection, declared, name)
             number = known.get(name, 0)
             walk = Walk(connection, number, source, self.options, robots)
             waiting = withheld(connection, sources=[name])

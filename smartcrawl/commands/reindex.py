@@ -18,7 +18,7 @@ from smartcrawl.model.urls import display, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import Item
-from smartcrawl.reports import story
+from smartcrawl.reports.sources_today import source_today
 from smartcrawl.sources.declared import load
 from smartcrawl.sources.patterns import compiled
 from smartcrawl.sources.refusals import belongs, refusals
@@ -170,7 +170,7 @@ class Command(ChangingCommand):
         declared = load(self.options.sources_file)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        found = [story.source_today(connection, declared, name) for name in names]
+        found = [source_today(connection, declared, name) for name in names]
         today = [source for source in found if source is not None]
         holders = [source.name for source in today if belongs(source, url)]
         if len(holders) == 1:

@@ -10,7 +10,7 @@ from smartcrawl.engine.command import RegistryCommand, one_word, print_json
 from smartcrawl.extract.robots_txt import explaining
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
-from smartcrawl.reports.story import KeptRobots
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.declared import load
 
@@ -50,7 +50,7 @@ class Command(RegistryCommand):
             connection,
             self.options,
             load(self.options.sources_file),
-            KeptRobots(connection, explaining(robots_parser(settings), agent)),
+            StoredRobots(connection, explaining(robots_parser(settings), agent)),
             obeys=settings.getbool("ROBOTSTXT_OBEY"),
             again=self.again,
         )

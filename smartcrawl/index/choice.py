@@ -16,7 +16,8 @@ from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.index.embedded.sqlite import Hit
-from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing, Waiting
+from smartcrawl.index.waiting import Waiting
+from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options

@@ -8,20 +8,16 @@ registry never claims work that was not done.
 from __future__ import annotations
 
 import logging
-import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from smartcrawl.index import known
-from smartcrawl.index.images import images_of
-from smartcrawl.model.documents import Chunk
+from smartcrawl.index.outgoing import Chunked, Outgoing, Taken
+from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import IndexedImage, IndexedPage
+from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection, PageIndex, Sink
-from smartcrawl.model.urls import content_group
 from smartcrawl.registry.database.sequences import draw, last
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers
@@ -30,27 +26,8 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_SILENCE: Final = 30.0  #: seconds between two lines about a wait
 _TRIES: Final = 20  #: of a transaction, while others change what it would write
-_AFFECTED = """
-SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
-  FROM record r JOIN source o ON o.no = r.source LEFT JOIN content c ON c.no = r.content
- WHERE r.content IN carray(:contents) OR r.sunk IN carray(:contents) OR r.no IN carray(:again)
-"""
-_PAGES = """
-SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.no, c.content_hash,
-       c.title, c.description, c.language, c.document
-  FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
- WHERE r.no IN carray(?)
-"""
 _OPEN = "UPDATE state SET intent = :number WHERE no IN carray(:numbers) AND intent < :number"
-_HELD = "UPDATE record SET sunk = ? WHERE no = ?"
-_DONE = "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent <= :number"
-_DONE_UNLESS_OPENED = (
-    "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent = :number"
-)
-_OVERTAKEN = "SELECT no FROM state WHERE no IN carray(:numbers) AND intent < :number"
-_ALIVE = "DELETE FROM dead_letter WHERE no IN carray(?)"
 _DEAD = """
 INSERT INTO dead_letter (no, number, at, reason) VALUES (?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
@@ -67,7 +44,6 @@ SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER B
 """
 _BATCH: Final = 500  #: pages that are mended with one transaction
 
-Chunked = Callable[[bytes], list[Chunk]]  #: the chunks of a stored document
 Work = Callable[[Sink, int], _T]  #: what is done in a transaction, with its claim number
 Refused = Callable[[int, str | None], bool]
 
@@ -115,29 +91,6 @@ class EmbeddedIndexing:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-class Waiting:
-    """Tells people now and then that an index is waited for, until the run is to stop."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.stopping: Callable[[], bool] = lambda: False
-        self._clock = clock
-        self._told = -_SILENCE
-
-    def __call__(self, line: str) -> None:
-        """Take a line, each second of a wait.
-
-        Raises:
-            SinkError: the run is to stop.
-        """
-        if self.stopping():
-            raise SinkError(
-                f"stopped while {line.partition(';')[0]}; nothing is lost: -a resume=1 goes on"
-            )
-        if self._clock() - self._told >= _SILENCE:
-            self._told = self._clock()
-            logger.warning("%s", line)
 
 
 class _UndoneError(Exception):
@@ -188,7 +141,7 @@ class RemoteIndexing:
         """Do some work, its changes of the index first; see ``ports.Indexing``."""
         alone = number is not None
         claim = _drawn(connection) if number is None else number
-        taken, sent = _Taken(), False
+        taken, sent = Taken(), False
         for _ in range(_TRIES):
             wanted: list[IndexedPage] = []
             try:
@@ -236,7 +189,7 @@ class RemoteIndexing:
         *,
         number: int,
         now: int,
-        taken: _Taken,
+        taken: Taken,
         refused: Refused | None,
         alone: bool,
     ) -> None:
@@ -316,149 +269,3 @@ class RemoteIndexing:
     def close(self) -> None:
         """Close the connections to the index."""
         self._index.close()
-
-
-@dataclass(slots=True)
-class _Taken:
-    """What the index acknowledged so far, by number of record."""
-
-    marks: dict[int, bytes | None] = field(default_factory=dict)
-    versions: dict[int, int] = field(default_factory=dict)  #: the numbers it was written under
-    dead: set[int] = field(default_factory=set)  #: what the index refused
-    overtaken: set[int] = field(default_factory=set)  #: marked, and written later by others
-
-
-class Outgoing:
-    """Finds what a transaction asks of the index, within it (``ports.Sink``)."""
-
-    is_elsewhere: Final = True
-
-    def __init__(self, connection: Connection, chunked: Chunked) -> None:
-        self._connection = connection
-        self._chunked = chunked
-        self._put: dict[int, Sequence[Chunk]] = {}
-        self._contents: set[int] = set()
-        self._again: set[int] = set()
-        self._told: list[tuple[int, int | None]] = []
-
-    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
-        """Write nothing: the index is written while no transaction is open."""
-        return ()
-
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Take the chunks of a content row."""
-        self._put[content] = chunks
-        self._contents.add(content)
-
-    def remove(self, content: int) -> None:
-        """Note that nobody holds a content row any more, or that it is written anew."""
-        self._put.pop(content, None)
-        self._contents.add(content)
-
-    def moved(self, contents: Iterable[int]) -> None:
-        """Note contents of which other pages may be the originals now."""
-        self._contents.update(contents)
-
-    def again(self, pages: Iterable[int]) -> None:
-        """Ask for pages whatever the index is known to hold of them."""
-        self._again.update(pages)
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
-
-    def pages(self, taken: Mapping[int, bytes | None]) -> list[IndexedPage]:
-        """Return what the index has to take, promotions before removals.
-
-        What it has ``taken``, by number and mark, is left out before anything is made of it.
-        """
-        names = {"contents": numbers(self._contents), "again": numbers(self._again)}
-        rows: list[Any] = []
-        if self._contents or self._again:
-            rows = self._connection.execute(_AFFECTED, names).fetchall()
-        wanted: dict[int, tuple[str, bytes]] = {}
-        gone: list[IndexedPage] = []
-        self._told = []
-        for no, source, key, content, entry, sunk, digest in sorted(rows):
-            held = content if entry else None
-            mark = digest if entry else None
-            fresh = no in self._again or (held is not None and held in self._put)
-            if not (fresh or held != sunk):
-                continue
-            self._told.append((no, held))
-            if taken.get(no, b"") == mark:
-                continue
-            if held is not None:
-                wanted[no] = (source, key)
-            else:
-                gone.append(IndexedPage(no, source, key))
-        return [*self._documents(wanted), *gone]
-
-    def _documents(self, wanted: dict[int, tuple[str, bytes]]) -> list[IndexedPage]:
-        found: list[IndexedPage] = []
-        if not wanted:
-            return found
-        images = _images(self._connection, wanted)
-        for row in self._connection.execute(_PAGES, (numbers(wanted),)).fetchall():
-            no, url, canonical, changed, mime, depth, content, digest, *texts, packed = row
-            chunks = self._put.get(content)
-            found.append(
-                IndexedPage(
-                    no,
-                    *wanted[no],
-                    mark=digest,
-                    url=url,
-                    canonical_url=canonical,
-                    content_group=content_group(canonical or url),
-                    last_changed=changed,
-                    mime_type=(mime or "").partition(";")[0].strip().lower(),
-                    depth=depth,
-                    title=texts[0],
-                    description=texts[1],
-                    language=texts[2],
-                    chunks=tuple(self._chunked(packed) if chunks is None else chunks),
-                    images=tuple(images[no]),
-                )
-            )
-        return found
-
-    @property
-    def told(self) -> set[int]:
-        """The pages that the transaction touches, as ``pages`` found them."""
-        return {no for no, _ in self._told}
-
-    def note(self, taken: _Taken, *, alone: bool) -> bool:
-        """Note in the registry what the index holds now; the last step of the transaction.
-
-        What is dead stays open: the index holds something else. So does what somebody else, if
-        this process is not ``alone``, is writing under a higher number. Returns False where
-        somebody else has written since: such pages are not ``taken`` any more.
-        """
-        told = [(held, no) for no, held in self._told if no not in taken.dead]
-        if not told:
-            return True
-        connection = self._connection
-        connection.executemany(_HELD, told)
-        groups: defaultdict[int, list[int]] = defaultdict(list)
-        for _, no in told:
-            groups[taken.versions[no]].append(no)
-        overtaken: list[int] = []
-        for version, group in groups.items():
-            names = {"numbers": numbers(group), "number": version}
-            if alone:
-                connection.execute(_DONE, names)
-                continue
-            rows: Any = connection.execute(_OVERTAKEN, names).fetchall()
-            overtaken += [no for (no,) in rows]
-            connection.execute(_DONE_UNLESS_OPENED, names)
-        connection.execute(_ALIVE, (numbers(no for _, no in told),))
-        for no in overtaken:
-            del taken.marks[no], taken.versions[no]
-        return not overtaken
-
-
-def _images(connection: Connection, pages: Iterable[int]) -> dict[int, list[IndexedImage]]:
-    """Return the images of some pages, by their numbers."""
-    return {
-        no: [IndexedImage(i.id, i.src, i.alt, i.context, i.width, i.height) for i in found]
-        for no, found in images_of(connection, pages).items()
-    }

@@ -14,8 +14,19 @@ from smartcrawl.model.urls import digest, normalize
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.removal.candidates import EVERY, met_since
 from smartcrawl.registry.removal.purge import Target
-from smartcrawl.reports import story
-from smartcrawl.reports.story import Entry
+from smartcrawl.reports.entries import (
+    Entry,
+    Past,
+    Proposal,
+    entries,
+    facts_of,
+    fingerprint_no,
+    number_of,
+    past_of,
+    proposal_of,
+    stored_links,
+)
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.today import Today
 from smartcrawl.rules.absence import Look, Loss, lets_go, withholds
 from smartcrawl.rules.forecast import Finding, Way, ways
@@ -39,23 +50,23 @@ class Walk:
     source_no: int
     source: Source | None  #: None: not declared any more, so it is never crawled nor swept
     options: Options
-    robots: story.KeptRobots | None
+    robots: StoredRobots | None
     entries: dict[int, Entry] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)  #: number and depth, breadth first
     refused: set[int] = field(default_factory=set)  #: reached, and robots.txt forbids it
     new: set[str] = field(default_factory=set)  #: addresses that nobody met yet
     _scope_no: int = 0
     today: Today = field(init=False)
-    past: story.Past = field(init=False)
+    past: Past = field(init=False)
 
     def __post_init__(self) -> None:
-        self.past = story.past(self.connection, self.source_no)
-        found = story.entries(self.connection, self.source_no)
+        self.past = past_of(self.connection, self.source_no)
+        found = entries(self.connection, self.source_no)
         self.entries = {entry.no: entry for entry in found}
         self.today = Today(self.connection, self.source, self.options)
         if self.source is not None:
             scope = self.source.scope.fingerprint()
-            self._scope_no = story.fingerprint_no(self.connection, scope)
+            self._scope_no = fingerprint_no(self.connection, scope)
             self._reach(self.source)
 
     def _reach(self, source: Source) -> None:
@@ -83,7 +94,7 @@ class Walk:
                 waiting.extend((target, below) for target in self._targets(entry, source))
 
     def _targets(self, entry: Entry, source: Source) -> Iterator[int]:
-        row = story.stored_links(self.connection, entry.no)
+        row = stored_links(self.connection, entry.no)
         if row is None:
             return
         if row[0] == self._scope_no:
@@ -97,7 +108,7 @@ class Walk:
         for url in urls:
             if source.scope.allows(url):
                 key = digest(normalize(url, self.options.trackers))
-                number = story.number_of(self.connection, self.source_no, key)
+                number = number_of(self.connection, self.source_no, key)
                 if number is None:
                     self.new.add(url)
                 else:
@@ -139,7 +150,7 @@ class Walk:
         remove = options.out_of_scope_policy == "remove"
         found = []
         for entry in self.entries.values():
-            facts = story.facts_of(entry, runs, options.policy, reached=True, aside=False)
+            facts = facts_of(entry, runs, options.policy, reached=True, aside=False)
             asked = entry.no in self.asked
             finding = facts.finding
             if not asked:
@@ -159,7 +170,7 @@ class Walk:
                     break
         return found
 
-    def lets_go(self, entry: Entry, proposed: story.Proposal) -> bool:
+    def lets_go(self, entry: Entry, proposed: Proposal) -> bool:
         """Whether an orphan goes if the look at it brings the answer of the last look."""
         if proposed.probe is None:
             return True
@@ -226,7 +237,7 @@ def as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[st
     skipped = [(entry, reason) for entry in entries.values() if (reason := walk.skipped(entry))]
     failed, removals = [], []
     for entry, way in walk.removals(int(time.time())):
-        proposed = story.proposal(connection, entry.no) if way.rule is Rule.ORPHAN else None
+        proposed = proposal_of(connection, entry.no) if way.rule is Rule.ORPHAN else None
         if proposed is not None and not walk.lets_go(entry, proposed):
             failed.append((entry, proposed.probe))
         else:

@@ -6,8 +6,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.hosts import distrusted
-from smartcrawl.reports import story
-from smartcrawl.reports.story import Entry
+from smartcrawl.reports.entries import Entry, fingerprint_no
 from smartcrawl.rules.forecast import unconditional
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
@@ -26,8 +25,7 @@ class Today:
         self._trust = distrusted(connection)
         self._snapshots = options.snapshot_store is not None
         self._numbers = {
-            mode: story.fingerprint_no(connection, self._configuration.fingerprint(mode))
-            for mode in Mode
+            mode: fingerprint_no(connection, self._configuration.fingerprint(mode)) for mode in Mode
         }
 
     def mode(self, entry: Entry) -> Mode:

@@ -15,7 +15,18 @@ from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, looked_away
 from smartcrawl.registry.removal.purge import Known, known
 from smartcrawl.registry.runs.runs import last_state
 from smartcrawl.reports import story
-from smartcrawl.reports.story import Entry, Past
+from smartcrawl.reports.entries import (
+    Entry,
+    Past,
+    entries,
+    facts_of,
+    last_settled,
+    past_of,
+    proposal_of,
+)
+from smartcrawl.reports.near_misses import near_misses
+from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.today import Today
 from smartcrawl.rules.forecast import outcome_of_record, ways
 from smartcrawl.rules.http import conditional_headers
@@ -48,7 +59,7 @@ class Stories:
         connection: Connection,
         options: Options,
         declared: dict[str, Source],
-        robots: story.KeptRobots,
+        robots: StoredRobots,
         *,
         obeys: bool,
         again: Callable[..., str],
@@ -77,7 +88,7 @@ class Stories:
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
             [] if pages else self.refused(url),
-            [] if pages else story.near_misses(connection, url, trackers),
+            [] if pages else near_misses(connection, url, trackers),
         )
         return dict(zip(KEYS, values, strict=True))
 
@@ -92,15 +103,15 @@ class Stories:
 
     def _today(self) -> list[Source]:
         names = sorted({*source_names(self._connection), *self._declared})
-        found = (story.source_today(self._connection, self._declared, name) for name in names)
+        found = (source_today(self._connection, self._declared, name) for name in names)
         return [source for source in found if source is not None]
 
     def story(self, page: Known, key: bytes) -> dict[str, Any]:
         """Return everything that is known of one record, under STORY_KEYS."""
         connection, trackers = self._connection, self._options.trackers
-        entry = next(story.entries(connection, page.source_no, page.no))
-        past = story.past(connection, page.source_no)
-        source = story.source_today(connection, self._declared, page.source)
+        entry = next(entries(connection, page.source_no, page.no))
+        past = past_of(connection, page.source_no)
+        source = source_today(connection, self._declared, page.source)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
         record = story.record_of(connection, page.no, age)
@@ -141,7 +152,7 @@ class Stories:
         if word is None:
             return _decided("it was not visited yet", None, None)
         if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
-            run = story.last_settled(self._connection, page.source_no)
+            run = last_settled(self._connection, page.source_no)
             return _decided(_UNASKED.get(word, word.word), run, None)
         run = entry.visited_run
         outcome = outcome_of_record(Status(entry.status), word, entry.http_status)
@@ -187,10 +198,10 @@ class Stories:
     def _entry(self, page: Known, number: int | None) -> Entry | None:
         if number is None:
             return None
-        return next(story.entries(self._connection, page.source_no, number), None)
+        return next(entries(self._connection, page.source_no, number), None)
 
     def _proposal(self, page: Known) -> dict[str, Any] | None:
-        found = story.proposal(self._connection, page.no)
+        found = proposal_of(self._connection, page.no)
         if found is None:
             return None
         policy = self._options.policy
@@ -203,7 +214,7 @@ class Stories:
             "rule": found.rule.word,
             "run": found.run,
             "renewedRun": found.renewed,
-            "found": story.told(found.detail),
+            "found": story.with_times(found.detail),
             "probe": found.probe,
             "heldByFailedLook": failed,
             "withheld": found.withheld,
@@ -233,7 +244,7 @@ class Stories:
         reached = max(entry.reached_run, entry.seen_run) >= past.last
         canonical = self._entry(page, entry.canonical_no)
         aside = canonical is not None and canonical.sound
-        facts = story.facts_of(entry, past, options.policy, reached=reached, aside=aside)
+        facts = facts_of(entry, past, options.policy, reached=reached, aside=aside)
         remove = options.out_of_scope_policy == "remove"
         return [
             {

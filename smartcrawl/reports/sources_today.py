@@ -1,0 +1,25 @@
+"""Sources as their next runs would take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smartcrawl.model.ports import Connection
+from smartcrawl.registry.runs.runs import Role
+from smartcrawl.registry.runs.starts import last_starts
+from smartcrawl.sources.declared import Source
+
+
+def source_today(
+    connection: Connection, declared: Mapping[str, Source], name: str
+) -> Source | None:
+    """Return a source as its next run would take it; None when it is not declared any more.
+
+    An ad-hoc source is what its last run started from (starts.last_starts).
+    """
+    if name in declared:
+        return declared[name]
+    starts = last_starts(connection, name)
+    seeds = tuple(start.url for start in starts if start.role is Role.SEED)
+    sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
+    return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
