@@ -15,9 +15,7 @@ from smartcrawl.engine.command import RegistryCommand, count, print_json
 from smartcrawl.extract.robots_txt import reading
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.removal.purge import withheld
-from smartcrawl.reports.plan import Walk, as_data
-from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.plan import plans
 from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.sources.declared import load
 
@@ -83,17 +81,12 @@ class Command(RegistryCommand):
         robots = None
         if settings.getbool("ROBOTSTXT_OBEY"):
             robots = StoredRobots(connection, reading(robots_parser(settings), agent))
-        plans = []
-        for name in names:
-            source = source_today(connection, declared, name)
-            number = known.get(name, 0)
-            walk = Walk(connection, number, source, self.options, robots)
-            waiting = withheld(connection, sources=[name])
-            plans.append(as_data(name, walk, waiting, opts.limit))
+        numbers = {name: known.get(name, 0) for name in names}
+        found = plans(connection, numbers, declared, self.options, robots, limit=opts.limit)
         if opts.format == "json":
-            print_json(plans)
+            print_json(found)
             return
-        for plan in plans:
+        for plan in found:
             _print(plan)
 
 

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index import known
-from smartcrawl.index.elasticsearch.documents import key as key_of
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.index.embedded.choice import embedded_index
-from smartcrawl.index.embedded.sqlite import Hit
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection, Indexing, Many
+from smartcrawl.model.ports import Connection, Indexing
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document
-from smartcrawl.rules.model import Status
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)
 _SWITCHED: Final = (
@@ -39,11 +35,6 @@ _UNWRITTEN: Final = (
     "this registry has not written to an Elasticsearch so far, so nothing can be compared: crawl"
     " first"
 )
-_FACTS = """
-SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
-  FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
- WHERE r.id IN carray(?) AND s.standing = 2
-"""
 _ALL_OPEN = """
 UPDATE state SET intent = number + 1
  WHERE no IN (SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL)
@@ -191,36 +182,3 @@ def comparable(options: Options, connection: Connection) -> bool:
 def chunked(packed: bytes) -> list[Chunk]:
     """Return the chunks of a stored document."""
     return chunks(unpack_document(packed))
-
-
-def joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
-    """Return hits of an index elsewhere with what only the registry knows of their pages.
-
-    What the registry does not hold any more is left out: the index is behind.
-    """
-    listed = list(found)
-    keys = Many(tuple({bytes.fromhex(hit.key.rpartition(":")[2]) for hit in listed}))
-    facts = {
-        key_of(source, id_): tuple(rest)
-        for source, id_, *rest in connection.execute(_FACTS, (keys,)).fetchall()
-    }
-    return [
-        Hit(
-            url=hit.url,
-            source=hit.source,
-            title=hit.title,
-            headings=hit.headings,
-            snippet=hit.snippet,
-            score=hit.score,
-            language=hit.language,
-            description=hit.description,
-            lost=told[1] == Status.ERROR or told[2] > 0,
-            last_checked=told[3],
-            last_changed=told[4],
-            no=told[0],
-            key=bytes.fromhex(hit.key.rpartition(":")[2]),
-            document_id=hit.key,
-        )
-        for hit in listed
-        if (told := facts.get(hit.key)) is not None
-    ]

@@ -354,7 +354,7 @@ def test_approval_releases_at_most_the_number_and_the_rest_stays_withheld(withhe
     assert withheld.held() == withheld.hits("words") == {"/", "/c"}
     assert [row["withheldRun"] for row in withheld.json("orphans")] == [2]
     told = withheld.run("orphans", "--approve", "2", "--max", "9")
-    assert "orphans: --max 9: only 1 were waiting" in told.err
+    assert "orphans: --max 9: only 1 was waiting" in told.err
     assert withheld.held() == {"/"}
 
 
