@@ -1,4 +1,4 @@
-"""``scrapy runs``: what was crawled when, and with what result."""
+"""``scrapy runs``: the runs, with their times, counts and results."""
 
 from __future__ import annotations
 

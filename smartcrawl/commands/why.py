@@ -16,7 +16,7 @@ from smartcrawl.sources.declared import load
 
 
 class Command(RegistryCommand):
-    """Tell the story of one address."""
+    """Print the story of one address."""
 
     takes_words: ClassVar = True
     formats: ClassVar = ("text", "json")
@@ -27,12 +27,12 @@ class Command(RegistryCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Tell all that is known of one address, and what would remove it"
+        return "Show the record and history of one address, and what would remove it"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "Tell the story of one address, in every source that knows it: its record, the rule"
+            "Show the story of one address, in every source that has it: its record, the rule"
             " that decided last, its validators, its history, links in and out, clones, what"
             " would remove it and when, and its next visit. Of an unknown address: in which"
             " sources it would be. Exit status: 0 done, 1 not carried out."

@@ -38,16 +38,16 @@ Chunked = Callable[[bytes], list[Chunk]]  #: the chunks of a stored document
 
 @dataclass(slots=True)
 class Taken:
-    """What the index acknowledged so far, by number of record."""
+    """Pages that the index acknowledged so far, by number of record."""
 
     marks: dict[int, bytes | None] = field(default_factory=dict)
-    versions: dict[int, int] = field(default_factory=dict)  #: the numbers it was written under
-    dead: set[int] = field(default_factory=set)  #: what the index refused
-    overtaken: set[int] = field(default_factory=set)  #: marked, and written later by others
+    versions: dict[int, int] = field(default_factory=dict)  #: claim numbers of the writes
+    dead: set[int] = field(default_factory=set)  #: pages that the index refused
+    overtaken: set[int] = field(default_factory=set)  #: pages that another worker wrote later
 
 
 class Outgoing:
-    """Finds what a transaction asks of the index, within it (``ports.Sink``)."""
+    """Collects the index writes that a transaction asks for (``ports.Sink``)."""
 
     is_elsewhere: Final = True
 
@@ -57,37 +57,37 @@ class Outgoing:
         self._put: dict[int, Sequence[Chunk]] = {}
         self._contents: set[int] = set()
         self._again: set[int] = set()
-        self._told: list[tuple[int, int | None]] = []
+        self._touched: list[tuple[int, int | None]] = []
 
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
         """Write nothing: the index is written while no transaction is open."""
         return ()
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Take the chunks of a content row."""
+        """Note the chunks of a content row."""
         self._put[content] = chunks
         self._contents.add(content)
 
     def remove(self, content: int) -> None:
-        """Note that nobody holds a content row any more, or that it is written anew."""
+        """Note that a content row is unused by now, or is written anew."""
         self._put.pop(content, None)
         self._contents.add(content)
 
     def moved(self, contents: Iterable[int]) -> None:
-        """Note contents of which other pages may be the originals now."""
+        """Note contents whose original pages may have changed."""
         self._contents.update(contents)
 
     def again(self, pages: Iterable[int]) -> None:
-        """Ask for pages whatever the index is known to hold of them."""
+        """Ask for pages even if the index is known to have them."""
         self._again.update(pages)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: the index is written while no transaction is open."""
 
     def pages(self, taken: Mapping[int, bytes | None]) -> list[IndexedPage]:
-        """Return what the index has to take, promotions before removals.
+        """Return the pages to write to the index, promotions before removals.
 
-        What it has ``taken``, by number and mark, is left out before anything is made of it.
+        Pages that it has ``taken``, by number and mark, are left out before they are built.
         """
         names = {"contents": numbers(self._contents), "again": numbers(self._again)}
         rows: list[Any] = []
@@ -95,14 +95,14 @@ class Outgoing:
             rows = self._connection.execute(_AFFECTED, names).fetchall()
         wanted: dict[int, tuple[str, bytes]] = {}
         gone: list[IndexedPage] = []
-        self._told = []
+        self._touched = []
         for no, source, key, content, entry, sunk, digest in sorted(rows):
             held = content if entry else None
             mark = digest if entry else None
             fresh = no in self._again or (held is not None and held in self._put)
             if not (fresh or held != sunk):
                 continue
-            self._told.append((no, held))
+            self._touched.append((no, held))
             if taken.get(no, b"") == mark:
                 continue
             if held is not None:
@@ -140,24 +140,24 @@ class Outgoing:
         return found
 
     @property
-    def told(self) -> set[int]:
+    def touched(self) -> set[int]:
         """The pages that the transaction touches, as ``pages`` found them."""
-        return {no for no, _ in self._told}
+        return {no for no, _ in self._touched}
 
     def note(self, taken: Taken, *, alone: bool) -> bool:
-        """Note in the registry what the index holds now; the last step of the transaction.
+        """Record the state of the index in the registry; the last step of the transaction.
 
-        What is dead stays open: the index holds something else. So does what somebody else, if
-        this process is not ``alone``, is writing under a higher number. Returns False where
-        somebody else has written since: such pages are not ``taken`` any more.
+        Pages that the index refused stay open: it still has other content. If this process is not
+        ``alone``, pages that another worker is writing under a higher number stay open, too.
+        Returns False if another worker has written since: its pages are no longer ``taken``.
         """
-        told = [(held, no) for no, held in self._told if no not in taken.dead]
-        if not told:
+        done = [(held, no) for no, held in self._touched if no not in taken.dead]
+        if not done:
             return True
         connection = self._connection
-        connection.executemany(_HELD, told)
+        connection.executemany(_HELD, done)
         groups: defaultdict[int, list[int]] = defaultdict(list)
-        for _, no in told:
+        for _, no in done:
             groups[taken.versions[no]].append(no)
         overtaken: list[int] = []
         for version, group in groups.items():
@@ -168,7 +168,7 @@ class Outgoing:
             rows: Any = connection.execute(_OVERTAKEN, names).fetchall()
             overtaken += [no for (no,) in rows]
             connection.execute(_DONE_UNLESS_OPENED, names)
-        connection.execute(_ALIVE, (numbers(no for _, no in told),))
+        connection.execute(_ALIVE, (numbers(no for _, no in done),))
         for no in overtaken:
             del taken.marks[no], taken.versions[no]
         return not overtaken

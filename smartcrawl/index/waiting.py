@@ -15,23 +15,23 @@ _SILENCE: Final = 30.0  #: seconds between two lines about a wait
 
 
 class Waiting:
-    """Tells people now and then that an index is waited for, until the run is to stop."""
+    """Logs now and then that a run waits for an index, and ends the wait with the run."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.stopping: Callable[[], bool] = lambda: False
         self._clock = clock
-        self._told = -_SILENCE
+        self._logged = -_SILENCE
 
     def __call__(self, line: str) -> None:
-        """Take a line, each second of a wait.
+        """Log a line unless the last one is recent; called each second of a wait.
 
         Raises:
-            SinkError: the run is to stop.
+            SinkError: the run is stopping.
         """
         if self.stopping():
             raise SinkError(
                 f"stopped while {line.partition(';')[0]}; nothing is lost: -a resume=1 goes on"
             )
-        if self._clock() - self._told >= _SILENCE:
-            self._told = self._clock()
+        if self._clock() - self._logged >= _SILENCE:
+            self._logged = self._clock()
             logger.warning("%s", line)

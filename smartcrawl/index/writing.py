@@ -1,8 +1,8 @@
-"""How what a transaction says of the index gets into it (design.md 6).
+"""Keep the index in step with registry transactions (design.md 6).
 
-The embedded index lies in the registry's database: one transaction writes both. Any other is
-written before the registry, and what is open meanwhile is marked: a crash may repeat work, but the
-registry never claims work that was not done.
+The embedded index is in the registry's database: one transaction writes both. A remote index is
+written before the registry, and pages are marked as open in the meantime. A crash may repeat work,
+but the registry never records work that was not done.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_TRIES: Final = 20  #: of a transaction, while others change what it would write
+_TRIES: Final = 20  #: attempts at a transaction while other workers change its pages
 _OPEN = "UPDATE state SET intent = :number WHERE no IN carray(:numbers) AND intent < :number"
 _DEAD = """
 INSERT INTO dead_letter (no, number, at, reason) VALUES (?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
    SET number = excluded.number, at = excluded.at, reason = excluded.reason
 """
-#: What a process that died left open, and what the index refused.
+#: Pages that a dead process left open, except those that the index refused.
 _LEFT = """
 SELECT s.no FROM state s JOIN record r USING (no)
  WHERE r.source = ? AND s.intent > 0 AND s.no NOT IN (SELECT no FROM dead_letter)
@@ -42,9 +42,9 @@ SELECT s.no FROM state s JOIN record r USING (no)
 _ENTRIES = """
 SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER BY no LIMIT ?
 """
-_BATCH: Final = 500  #: pages that are mended with one transaction
+_BATCH: Final = 500  #: pages that one transaction repairs
 
-Work = Callable[[Sink, int], _T]  #: what is done in a transaction, with its claim number
+Work = Callable[[Sink, int], _T]  #: work of a transaction; the number is its claim number
 Refused = Callable[[int, str | None], bool]
 
 
@@ -64,41 +64,41 @@ class EmbeddedIndexing:
         refused: Refused | None = None,
     ) -> _T:
         """Do some work in one transaction; see ``ports.Indexing``."""
-        if number is None and connection.dialect == "postgres":  # all sources would wait for it
+        if number is None and connection.dialect == "postgres":  # else all sources would wait
             number = _drawn(connection)
         with transaction(connection):
-            told = draw(connection, "number") if number is None else number
-            return work(self._sink(connection), told)
+            claim = draw(connection, "number") if number is None else number
+            return work(self._sink(connection), claim)
 
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
-        """Do some work and undo it; see ``ports.Indexing``."""
+        """Do some work and roll it back; see ``ports.Indexing``."""
         with suppress(_UndoneError), transaction(connection):
             work(self._sink(connection), number)
             raise _UndoneError
 
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
-        """There is nothing to mend."""
+        """Do nothing: registry and index never differ."""
         return 0
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """Nothing is waited for."""
+        """Do nothing: this index is never waited for."""
 
     def seal(self, connection: Connection) -> None:
-        """There is nothing to compare later."""
+        """Do nothing: registry and index never differ."""
 
     def purge(self, before: int) -> None:
-        """There are no tombstones: what is removed is deleted at once."""
+        """Do nothing: removed pages leave no tombstones."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the index uses the registry's connection."""
 
 
 class _UndoneError(Exception):
-    """Undoes a transaction that was only a trial."""
+    """Rolls back a transaction that was only a rehearsal."""
 
 
 class _ChangedError(Exception):
-    """What was written to the index is not all that the transaction asks for."""
+    """Rolls back a transaction that asks for further index writes."""
 
 
 def _drawn(connection: Connection) -> int:
@@ -107,16 +107,16 @@ def _drawn(connection: Connection) -> int:
 
 
 class RemoteIndexing:
-    """Writes what a transaction asks for to an index elsewhere, and then does the transaction.
+    """Writes a remote index first, and then commits the transaction that asked for it.
 
-    The work is rehearsed to find what it asks of the index, and undone. What it asks for is
-    marked in the registry, written, and only when all of it is acknowledged the work is done for
-    good; where others changed the registry meanwhile, it is rehearsed again. No transaction is
-    open while the index is written.
+    The work is rehearsed to find its index writes, and rolled back. The pages are marked as open
+    in the registry and written. When the index has acknowledged all of them the work is done again
+    and committed; if another worker changed the registry in between, it is rehearsed again. No
+    transaction is open while the index is written.
 
-    Others may write the same pages at the same time where work comes without a claim number. Then
-    each of its writes has a number of its own, which is the mark in the registry as well: whoever
-    finds another mark was overtaken, and writes again (docs/adr/0030).
+    Work without a claim number may run beside other workers that write the same pages. Each of its
+    writes then draws its own number, which also marks the page in the registry. A worker that
+    finds a higher mark was overtaken, and writes again (docs/adr/0030).
     """
 
     def __init__(self, index: PageIndex, chunked: Chunked, waiting: Waiting | None = None) -> None:
@@ -125,7 +125,7 @@ class RemoteIndexing:
         self._waiting = waiting
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """Wait for the index no longer than until ``stopping`` says so."""
+        """End each wait for the index as soon as ``stopping`` returns True."""
         if self._waiting is not None:
             self._waiting.stopping = stopping
 
@@ -138,7 +138,7 @@ class RemoteIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> _T:
-        """Do some work, its changes of the index first; see ``ports.Indexing``."""
+        """Do some work, its index writes first; see ``ports.Indexing``."""
         alone = number is not None
         claim = _drawn(connection) if number is None else number
         taken, sent = Taken(), False
@@ -153,7 +153,7 @@ class RemoteIndexing:
                         raise _ChangedError
             except _ChangedError:
                 if wanted:
-                    if sent and not alone:  # also what was overtaken as a whole
+                    if sent and not alone:  # also where every page was overtaken
                         claim = _drawn(connection)
                     sent = True
                     self._write(
@@ -166,16 +166,16 @@ class RemoteIndexing:
                         alone=alone,
                     )
             else:
-                if unwanted := (taken.marks.keys() | taken.overtaken) - outgoing.told:
+                if unwanted := (taken.marks.keys() | taken.overtaken) - outgoing.touched:
                     self.rewrite(connection, unwanted, now=now, number=number)
                 return result
         raise SinkError(
-            "others change the registry faster than this process can write to the index:"
+            "other workers change the registry faster than this process can write to the index:"
             " start fewer workers"
         )
 
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
-        """Do some work and undo it; see ``ports.Indexing``."""
+        """Do some work and roll it back; see ``ports.Indexing``."""
         with suppress(_UndoneError), transaction(connection):
             outgoing = Outgoing(connection, self._chunked)
             work(outgoing, number)
@@ -193,7 +193,7 @@ class RemoteIndexing:
         refused: Refused | None,
         alone: bool,
     ) -> None:
-        """Write pages, and note what became of each."""
+        """Write pages, and note the result of each in ``taken``."""
         with transaction(connection):
             names = {"number": number, "numbers": numbers(page.no for page in wanted)}
             connection.execute(_OPEN, names)
@@ -202,8 +202,8 @@ class RemoteIndexing:
             if why is not None and refused is not None and refused(page.no, why or None):
                 if why:
                     dead.append((page.no, number, now, why[:1024]))
-                continue  # the work asks for something else now
-            if why == "" and not alone:  # it is written again, with a higher number
+                continue  # the work asks for another write now
+            if why == "" and not alone:  # it is written again, under a higher number
                 taken.overtaken.add(page.no)
                 continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
@@ -224,9 +224,9 @@ class RemoteIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> None:
-        """Write pages as the registry holds them, whatever the index is known to hold of them.
+        """Write pages from the registry, even if the index is known to have them.
 
-        ``pages`` may shrink while it is written: see ``refused`` of ``perform``.
+        ``pages`` may shrink in the meantime: see ``refused`` of ``perform``.
         """
 
         def again(sink: Sink, _: int) -> None:
@@ -236,24 +236,24 @@ class RemoteIndexing:
         self.perform(connection, again, now=now, number=number, refused=refused)
 
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
-        """Write what a process that died left open; return how many pages."""
+        """Write the pages that a dead process left open; return their number."""
         count = 0
-        while left := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
-            self.rewrite(connection, left, now=now, number=number)
-            count += len(left)
+        while some := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
+            self.rewrite(connection, some, now=now, number=number)
+            count += len(some)
         return count
 
-    def write_all(self, connection: Connection, now: int, told: Callable[[int], None]) -> int:
-        """Write every page that stands for its content; return how many, and tell on the way."""
+    def write_all(self, connection: Connection, now: int, report: Callable[[int], None]) -> int:
+        """Write every page with an index entry, reporting the count so far; return the total."""
         after = count = 0
         while some := [no for (no,) in connection.execute(_ENTRIES, (after, _BATCH)).fetchall()]:
             self.rewrite(connection, some, now=now)
             after, count = some[-1], count + len(some)
-            told(count)
+            report(count)
         return count
 
     def seal(self, connection: Connection) -> None:
-        """Let registry and index remember how far both are (``ports.Indexing``)."""
+        """Record in registry and index up to which claim number both agree (``ports.Indexing``)."""
         number = last(connection, "number")
         epoch = int(known.known_of(connection)[known.EPOCH])
         with transaction(connection):

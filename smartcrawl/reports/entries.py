@@ -34,7 +34,7 @@ _STORED = "SELECT scope, targets, raw FROM links WHERE no = ?"
 
 
 class Entry(NamedTuple):
-    """One record, as far as the next run and the sweep depend on it."""
+    """The part of a record on which the next run and the sweep depend."""
 
     no: int
     url: str
@@ -58,13 +58,13 @@ class Entry(NamedTuple):
     pinned: int
     next_visit: int | None
     kind: int  #: see Page.kind
-    snapshot: int  #: whether there is one of the body that is held
-    ordered: int  #: whether somebody ordered it to be indexed anew
+    snapshot: int  #: whether the stored body has a snapshot
+    ordered: int  #: whether an operator ordered it to be indexed anew
     etag_marks: int  #: see Page.etag_marks
 
     @property
     def sound(self) -> bool:
-        """Whether its content is held, and its last visit answered so."""
+        """Whether its content is stored, and its last visit confirmed or renewed it."""
         answered = self.word in (Word.NEW, Word.MODIFIED, Word.UNCHANGED, Word.CLONE)
         return self.standing == Standing.HELD and answered and not self.lost_count
 
@@ -77,11 +77,11 @@ class Past:
 
     @property
     def last(self) -> int:
-        """The latest, 0 without one."""
+        """Number of the latest run, 0 without one."""
         return self.runs[-1][0] if self.runs else 0
 
     def absence(self, seen_run: int) -> tuple[int, int | None]:
-        """Return how many there were after ``seen_run``, and when the first of them was sealed."""
+        """Return the number of runs after ``seen_run``, and when the first of them was sealed."""
         first = bisect_right(self.runs, seen_run, key=lambda run: run[0])
         return len(self.runs) - first, self.runs[first][1] if first < len(self.runs) else None
 
@@ -93,26 +93,26 @@ def past_of(connection: Connection, source: int) -> Past:
 
 
 def entries(connection: Connection, source: int, number: int | None = None) -> Iterator[Entry]:
-    """Yield the records of a source, or the one with this number."""
+    """Yield the records of a source, or only the one with this number."""
     row: Any
     for row in connection.execute(_ENTRIES, {"source": source, "no": number}):
         yield Entry(*row)
 
 
 def last_settled(connection: Connection, source: int) -> int | None:
-    """Return the last run of a source that gave every record its word."""
+    """Return the last run of a source that settled every record."""
     number: Any = connection.execute(_SETTLED, (source,)).get
     return None if number is None else int(number)
 
 
 def fingerprint_no(connection: Connection, value: bytes) -> int:
-    """Return the integer that stands for a fingerprint, -1 when no run ever used it."""
+    """Return the number of a fingerprint, -1 if no run ever used it."""
     number: Any = connection.execute(_FINGERPRINT, (value,)).get
     return -1 if number is None else int(number)
 
 
 def number_of(connection: Connection, source: int, key: bytes) -> int | None:
-    """Return the number of an id (32 bytes) in a source."""
+    """Return the number of the record with an id (32 bytes) in a source."""
     number: Any = connection.execute(_NUMBER, (source, key)).get
     return None if number is None else int(number)
 
@@ -124,10 +124,10 @@ def stored_links(connection: Connection, number: int) -> tuple[int, bytes, bytes
 
 
 def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: bool) -> Facts:
-    """Return what a record's removal depends on (rules.forecast)."""
+    """Return the facts on which a record's removal depends (rules.forecast)."""
     word = None if entry.word is None else Word(entry.word)
-    told = (Status(entry.status), word, entry.http_status, policy)
-    found = finding(*told, reached=reached, aside=aside)
+    status = Status(entry.status)
+    found = finding(status, word, entry.http_status, policy, reached=reached, aside=aside)
     age, since = runs.absence(entry.seen_run)
     return Facts(
         Standing(entry.standing),
@@ -144,7 +144,7 @@ def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a sweep may do to a page, as it stands in the registry."""
+    """A proposal in the registry to remove a page."""
 
     rule: Rule
     run: int

@@ -48,7 +48,7 @@ def plans(
 
 
 def _ends(walk: Walk, going: Iterable[Entry], waiting: Iterable[Target]) -> set[int]:
-    """Return the numbers below which a guard counts (registry.candidates.guard)."""
+    """Return the record numbers below which a guard counts (registry.candidates.guard)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
     met = {met_since(walk.connection, walk.source_no, min(since))} if since else set()

@@ -13,9 +13,9 @@ from smartcrawl.sources.declared import Source
 def source_today(
     connection: Connection, declared: Mapping[str, Source], name: str
 ) -> Source | None:
-    """Return a source as its next run would take it; None when it is not declared any more.
+    """Return a source as its next run would use it; None if it is no longer declared.
 
-    An ad-hoc source is what its last run started from (starts.last_starts).
+    An ad-hoc source has the start addresses of its last run (starts.last_starts).
     """
     if name in declared:
         return declared[name]

@@ -17,9 +17,9 @@ _ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
 
 
 class StoredRobots:
-    """The answers of the robots.txt copies that are kept.
+    """Stored robots.txt copies, parsed when they are first needed.
 
-    ``read`` makes of a body a function that says what it says to an address.
+    ``read`` parses a body to a function that returns the answer for an address.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class StoredRobots:
         self._known: dict[str, tuple[Callable[[str], Any] | None, int, int] | None] = {}
 
     def answer(self, url: str) -> tuple[Any, int, int] | None:
-        """Return (what it says, status, when read) for an address; None without a copy.
+        """Return (answer, status, time of the copy) for an address; None without a copy.
 
-        What it says is None where the status means that there are no rules.
+        The answer is None where the status means that there are no rules.
         """
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
@@ -50,6 +50,6 @@ class StoredRobots:
         return says(url) if says is not None else None, status, fetched_at
 
     def failure(self, url: str) -> tuple[str, int] | None:
-        """Return (why, when) its robots.txt could not be had, if that came after the copy."""
+        """Return (reason, time) of the last failed request, if it was later than the copy."""
         row: Any = self._connection.execute(_ROBOTS_FAILED, (host_key(url),)).fetchone()
         return None if row is None else (str(row[0]), int(row[1]))

@@ -1,4 +1,4 @@
-"""The whole story of one address, out of every table that knows a part of it (``scrapy why``)."""
+"""The parts of a record's story, each from its own table (``scrapy why``)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _PIN = "SELECT at FROM pin WHERE no = ?"
 
 
 def record_of(connection: Connection, number: int, age: int) -> dict[str, Any]:
-    """Return what ``scrapy registry`` tells of a record, and where it was found first."""
+    """Return the row of ``scrapy registry`` for a record, with the page that first linked to it."""
     found: Any = connection.execute(_FOUND, (number,)).fetchone()
     return record(connection, number, age) | {"discoveredFrom": found[2]}
 
 
 def history(connection: Connection, number: int) -> list[dict[str, Any]]:
-    """Return what happened to a record, oldest first."""
+    """Return the events of a record, oldest first."""
     run, at, _ = connection.execute(_FOUND, (number,)).fetchone()
     events: list[dict[str, Any]] = [_happened("discovered", run, at)]
     removed: dict[tuple[int, int, str], dict[str, Any]] = {}
@@ -94,7 +94,7 @@ def history(connection: Connection, number: int) -> list[dict[str, Any]]:
 
 
 def with_times(found: dict[str, Any]) -> dict[str, Any]:
-    """Return what was found of a page that may go, its times as ISO 8601."""
+    """Return the evidence of a removal with its times as ISO 8601."""
     return {key: iso(value) if key == "since" else value for key, value in found.items()}
 
 
@@ -105,7 +105,7 @@ def _happened(what: str, run: int, at: int) -> dict[str, Any]:
 def links_in(
     connection: Connection, source: int, number: int, key: bytes, trackers: Trackers
 ) -> tuple[int, list[str]]:
-    """Return how many pages of the source lead to a record, and the first of them."""
+    """Return the number of pages of the source that lead to a record, and the first of them."""
     needle = array("I", [number]).tobytes()
     found: set[int] = set()
     row: Any
@@ -127,7 +127,7 @@ def links_in(
 def links_out(
     connection: Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Return how many links a record has, and the first of them: in scope, known, indexed?"""
+    """Return the number of links of a record, and the first of them with their status."""
     raw: Any = connection.execute(_RAW, (number,)).get
     if raw is None:
         return 0, []
@@ -149,17 +149,17 @@ def links_out(
 
 
 def clones(connection: Connection, number: int) -> list[str]:
-    """Return the other pages of a record's group of equal content."""
+    """Return the addresses of the pages with the same content as a record."""
     return [str(url) for (url,) in connection.execute(_CLONES, (number,))]
 
 
 def redirect_chain(connection: Connection, number: int) -> list[str]:
-    """Return the addresses that a redirect leads through, itself first; none for other pages."""
+    """Return the addresses of a redirect chain, the record first; empty for other pages."""
     chain: Any = connection.execute(_CHAIN, (number,)).get
     return json.loads(chain) if chain is not None else []
 
 
 def pinned_at(connection: Connection, number: int) -> int | None:
-    """Return when (Unix seconds) a record was pinned."""
+    """Return the time (Unix seconds) at which a record was pinned; None if it is not."""
     value: Any = connection.execute(_PIN, (number,)).get
     return None if value is None else int(value)

@@ -1,4 +1,4 @@
-"""The whole story of one address, as data (``scrapy why``)."""
+"""The story of one address, as data (``scrapy why``)."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _DONE = {
     Action.LIST: "its links were kept, and no content",
     Action.TOUCH: "nothing changed, so nothing was written",
     Action.NOTE: "the answer was noted; there was nothing to protect",
-    Action.HOLD: "the answer was noted; what is held stays, and stays searchable",
+    Action.HOLD: "the answer was noted; the stored page stays, and stays searchable",
 }
 
 
 class Stories:
-    """The stories of records, each put together from every table that knows a part of it."""
+    """The stories of records, each put together from several tables."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Stories:
         obeys: bool,
         again: Callable[..., str],
     ) -> None:
-        """Take what the stories are made of.
+        """Prepare the stories of one registry.
 
         ``robots`` explains the stored robots.txt copies (``robots_txt.explaining``), ``obeys`` is
         ROBOTSTXT_OBEY, and ``again`` formats a command line that acts on the same registry.
@@ -77,7 +77,7 @@ class Stories:
         self._again = again
 
     def about(self, url: str, sources: Sequence[str] = ()) -> dict[str, Any]:
-        """Return everything that is known of one address, under KEYS; ``sources``: () for all."""
+        """Return the stories of one address, under KEYS; ``sources``: () for all."""
         connection, trackers = self._connection, self._options.trackers
         requested = request_url(url) or url
         key = digest(normalize(requested, trackers))
@@ -93,11 +93,11 @@ class Stories:
         return dict(zip(KEYS, values, strict=True))
 
     def in_scope(self, url: str) -> list[str]:
-        """Return the sources that an address belongs to today."""
+        """Return the sources whose scope contains an address today."""
         return [source.name for source in self._today() if source.scope.allows(url)]
 
     def refused(self, url: str) -> list[dict[str, str]]:
-        """Return the sources of its host that leave an address out today, and why."""
+        """Return the sources of its host that exclude an address today, and why."""
         found = refusals(self._today(), url)
         return [{"source": name, "why": why} for name, why in found.items()]
 
@@ -107,7 +107,7 @@ class Stories:
         return [source for source in found if source is not None]
 
     def story(self, page: Known, key: bytes) -> dict[str, Any]:
-        """Return everything that is known of one record, under STORY_KEYS."""
+        """Return the story of one record, under STORY_KEYS."""
         connection, trackers = self._connection, self._options.trackers
         entry = next(entries(connection, page.source_no, page.no))
         past = past_of(connection, page.source_no)
@@ -132,8 +132,8 @@ class Stories:
             story.redirect_chain(connection, page.no),
             iso(pinned),
             self._proposal(page),
-            self._robots_told(entry.url),
-            _scope_told(source, entry),
+            self._robots_rule(entry.url),
+            _scope_today(source, entry),
             self._removal(page, entry, past),
             self._next_visit(page, entry, past, source),
         )
@@ -142,7 +142,7 @@ class Stories:
     def _decision(
         self, page: Known, entry: Entry, history: list[dict[str, Any]], visited: str | None
     ) -> dict[str, Any]:
-        """Say which rule decided about it last, and in which run."""
+        """Return the rule that decided about a page last, and the run."""
         word = None if entry.word is None else Word(entry.word)
         marks = [event for event in history if event["event"] in ("removed", "restored")]
         if marks and marks[-1]["run"] >= entry.visited_run:
@@ -221,17 +221,17 @@ class Stories:
             "release": release if found.withheld else None,
         }
 
-    def _robots_told(self, url: str) -> dict[str, Any] | None:
+    def _robots_rule(self, url: str) -> dict[str, Any] | None:
         answer, failure = self._robots.answer(url), self._robots.failure(url)
         if answer is None and failure is None:
             return None
         found, status, fetched_at = answer or (None, None, None)
-        told = Answer(True) if found is None else found
+        rule = Answer(True) if found is None else found
         return {
-            "allowed": told.allowed if answer is not None else None,
-            "rule": told.rule,
-            "line": told.line,
-            "agent": told.agent,
+            "allowed": rule.allowed if answer is not None else None,
+            "rule": rule.rule,
+            "line": rule.line,
+            "agent": rule.agent,
             "status": status,
             "fetchedAt": iso(fetched_at),
             "error": failure[0] if failure is not None else None,
@@ -292,18 +292,18 @@ def _decided(
 
 
 _UNASKED = {
-    Word.ORPHANED: "no seed and no link led to it; what is held stays for now",
+    Word.ORPHANED: "no seed and no link led to it; the stored page stays for now",
     Word.SKIPPED: "it was reached, and not visited before the run ended",
     Word.EXCLUDED: "it is out of scope, so it was not asked",
 }
 _HELD = {
-    Standing.BARE: "nothing is held",
-    Standing.LINKS: "only links are held",
-    Standing.HELD: "content is held",
+    Standing.BARE: "nothing is stored",
+    Standing.LINKS: "only links are stored",
+    Standing.HELD: "content is stored",
 }
 
 
-def _scope_told(source: Source | None, entry: Entry) -> dict[str, Any]:
+def _scope_today(source: Source | None, entry: Entry) -> dict[str, Any]:
     if source is None:
         return {"allowed": None, "why": "the source is not in sources.toml any more"}
     refusal = None if entry.kind else source.scope.refusal(entry.url)  # patterns are for pages
