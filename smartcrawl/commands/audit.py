@@ -59,7 +59,7 @@ class Command(ChangingCommand):
     """Compare registry and index, and repair the differences."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[--repair [--max N] | --salvage] [options]"
 
     def short_desc(self) -> str:
@@ -111,7 +111,7 @@ class Command(ChangingCommand):
             self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
 
     def _salvage(self, opts: Namespace) -> None:
-        """Replace a damaged registry by a file with everything that can be read of it."""
+        """Replace a damaged registry with a copy of everything that can be read of it."""
         place = self.options.registry
         if not isinstance(place, Path):
             raise RegistryError(
@@ -134,7 +134,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Compare, and repair."""
+        """Compare registry and index, and repair them with --repair."""
         if opts.max is not None and not opts.repair:
             raise UsageError("--max goes with --repair", print_help=False)
         if isinstance(self.database, SqliteDatabase):

@@ -69,7 +69,7 @@ class Command(ScrapyCommand):
     default_settings: ClassVar = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] [NAME …]"
 
     def short_desc(self) -> str:

@@ -18,7 +18,7 @@ class Command(ChangingCommand):
     """List or remove stored pages that now answer with an error."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:
@@ -43,7 +43,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """List, or remove."""
+        """List lost pages, or remove them with -D."""
         if opts.max is not None and not opts.delete:
             raise UsageError("--max goes with -D", print_help=False)
         policy = self.options.policy

@@ -29,7 +29,7 @@ class Command(CrawlCommand):
     feed_help = SUPPRESS  # it has no items to export
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] | --notice URL [URL …]"
 
     def short_desc(self) -> str:

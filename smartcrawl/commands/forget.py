@@ -24,7 +24,7 @@ class Command(ChangingCommand):
     takes_words: ClassVar = True
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] URL | --source S"
 
     def short_desc(self) -> str:
@@ -54,7 +54,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Forget."""
+        """Forget the address or the source."""
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)

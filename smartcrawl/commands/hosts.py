@@ -21,7 +21,7 @@ class Command(RegistryCommand):
     """List the hosts, and block or unblock one."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:

@@ -23,7 +23,7 @@ class Command(ChangingCommand):
     """List or remove orphaned pages; release withheld removals."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:
@@ -55,7 +55,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """List, remove, or approve."""
+        """List orphans, remove them, or approve withheld removals."""
         if opts.purge and opts.approve is not None:
             raise UsageError("--purge or --approve RUN, not both", print_help=False)
         if opts.approve is not None:

@@ -26,7 +26,7 @@ class Command(RegistryCommand):
     """Print the plan of the next run."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:

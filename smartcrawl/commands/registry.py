@@ -43,7 +43,7 @@ class Command(RegistryCommand):
     formats: ClassVar = ("table", "jsonl", "csv")
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:

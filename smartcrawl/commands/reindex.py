@@ -18,7 +18,7 @@ from smartcrawl.model.urls import display, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import Item
-from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.sources_today import sources_today
 from smartcrawl.reports.text import counted
 from smartcrawl.sources.declared import load
 from smartcrawl.sources.patterns import compiled
@@ -31,7 +31,7 @@ class Command(ChangingCommand):
     """Order pages to be indexed anew."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "--url URL | --id ID | --pattern RE | --source S | --from-registry [--dry-run]"
 
     def short_desc(self) -> str:
@@ -174,8 +174,7 @@ class Command(ChangingCommand):
         declared = load(self.options.sources_file)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        found = [source_today(connection, declared, name) for name in names]
-        today = [source for source in found if source is not None]
+        today = sources_today(connection, declared, names)
         holders = [source.name for source in today if belongs(source, url)]
         if len(holders) == 1:
             return holders[0]

@@ -18,7 +18,7 @@ class Command(RegistryCommand):
     """List the runs, newest first."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:

@@ -28,7 +28,7 @@ class Command(RegistryCommand):
     takes_words: ClassVar = True
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] QUERY"
 
     def short_desc(self) -> str:

@@ -33,7 +33,7 @@ class Command(RegistryCommand):
     """Print the counts of each source, and its concerns."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:

@@ -27,7 +27,7 @@ class Command(ChangingCommand):
     takes_words: ClassVar = True
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] RUN"
 
     def short_desc(self) -> str:

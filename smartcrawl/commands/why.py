@@ -22,7 +22,7 @@ class Command(RegistryCommand):
     formats: ClassVar = ("text", "json")
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] URL"
 
     def short_desc(self) -> str:

@@ -65,7 +65,7 @@ class Findings:
     def __init__(self) -> None:
         self.counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.keys = 0  #: compared keys
-        self.pages = 0  #: pages that belong into the index
+        self.pages = 0  #: pages that belong in the index
         self.documents = 0  #: living documents
         self.highest = 0  #: highest version (versions.py), tombstones included
         self._files: dict[Kind, IO[str]] = {}

@@ -32,7 +32,7 @@ _KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
 
 
 class Entry(NamedTuple):
-    """A page that belongs into the index."""
+    """A page that belongs in the index."""
 
     no: int
     id: bytes  #: SHA-256 of the normalized source
@@ -56,7 +56,7 @@ def sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str
 
 
 def entries(connection: Connection, source: int) -> Iterator[Entry]:
-    """Yield the pages of a source that belong into the index, in the order of the ids.
+    """Yield the pages of a source that belong in the index, in the order of the ids.
 
     Each statement reads another moment. A caller without the lease may see a run at work.
     """

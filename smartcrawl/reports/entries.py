@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class CompleteRuns:
     """The complete runs of a source."""
 
     runs: tuple[tuple[int, int], ...]  #: number, and when it was sealed
@@ -86,10 +86,10 @@ class Past:
         return len(self.runs) - first, self.runs[first][1] if first < len(self.runs) else None
 
 
-def past_of(connection: Connection, source: int) -> Past:
+def complete_runs(connection: Connection, source: int) -> CompleteRuns:
     """Return the complete runs of a source."""
     rows: Any = connection.execute(_COMPLETE, (source,)).fetchall()
-    return Past(tuple(rows))
+    return CompleteRuns(tuple(rows))
 
 
 def entries(connection: Connection, source: int, number: int | None = None) -> Iterator[Entry]:
@@ -123,7 +123,9 @@ def stored_links(connection: Connection, number: int) -> tuple[int, bytes, bytes
     return None if row is None else (row[0], row[1], row[2])
 
 
-def facts_of(entry: Entry, runs: Past, policy: Policy, *, reached: bool, aside: bool) -> Facts:
+def facts_of(
+    entry: Entry, runs: CompleteRuns, policy: Policy, *, reached: bool, aside: bool
+) -> Facts:
     """Return the facts on which a record's removal depends (rules.forecast)."""
     word = None if entry.word is None else Word(entry.word)
     status = Status(entry.status)

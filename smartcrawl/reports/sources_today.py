@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.runs.runs import Role
@@ -23,3 +23,11 @@ def source_today(
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
     return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+
+
+def sources_today(
+    connection: Connection, declared: Mapping[str, Source], names: Iterable[str]
+) -> list[Source]:
+    """Return the sources of these names as their next runs would use them."""
+    found = (source_today(connection, declared, name) for name in names)
+    return [source for source in found if source is not None]

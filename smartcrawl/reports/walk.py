@@ -11,14 +11,14 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, normalize
 from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.reports.entries import (
+    CompleteRuns,
     Entry,
-    Past,
     Proposal,
+    complete_runs,
     entries,
     facts_of,
     fingerprint_no,
     number_of,
-    past_of,
     stored_links,
 )
 from smartcrawl.reports.stored_robots import StoredRobots
@@ -46,10 +46,10 @@ class Walk:
     new: set[str] = field(default_factory=set)  #: addresses without a record
     _scope_no: int = 0
     today: Today = field(init=False)
-    past: Past = field(init=False)
+    past: CompleteRuns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.past = past_of(self.connection, self.source_no)
+        self.past = complete_runs(self.connection, self.source_no)
         found = entries(self.connection, self.source_no)
         self.entries = {entry.no: entry for entry in found}
         self.today = Today(self.connection, self.source, self.options)

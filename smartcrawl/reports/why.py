@@ -16,16 +16,16 @@ from smartcrawl.registry.removal.purge import Known, known
 from smartcrawl.registry.runs.runs import last_state
 from smartcrawl.reports import story
 from smartcrawl.reports.entries import (
+    CompleteRuns,
     Entry,
-    Past,
+    complete_runs,
     entries,
     facts_of,
     last_settled,
-    past_of,
     proposal_of,
 )
 from smartcrawl.reports.near_misses import near_misses
-from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.sources_today import source_today, sources_today
 from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.today import Today
 from smartcrawl.rules.forecast import outcome_of_record, ways
@@ -103,14 +103,13 @@ class Stories:
 
     def _today(self) -> list[Source]:
         names = sorted({*source_names(self._connection), *self._declared})
-        found = (source_today(self._connection, self._declared, name) for name in names)
-        return [source for source in found if source is not None]
+        return sources_today(self._connection, self._declared, names)
 
     def story(self, page: Known, key: bytes) -> dict[str, Any]:
         """Return the story of one record, under STORY_KEYS."""
         connection, trackers = self._connection, self._options.trackers
         entry = next(entries(connection, page.source_no, page.no))
-        past = past_of(connection, page.source_no)
+        past = complete_runs(connection, page.source_no)
         source = source_today(connection, self._declared, page.source)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
@@ -239,7 +238,7 @@ class Stories:
             "obeyed": self._obeys,
         }
 
-    def _removal(self, page: Known, entry: Entry, past: Past) -> list[dict[str, Any]]:
+    def _removal(self, page: Known, entry: Entry, past: CompleteRuns) -> list[dict[str, Any]]:
         options = self._options
         reached = max(entry.reached_run, entry.seen_run) >= past.last
         canonical = self._entry(page, entry.canonical_no)
@@ -260,7 +259,7 @@ class Stories:
         ]
 
     def _next_visit(
-        self, page: Known, entry: Entry, past: Past, source: Source | None
+        self, page: Known, entry: Entry, past: CompleteRuns, source: Source | None
     ) -> dict[str, Any]:
         last = last_state(self._connection, page.source)
         running = last is not None and last[2] in (RunState.OPEN, RunState.VERIFYING)
