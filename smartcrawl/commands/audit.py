@@ -193,7 +193,7 @@ class Command(ChangingCommand):
         with Comparison(connection, sink, ticker.report).compare(sources) as found:
             strange = mismatch_of(connection, sink, facts, found)
             if strange is not None and sources:
-                raise SinkError(f"{strange}; to repair it, leave out --source")
+                raise SinkError(f"{strange}; to repair it, compare all of it: without --source")
             gone = found.counts[Kind.SURPLUS]
             if foreign and self._withheld(gone, found.documents, opts.max):
                 return
