@@ -219,7 +219,7 @@ def test_every_script_is_documented_and_no_other():
 def test_every_key_is_documented_in_its_order_and_no_other():
     hit = Hit("", "", "", "", "", 0.0, "", "", lost=False, last_checked=None, last_changed=None)
 
-    assert keys("search") == list(search._as_json(hit))
+    assert keys("search") == list(search.as_data(hit))
     assert keys("registry") == list(RECORD_KEYS)
     assert keys("runs") == list(RUN_KEYS)
     assert keys("status") == list(STATUS_KEYS)

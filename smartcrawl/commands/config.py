@@ -1,4 +1,4 @@
-"""``scrapy config``: every setting with its value, where that comes from, and what it means."""
+"""``scrapy config``: every setting with its value, its origin and its meaning."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import HIDDEN, escaped, redacted, shown_lines
 from smartcrawl.settings import defaults
 
-MASK: Final = "***"  #: what stands for a secret
+MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
 class Described(NamedTuple):
-    """What settings.py says of a setting."""
+    """A setting as settings.py describes it."""
 
     name: str
     group: str
@@ -43,10 +43,10 @@ class Described(NamedTuple):
 
 
 class Override(NamedTuple):
-    """An argument of the spider, and what it counts before."""
+    """An argument of the spider, and the settings that it overrides."""
 
     argument: str
-    overrides: tuple[str, ...]  #: settings, or limits of a source
+    overrides: tuple[str, ...]  #: names of settings, or of limits of a source
     meaning: str
 
 
@@ -69,7 +69,7 @@ class Command(ScrapyCommand):
     default_settings: ClassVar = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] [NAME …]"
 
     def short_desc(self) -> str:
@@ -77,11 +77,11 @@ class Command(ScrapyCommand):
         return "Show the settings, and where each comes from"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
             "Show every setting, or those that are named, with its value, where that comes from,"
-            " its default and its meaning; then the arguments of the spider that count before"
-            " settings. Secrets are masked."
+            " its default and its meaning; then the arguments of the spider that override settings."
+            " Secrets are masked."
             " Exit status: 0 done, 1 a value is wrong, or there is no such setting."
         )
 
@@ -89,18 +89,18 @@ class Command(ScrapyCommand):
         """Add its options."""
         super().add_options(parser)
         parser.add_argument(
-            "--changed", action="store_true", help="only what is not left at its default"
+            "--changed", action="store_true", help="only settings that differ from their defaults"
         )
         parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        """Print the settings, then what is wrong with the first that is."""
+        """Print the settings, then the error of the first wrong one."""
         settings = self.settings
         assert settings is not None
         try:
-            rows = told(settings, named(args, settings), by_level=bool(opts.loglevel))
+            rows = rows_of(settings, named(args, settings), by_level=bool(opts.loglevel))
         except SettingError as error:
             self._fail(shown_lines(str(error)))
             return
@@ -131,9 +131,9 @@ class Command(ScrapyCommand):
 
 
 def described() -> list[Described]:
-    """Return what the comments of settings.py say, in its order.
+    """Read the descriptions in the comments of settings.py, in its order.
 
-    A line that begins with # opens a group; what follows a setting is its meaning.
+    A line that begins with # opens a group; the comment behind a setting is its meaning.
     """
     source = files("smartcrawl").joinpath("settings.py").read_text("utf-8")
     found = []
@@ -173,17 +173,17 @@ def named(names: Sequence[str], settings: BaseSettings) -> list[Described]:
     return [one for one in known.values() if not wanted or one.name in wanted]
 
 
-def told(
+def rows_of(
     settings: BaseSettings, wanted: Iterable[Described], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
-    """Return what is told of settings, under KEYS; ``by_level``: whether -L was given."""
+    """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
     rows = []
     for one in wanted:
         value, default = settings[one.name], defaults[one.name]
         source = "-L" if by_level and one.name == "LOG_LEVEL" else source_of(settings, one.name)
         values = (_typed(value, default), default)
-        told_values = [masked(one.name, each) for each in values]
-        row = (one.name, one.group, told_values[0], source, told_values[1], one.meaning)
+        shown = [masked(one.name, each) for each in values]
+        row = (one.name, one.group, shown[0], source, shown[1], one.meaning)
         rows.append(dict(zip(KEYS, row, strict=True)))
     return rows
 
@@ -191,8 +191,8 @@ def told(
 def source_of(settings: BaseSettings, name: str) -> str:
     """Return where the value of a setting comes from.
 
-    ``-s`` also stands for what scrapyd passes on to a job: it calls the crawl with -s. A *settings
-    module* is one that changes what it took over from ours.
+    ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
+    *settings module* is a module of the user that changes settings which it took over from ours.
     """
     if (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]:
         return "-s"
@@ -203,7 +203,7 @@ def source_of(settings: BaseSettings, name: str) -> str:
 
 
 def masked(name: str, value: object) -> object:
-    """Return the value of a setting without what is secret in it.
+    """Return the value of a setting with its secrets masked.
 
     >>> masked("API_KEYS", "8c1f"), masked("API_KEYS", "")
     ('***', '')
@@ -224,7 +224,7 @@ def masked(name: str, value: object) -> object:
 
 
 def error_of(settings: BaseSettings) -> str | None:
-    """Return what is wrong with the first setting that has a value which it does not take."""
+    """Return the error of the first setting with an invalid value; None if all are valid."""
     try:
         Options.of(settings)
     except SmartcrawlError as error:
@@ -239,7 +239,7 @@ def error_of(settings: BaseSettings) -> str | None:
 
 
 def _typed(value: object, default: object) -> object:
-    """Return a text as the kind of value that its default is, where it writes one.
+    """Convert a text to the type of the default, where the text can be read as that.
 
     >>> [_typed("7", 0), _typed("0.5", 0), _typed("1", True), _typed("inf", 0), _typed("7", "")]
     [7, 0.5, True, 'inf', '7']

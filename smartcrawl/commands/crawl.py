@@ -1,4 +1,4 @@
-"""``scrapy crawl site``: one run per source, a closing table, an exit status."""
+"""``scrapy crawl site``: one run for each source, a closing table, an exit status."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Command(ScrapyCrawl):
     feed_help = "export the items of a spider of your own; site refuses it"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
             "Crawl one address (-a url=https://…), one source of sources.toml (-a source=NAME)"
             " or all of them (neither). -a sitemap=URL reads a sitemap or feed, too, or only that."
             " -a force=1 asks for every page without validators,"
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
             " -a lost_threshold=N removes what N runs in a row found gone,"
-            " -a job=NAME works on the run of all workers that were given that name."
+            " -a job=NAME joins the run of all workers with that name."
             " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
         )
 
@@ -67,7 +67,7 @@ class Command(ScrapyCrawl):
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
-        """Keep the terminal to the live line, unless a log level was asked for."""
+        """Show only the live line on a terminal, unless a log level was given."""
         super().process_options(args, opts)
         assert self.settings is not None
         if opts.progress:
@@ -75,14 +75,14 @@ class Command(ScrapyCrawl):
         try:
             Options.of(self.settings)
         except SmartcrawlError as error:
-            tell(error, self.settings)
+            report(error, self.settings)
             sys.exit(FAILED)
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        """Crawl, source after source: politeness is per host, not per source."""
+        """Crawl source after source: politeness is per host, not per source."""
         if len(args) != 1:
             raise UsageError("name one spider, such as: scrapy crawl site -a url=https://…")
         process = self.crawler_process
@@ -108,14 +108,14 @@ class Command(ScrapyCrawl):
             with damage_named(database_of(Options.of(self.settings).registry)):
                 runs = self.runs_of(opts.spargs)
         except SmartcrawlError as error:
-            tell(error, self.settings)
+            report(error, self.settings)
             self.exitcode = FAILED
             return
         try:
             with damage_named(database_of(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
         except SmartcrawlError as error:
-            tell(error, self.settings)
+            report(error, self.settings)
             self.exitcode = FAILED
             return
         give_back_large()
@@ -133,7 +133,7 @@ class Command(ScrapyCrawl):
         return [{**given, "source": name} for name in names] or [given]
 
     def _warn_of_vanished(self) -> None:
-        """Name the sources that sources.toml does not declare any more; they are never swept."""
+        """Log a warning for each source that is no longer declared, and so never swept."""
         assert self.settings is not None
         options = Options.of(self.settings)
         database = database_of(options.registry)
@@ -175,10 +175,10 @@ class Command(ScrapyCrawl):
         try:
             await process.crawl(crawler, **arguments)
         except RunHeldError as error:
-            tell(error, self.settings)
+            report(error, self.settings)
             return HELD, False
         except SmartcrawlError as error:
-            tell(error, self.settings)
+            report(error, self.settings)
             return FAILED, False
         except Exception as error:
             assert self.settings is not None
@@ -186,17 +186,17 @@ class Command(ScrapyCrawl):
             if damage is None:
                 logger.exception("the crawl could not be carried out")
             else:
-                tell(damage, self.settings)
+                report(damage, self.settings)
             return FAILED, False
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
             if run is not None and run.failure is not None:
-                tell(run.failure)
+                report(run.failure)
             return FAILED, False
         sum_up(run, crawler.settings)
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
-            tell(run.failure)  # the log has it already
+            report(run.failure)  # the log has it already
             return FAILED, stopped
         return self.status_of(run), stopped
 
@@ -205,20 +205,20 @@ class Command(ScrapyCrawl):
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
 
 
-def tell(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
-    """Print what went wrong, and what to do.
+def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
+    """Print an error with its remedy.
 
-    With ``settings`` a LOG_FILE that they name has it, too: scrapyd shows nothing else of a job.
+    With ``settings`` it is also written to their LOG_FILE: scrapyd shows nothing else of a job.
     """
     print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
     if settings is not None and settings.get("LOG_FILE"):
-        with suppress(SettingError, OSError):  # such a log cannot be had
+        with suppress(SettingError, OSError):  # the log cannot be opened
             Logs.install(settings)  # the crawl may have failed before that
             logger.error("%s", error)
 
 
 def sum_up(run: Run, settings: BaseSettings) -> None:
-    """Print the closing table; a LOG_FILE has it, too."""
+    """Print the closing table, and log it to a LOG_FILE."""
     folder = str(settings["DATA_DIR"])
     print_summary(run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout)
     if settings.get("LOG_FILE"):

@@ -1,4 +1,4 @@
-"""``scrapy due``: crawl what is due, or bring the visit of single addresses forward."""
+"""``scrapy due``: crawl the pages that are due, or bring visits of single addresses forward."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.commands.crawl import DONE, FAILED, tell
+from smartcrawl.commands.crawl import DONE, FAILED, report
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.engine.command import no_registry
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
@@ -24,20 +24,20 @@ from smartcrawl.sources.declared import load
 
 
 class Command(CrawlCommand):
-    """Ask what is due, and follow the stored links of the rest."""
+    """Visit the pages that are due, and follow the stored links of the others."""
 
     feed_help = SUPPRESS  # it has no items to export
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] | --notice URL [URL …]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Crawl only what is due"
+        return "Crawl only the pages that are due"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
             "Crawl every source, or --source S, but ask only the pages that are due; of the others"
             " the stored links are followed, so that they count as reached. With --notice nothing"
@@ -56,19 +56,19 @@ class Command(CrawlCommand):
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
-        """Let the run ask only what is due."""
+        """Restrict the run to pages that are due."""
         assert self.settings is not None
         self.settings.set("RECRAWL_POLICY", "due", priority="cmdline")
         super().process_options(args, opts)
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        """Crawl, or note."""
+        """Crawl, or bring visits forward."""
         if opts.notice:
             self._notice(args, opts.source)
             return
         if args:
             raise UsageError(
-                f"{shown(args[0])!r} is not understood; to be told of a change:"
+                f"{shown(args[0])!r} is not understood; to report a change:"
                 " scrapy due --notice URL",
                 print_help=False,
             )
@@ -95,7 +95,7 @@ class Command(CrawlCommand):
         if given.keys() & {"url", "source", "sitemap"}:
             return [given]
         runs = [{**given, "source": name} for name in declared]
-        runs += [{**given, **told} for name, told in known.items() if name not in declared]
+        runs += [{**given, **start} for name, start in known.items() if name not in declared]
         if not runs:
             raise RegistryError(
                 "nothing was crawled yet: begin with scrapy crawl site -a url=https://…, or declare"
@@ -104,7 +104,7 @@ class Command(CrawlCommand):
         return runs
 
     def status_of(self, run: Run) -> int:
-        """Return the exit status of a run: that pages were not due is no failure."""
+        """Return the exit status of a run; pages that were not due are no failure."""
         assert run.result is not None
         if all(reason.startswith(f"{NOT_DUE}:") for reason in run.result.reasons):
             return DONE
@@ -135,7 +135,7 @@ class Command(CrawlCommand):
                             print(f"due now  {address} ({name})")
                 connection.close()
         except SmartcrawlError as error:
-            tell(error, self.settings)
+            report(error, self.settings)
             self.exitcode = FAILED
             return
         for url in unknown:

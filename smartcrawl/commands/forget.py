@@ -1,4 +1,4 @@
-"""``scrapy forget``: remove an address, or a whole source, because the operator says so."""
+"""``scrapy forget``: remove an address, or a whole source, by order of the operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
 from smartcrawl.registry.removal.purge import forgettable, known, undeclare, unpin
-from smartcrawl.reports.story import near_misses
+from smartcrawl.reports.near_misses import near_misses
+from smartcrawl.reports.text import counted
 from smartcrawl.sources.declared import load
 
 
@@ -23,7 +24,7 @@ class Command(ChangingCommand):
     takes_words: ClassVar = True
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] URL | --source S"
 
     def short_desc(self) -> str:
@@ -31,9 +32,9 @@ class Command(ChangingCommand):
         return "Remove an address or a source, and unpin it"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "Remove what is held of URL, in every source that knows it or in --source S only, and"
+            "Remove the stored page of URL, in every source that has it or in --source S only, and"
             " unpin it; without URL, remove every page of --source S. scrapy undo brings the"
             " content back. An address that is still linked and in scope comes back with the next"
             " run: leave it out with excluded_patterns."
@@ -53,7 +54,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Forget."""
+        """Forget the address or the source."""
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
@@ -85,8 +86,8 @@ class Command(ChangingCommand):
             unpin(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
-                state = "nothing is held of it" if not page.held else "removed"
-                pin = "; it was pinned and is not any more" if page.pinned else ""
+                state = "removed" if page.held else "nothing is stored of it"
+                pin = "; it was pinned, and is no longer" if page.pinned else ""
                 print(f"{page.url} ({page.source}): {state}{pin}", file=sys.stderr)
         self.report(done, 0, opts)
 
@@ -98,7 +99,7 @@ class Command(ChangingCommand):
             targets = forgettable(connection, name)
             why = self.guarded(connection, targets, opts.max)
             if why is None and opts.max is not None and opts.max < len(targets):
-                why = f"{name} has {len(targets)} pages, more than --max {opts.max}"
+                why = f"{name} has {counted(len(targets), 'page')}, more than --max {opts.max}"
             if why is not None:
                 self.withhold(why, "forget", "--source", name, "--max", len(targets))
                 return

@@ -1,4 +1,4 @@
-"""``scrapy hosts``: the hosts that are known, and which of them are not to be asked."""
+"""``scrapy hosts``: the hosts of the registry, and which of them are blocked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Command(RegistryCommand):
     """List the hosts, and block or unblock one."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:
@@ -29,27 +29,29 @@ class Command(RegistryCommand):
         return "List the hosts; block or unblock one"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "List the hosts that are known: the share of visits that brought no answer, the delay"
-            " between two requests and the requests in flight while a crawl goes on, until when a"
-            " host is left alone, what its last Retry-After asked for, and what is known of its"
-            " robots.txt. Of a blocked host neither pages nor robots.txt are"
-            " asked: its pages count as excluded, and what is held of them stays searchable."
+            "List the hosts of all pages: the share of visits that brought no answer, the delay"
+            " between two requests and the requests in flight while a crawl goes on, until when no"
+            " request is sent to a host, its last Retry-After, and the state of its robots.txt."
+            " Neither pages nor robots.txt of a blocked host are requested: its pages count as"
+            " excluded, and their stored content stays searchable."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
         super().add_options(parser)
         switch = parser.add_mutually_exclusive_group()
-        switch.add_argument("--block", metavar="HOST", help="ask nothing of HOST any more")
-        switch.add_argument("--unblock", metavar="HOST", help="ask HOST again")
-        parser.add_argument("--reason", metavar="TEXT", help="with --block: why, for people")
+        switch.add_argument("--block", metavar="HOST", help="send no more requests to HOST")
+        switch.add_argument("--unblock", metavar="HOST", help="send requests to HOST again")
+        parser.add_argument(
+            "--reason", metavar="TEXT", help="with --block: the reason, shown in the list"
+        )
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Print the hosts, or do what was ordered."""
+        """Print the hosts, or block or unblock one."""
         if opts.reason is not None and opts.block is None:
             raise UsageError("--reason says why a host is blocked: give --block HOST as well")
         if opts.block is not None:
@@ -58,8 +60,8 @@ class Command(RegistryCommand):
                 block(writable, host, opts.reason)
             print(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
-                " asked. Its pages count as excluded; what is held of them stays searchable until"
-                " the rules for excluded pages let it go. To ask it again:"
+                " requested. Its pages count as excluded; their stored content stays searchable"
+                " until the rules for excluded pages remove it. To unblock it:"
                 f" scrapy hosts --unblock {host}"
             )
         elif opts.unblock is not None:
@@ -80,7 +82,7 @@ class Command(RegistryCommand):
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """Open the registry for writing, too: blocking a host takes no lease."""
+        """Open the registry for writing as well; blocking a host needs no lease."""
         with self.database.translated("write"):
             connection = self.database.open()
             try:
@@ -89,7 +91,7 @@ class Command(RegistryCommand):
                 connection.close()
 
 
-#: What the table shows; ``--format json`` has all of it.
+#: Columns of the table; ``--format json`` has more.
 COLUMNS = (
     "host",
     "pages",
@@ -104,10 +106,10 @@ COLUMNS = (
 
 
 def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a host as the table shows it."""
+    """Format a host for the table."""
     held = []
     if row["parkedUntil"] is not None:
-        held.append(f"parked until {row['parkedUntil']}: nobody answers")
+        held.append(f"parked until {row['parkedUntil']}: no answer")
     if row["pausedUntil"] is not None:
         held.append(f"until {row['pausedUntil']}, as it asked")
     robots = row["robots"] or "not asked"
@@ -131,7 +133,11 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def host_meant(value: str) -> str:
-    """Return the host that was meant, under the name that the registry has for it."""
+    """Return the name that the registry has for a host, as the operator wrote it.
+
+    Raises:
+        RegistryError: it is no host.
+    """
     written = "write its name, with the port unless that is 80 or 443: example.com, 127.0.0.1:8000"
     address = re.match(r"https?://", value, re.IGNORECASE)
     plain = re.fullmatch(r"[^\s/?#@\\]+", value) is not None

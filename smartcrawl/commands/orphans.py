@@ -1,20 +1,18 @@
-"""``scrapy orphans``: what no link leads to, what the guard withheld, and their removal (R4-12)."""
+"""``scrapy orphans``: orphaned pages, withheld removals, and what removes them (R4-12)."""
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import Any
 
 from scrapy.exceptions import UsageError
 
 from smartcrawl.engine.command import ChangingCommand, count, print_json, print_table
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.times import iso
-from smartcrawl.registry.removal.purge import Target, orphans, source_of_run, withheld
-from smartcrawl.rules.model import Word
+from smartcrawl.registry.removal.purge import orphans, source_of_run, withheld
+from smartcrawl.reports.removals import orphan_rows
+from smartcrawl.reports.text import counted
 
 _COLUMNS = (
     "source", "rule", "why", "orphanAge", "lastOutcome", "lastChecked", "withheldRun", "url",
@@ -22,10 +20,10 @@ _COLUMNS = (
 
 
 class Command(ChangingCommand):
-    """List or remove what no link leads to; release what the guard withheld."""
+    """List or remove orphaned pages; release withheld removals."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:
@@ -33,13 +31,12 @@ class Command(ChangingCommand):
         return "List orphans and withheld removals; remove or approve them"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "List the pages that are held and that the latest complete run did not reach or could"
-            " not ask, and those whose removal the guard withheld. --purge removes the orphans at"
-            " once, whatever their age. --approve RUN --max N releases what was withheld in RUN or"
-            " earlier and was neither reached nor answered since, at most N pages; scrapy undo"
-            " brings them back."
+            "List the stored pages that the latest complete run did not reach or could not ask, and"
+            " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
+            " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
+            " earlier and neither reached nor answered since; scrapy undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -51,14 +48,14 @@ class Command(ChangingCommand):
             "--approve",
             type=count,
             metavar="RUN",
-            help="remove what the guard withheld in RUN or earlier, at most --max pages",
+            help="remove pages that the guard withheld in RUN or earlier, at most --max of them",
         )
         self.add_ceiling(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """List, remove, or approve."""
+        """List orphans, remove them, or approve withheld removals."""
         if opts.purge and opts.approve is not None:
             raise UsageError("--purge or --approve RUN, not both", print_help=False)
         if opts.approve is not None:
@@ -71,23 +68,14 @@ class Command(ChangingCommand):
             self._list(connection, sources, opts)
 
     def _list(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
-        waiting = withheld(connection, sources=sources)
-        runs = {target.no: target for target in waiting}
-        listed = orphans(connection, sources=sources)
-        ages = {target.no: target.age for target in listed}
-        found = [target for target in listed if target.no not in runs]
-        found = sorted([*found, *waiting], key=lambda target: (target.source, target.no))
-        rows = [_row(target, ages.get(target.no, 0)) for target in found]
+        found = orphan_rows(connection, sources)
         if opts.format == "json":
-            print_json(rows)
+            print_json(found.rows)
             return
-        print_table(_COLUMNS, rows)
-        for source in sorted({target.source for target in waiting}):
-            ready = [t for t in waiting if t.source == source and t.removable]
-            if ready:
-                run = max(t.run or 0 for t in ready)
-                release = self.again("orphans", "--approve", run, "--max", len(ready))
-                print(f"\nwithheld in {source}: {len(ready)}; release them with: {release}")
+        print_table(_COLUMNS, found.rows)
+        for one in found.releases:
+            release = self.again("orphans", "--approve", one.run, "--max", one.pages)
+            print(f"\nwithheld in {one.source}: {one.pages}; release them with: {release}")
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         found = orphans(connection, sources=sources)
@@ -110,9 +98,9 @@ class Command(ChangingCommand):
             waiting = withheld(connection, sources=[known[1]], run=run)
             ready = [target for target in waiting if target.removable]
             if ready and opts.max is None:
-                why = (
-                    f"{len(ready)} withheld pages of {known[1]} go only when their number is given"
-                )
+                pages = counted(len(ready), "withheld page")
+                goes = "goes only when its" if len(ready) == 1 else "go only when their"
+                why = f"{pages} of {known[1]} {goes} number is given"
                 self.withhold(why, "orphans", "--approve", run, "--max", len(ready))
                 return
             done = self.purge(connection, ready, now, most=opts.max)
@@ -120,32 +108,13 @@ class Command(ChangingCommand):
             if not target.removable:
                 print(f"stays    {target.url}: {target.why_not}", file=sys.stderr)
         if opts.max is not None and opts.max > len(ready):
-            print(f"orphans: --max {opts.max}: only {len(ready)} were waiting", file=sys.stderr)
+            were = "was" if len(ready) == 1 else "were"
+            print(f"orphans: --max {opts.max}: only {len(ready)} {were} waiting", file=sys.stderr)
         self.report(done, max(0, len(ready) - (opts.max or 0)), opts)
 
     def _no_such_run(self, connection: Connection, sources: list[str], run: int) -> str:
         runs = sorted({t.run for t in withheld(connection, sources=sources) if t.run is not None})
-        told = ", ".join(str(number) for number in runs)
-        waits = f"removals are withheld in: {told}" if told else "no removal is withheld"
+        listed = ", ".join(str(number) for number in runs)
+        waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
         return f"there is no run {run}{where}; {waits} (see scrapy orphans)"
-
-
-def _row(target: Target, age: int) -> dict[str, Any]:
-    detail = json.loads(target.detail)
-    word = None if target.word is None else Word(target.word).word
-    return {
-        "url": target.url,
-        "source": target.source,
-        "status": target.status.word,
-        "rule": target.rule.word,
-        "why": detail.get("why") or detail.get("target") or detail.get("canonical"),
-        "orphanAge": age,
-        "lastOutcome": word,
-        "httpStatusCode": target.http_status,
-        "reachedRun": target.reached_run,
-        "lastChecked": iso(target.last_checked),
-        "withheldRun": target.run,
-        "removable": target.removable,
-        "stays": target.why_not,
-    }

@@ -1,4 +1,4 @@
-"""``scrapy plan``: what the next run would ask, skip and remove, without one request."""
+"""``scrapy plan``: the requests, skips and removals of the next run, without a request."""
 
 from __future__ import annotations
 
@@ -15,33 +15,31 @@ from smartcrawl.engine.command import RegistryCommand, count, print_json
 from smartcrawl.extract.robots_txt import reading
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.removal.purge import withheld
-from smartcrawl.reports import story
-from smartcrawl.reports.plan import Walk, as_data
+from smartcrawl.reports.plan import plans
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.sources.declared import load
 
 _SOURCES = "SELECT name, no FROM source ORDER BY name"
 
 
 class Command(RegistryCommand):
-    """Say what the next run would do."""
+    """Print the plan of the next run."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Show what the next run would ask, skip and remove"
+        return "Show which pages the next run would ask, skip and remove"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "Show what the next run of each source would ask, skip and remove if every page and"
-            " robots.txt answered as they did last time. Nothing is requested and nothing is"
-            " written. With --simulate: what other revisit settings would have saved in the past,"
-            " and how late they would have noticed changes. Exit status: 0 done, 1 not carried"
-            " out."
+            "Show which pages the next run of each source would ask, skip and remove if every page"
+            " and robots.txt answered as last time. Nothing is requested and nothing is written."
+            " With --simulate: what other revisit settings would have saved in the past, and how"
+            " late they would have noticed changes. Exit status: 0 done, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -59,7 +57,7 @@ class Command(RegistryCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Print the plans, or what simulations come to."""
+        """Print the plans, or the simulations."""
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
@@ -81,18 +79,13 @@ class Command(RegistryCommand):
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         robots = None
         if settings.getbool("ROBOTSTXT_OBEY"):
-            robots = story.KeptRobots(connection, reading(robots_parser(settings), agent))
-        plans = []
-        for name in names:
-            source = story.source_today(connection, declared, name)
-            number = known.get(name, 0)
-            walk = Walk(connection, number, source, self.options, robots)
-            waiting = withheld(connection, sources=[name])
-            plans.append(as_data(name, walk, waiting, opts.limit))
+            robots = StoredRobots(connection, reading(robots_parser(settings), agent))
+        numbers = {name: known.get(name, 0) for name in names}
+        found = plans(connection, numbers, declared, self.options, robots, limit=opts.limit)
         if opts.format == "json":
-            print_json(plans)
+            print_json(found)
             return
-        for plan in plans:
+        for plan in found:
             _print(plan)
 
 
@@ -101,7 +94,8 @@ def _print(plan: dict[str, Any]) -> None:
     console.print(f"[bold]{escape(plan['source'])}[/]: {plan['known']} known")
     if plan["note"]:
         console.print(f"  [yellow]{escape(plan['note'])}[/]")
-    new = f", and {plan['newAddresses']} new addresses" if plan["newAddresses"] else ""
+    number = plan["newAddresses"]
+    new = f", and {number} new {'address' if number == 1 else 'addresses'}" if number else ""
     console.print(f"  asks      {plan['asks']}, {plan['conditional']} with validators{new}")
     for reason, number in plan["unconditional"].items():
         console.print(f"            {number} without: {reason}")
@@ -119,8 +113,9 @@ def _print(plan: dict[str, Any]) -> None:
     for name, key in (("withheld", "withheld"), ("held", "heldByFailedLook")):
         part = plan[key]
         if part["count"]:
-            told = "" if key == "withheld" else ", because the look at them failed"
-            console.print(f"  {name:<10}{part['count']}{told}")
+            them = "it" if part["count"] == 1 else "them"
+            why = "" if key == "withheld" else f", because the look at {them} failed"
+            console.print(f"  {name:<10}{part['count']}{why}")
             _list(console, [row["url"] for row in part["shown"]], part["count"])
 
 
@@ -129,8 +124,8 @@ def _way(row: dict[str, Any]) -> str:
 
 
 def _by(counts: dict[str, int]) -> str:
-    told = ", ".join(f"{number} {reason}" for reason, number in counts.items())
-    return f": {told}" if told else ""
+    listed = ", ".join(f"{number} {reason}" for reason, number in counts.items())
+    return f": {listed}" if listed else ""
 
 
 def _list(console: Console, rows: list[str], total: int) -> None:

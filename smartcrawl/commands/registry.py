@@ -1,4 +1,4 @@
-"""``scrapy registry``: every record, for people, scripts and spreadsheets."""
+"""``scrapy registry``: every record, as a table, JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from smartcrawl.index.choice import begin_epoch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import json_safe
-from smartcrawl.reports.tables import RECORD_KEYS, records
+from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
+from smartcrawl.reports.text import counted
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 
@@ -42,12 +43,12 @@ class Command(RegistryCommand):
     formats: ClassVar = ("table", "jsonl", "csv")
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "List what the registry knows of every page"
+        return "List the record of every page"
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
@@ -67,7 +68,7 @@ class Command(RegistryCommand):
         which.add_argument(
             "--new-epoch",
             action="store_true",
-            help="let this registry, restored from a backup, count more than what the index holds",
+            help="let this registry, restored from a backup, overwrite newer entries of the index",
         )
         parser.add_argument("--output", metavar="FILE", help="write to FILE, not to the terminal")
 
@@ -94,14 +95,14 @@ class Command(RegistryCommand):
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()
-                writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+                writer.writerows(spreadsheet_row(row) for row in rows)
             else:
                 print_table(_COLUMNS, rows, file=file)
 
     def _new_epoch(self) -> None:
         if self.options.elasticsearch is None:
             raise UsageError(
-                "--new-epoch is for a registry whose pages lie in an Elasticsearch:"
+                "--new-epoch is for a registry that writes to an Elasticsearch:"
                 " ELASTICSEARCH_URL is empty",
                 print_help=False,
             )
@@ -112,13 +113,13 @@ class Command(RegistryCommand):
             finally:
                 connection.close()
         print(
-            f"epoch {epoch} began: {pages} pages are written to the index anew by the next run of"
-            " their source, and what it holds besides is listed by scrapy audit"
+            f"epoch {epoch} began: {counted(pages, 'page')} will be written to the index anew by"
+            " the next run of each source; scrapy audit lists the other entries of the index"
         )
 
 
 def _named(word: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
-    """Return what a word means, in any case; None where none was given."""
+    """Return the value that a word stands for, in any case; None where none was given."""
     if word is None:
         return None
     for name, meant in known.items():
@@ -127,20 +128,9 @@ def _named(word: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     raise RegistryError(f"{word!r} is no {what}; there are {', '.join(known)}")
 
 
-def _cell(value: object) -> object:
-    """Return a value as a spreadsheet may read it: no text is a formula (ATT-21).
-
-    >>> _cell("=1+1"), _cell("a=1"), _cell(-1)
-    ("'=1+1", 'a=1', -1)
-    """
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
-        return f"'{value}"
-    return value
-
-
 @contextmanager
 def _opened(output: str | None) -> Iterator[IO[Any]]:
-    """Give the file to write to; a file appears whole or not at all."""
+    """Open the output file; it appears whole or not at all."""
     if output is None:
         yield sys.stdout
         return

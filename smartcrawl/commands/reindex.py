@@ -1,4 +1,4 @@
-"""``scrapy reindex``: have pages asked without validators and indexed anew by their next visit."""
+"""``scrapy reindex``: order pages to be fetched whole and indexed anew by their next visit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from smartcrawl.model.urls import display, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import Item
-from smartcrawl.reports import story
+from smartcrawl.reports.sources_today import sources_today
+from smartcrawl.reports.text import counted
 from smartcrawl.sources.declared import load
 from smartcrawl.sources.patterns import compiled
 from smartcrawl.sources.refusals import belongs, refusals
@@ -30,23 +31,23 @@ class Command(ChangingCommand):
     """Order pages to be indexed anew."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "--url URL | --id ID | --pattern RE | --source S | --from-registry [--dry-run]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Have pages fetched whole and indexed anew"
+        return "Order pages to be fetched whole and indexed anew"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
             "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
             " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
             " while a page is being fetched holds for its next visit. An address that --url names"
             " stays a seed until scrapy forget URL. One that is not known yet is registered; that"
             " waits until no run of its source is under way. --from-registry builds the index in"
-            " Elasticsearch anew out of what is stored; what was there before is searched until it"
-            " is whole."
+            " Elasticsearch anew out of the stored pages; searches use the old index until the new"
+            " one is complete."
             " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
         )
 
@@ -57,14 +58,16 @@ class Command(ChangingCommand):
         which.add_argument("--url", metavar="URL", help="this address")
         which.add_argument("--id", metavar="ID", help="this id, as scrapy registry prints it")
         which.add_argument(
-            "--pattern", metavar="RE", help="held pages whose address has this regular expression"
+            "--pattern", metavar="RE", help="stored pages whose address has this regular expression"
         )
         which.add_argument(
             "--from-registry",
             action="store_true",
-            help="build the index in Elasticsearch anew, without one download",
+            help="build the index in Elasticsearch anew, without any download",
         )
-        parser.add_argument("--dry-run", action="store_true", help="only say what it would order")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only list the pages that it would order"
+        )
         parser.add_argument(
             "--limit",
             type=count,
@@ -76,7 +79,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Find what is meant, and order it."""
+        """Find the pages, and order them."""
         if opts.from_registry:
             self._rebuild(connection, opts)
             return
@@ -118,7 +121,7 @@ class Command(ChangingCommand):
     def _address(
         self, connection: Connection, sources: list[str], url: str, now: int, dry: bool
     ) -> tuple[list[Item], list[tuple[str, str]]]:
-        """Return the items of an address, and the (source, address) that it is registered as."""
+        """Return the items of an address, and the (source, address) of a new registration."""
         wanted = request_url(url)
         if wanted is None:
             raise RegistryError(
@@ -154,24 +157,24 @@ class Command(ChangingCommand):
         rows: Any = connection.execute(_SOURCES).fetchall()
         began = time.monotonic()
 
-        def told(pages: int) -> None:
+        def report(pages: int) -> None:
             if time.monotonic() - began > 2:
-                print(f"{pages:,} pages written", file=sys.stderr)
+                print(f"{counted(pages, 'page')} written", file=sys.stderr)
 
         with self.leased([name for (name,) in rows]) as now:
-            pages = rebuild(self.options, connection, now, told)
+            pages = rebuild(self.options, connection, now, report)
         if opts.format == "json":
             print_json({"written": pages})
         else:
-            print(f"the index was built anew out of the registry: {pages:,} pages, no download")
+            written = counted(pages, "page")
+            print(f"the index was built anew out of the registry: {written}, no download")
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
         declared = load(self.options.sources_file)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        found = [story.source_today(connection, declared, name) for name in names]
-        today = [source for source in found if source is not None]
+        today = sources_today(connection, declared, names)
         holders = [source.name for source in today if belongs(source, url)]
         if len(holders) == 1:
             return holders[0]
@@ -197,8 +200,10 @@ class Command(ChangingCommand):
         rows: list[tuple[str, str, str | None]] = [(i.source, i.url, i.id) for i in found]
         rows += [(source, url, None) for source, url in new]
         if opts.format == "json":
-            told = [{"source": s, "url": u, "id": i, "registered": i is None} for s, u, i in rows]
-            print_json({"dryRun": opts.dry_run, "ordered": told})
+            ordered = [
+                {"source": s, "url": u, "id": i, "registered": i is None} for s, u, i in rows
+            ]
+            print_json({"dryRun": opts.dry_run, "ordered": ordered})
             return
         verb = "would order" if opts.dry_run else "ordered"
         for source, url, known in rows[: opts.limit]:
@@ -207,11 +212,12 @@ class Command(ChangingCommand):
         if len(rows) > opts.limit:
             print(f"and {len(rows) - opts.limit} more (--limit)")
         if not rows:
-            print("nothing that is held fits", file=sys.stderr)
+            print("no stored page matches", file=sys.stderr)
             return
         by_source = Counter(source for source, _, _ in rows)
-        pages = "1 page" if len(rows) == 1 else f"{len(rows):,} pages"
+        pages = counted(len(rows), "page")
         print(f"{pages} {'would be' if opts.dry_run else 'will be'} fetched whole and indexed anew")
         if not opts.dry_run:
+            them = "it" if len(rows) == 1 else "them"
             for source in sorted(by_source):
-                print(f"to fetch them now:  {self.again('due', '--source', source)}")
+                print(f"to fetch {them} now:  {self.again('due', '--source', source)}")

@@ -1,4 +1,4 @@
-"""``scrapy runs``: what was crawled when, and with what result."""
+"""``scrapy runs``: the runs, with their times, counts and results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Command(RegistryCommand):
     """List the runs, newest first."""
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options]"
 
     def short_desc(self) -> str:

@@ -1,4 +1,4 @@
-"""``scrapy search``: ask the index that the registry writes."""
+"""``scrapy search``: search the index that the registry writes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,23 @@ from rich.markup import escape
 from scrapy.exceptions import UsageError
 
 from smartcrawl.engine.command import RegistryCommand, print_json
-from smartcrawl.index.choice import joined, opened
-from smartcrawl.index.embedded.choice import search
-from smartcrawl.index.embedded.sqlite import Hit
 from smartcrawl.index.images import ImageDocument, images_of
+from smartcrawl.index.search import as_data, search
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import escaped
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import item_id
 
 _SHOWN = 5  #: images of a page in a table
-_OPEN, _CLOSE = "\x02", "\x03"  # cannot occur in extracted text
+#: Marks around found words. They cannot occur in extracted text.
+_OPEN, _CLOSE = "\x02", "\x03"
 
 
 class Command(RegistryCommand):
-    """Search what was crawled."""
+    """Search the crawled pages."""
 
     takes_words: ClassVar = True
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] QUERY"
 
     def short_desc(self) -> str:
@@ -39,7 +36,7 @@ class Command(RegistryCommand):
         return "Search the pages that were crawled"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
             "Search the pages that were crawled, best first. Parts of a page that have all the"
             ' words count; where there is none, any of them. "Quoted words" stay together.'
@@ -63,10 +60,12 @@ class Command(RegistryCommand):
         if not query.strip():
             raise UsageError("say what to search for, such as: scrapy search 'two words'")
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
-        hits = self._hits(connection, query, sources, opts.limit, marks)
+        hits = search(
+            connection, query, self.options, sources=sources, limit=opts.limit, marks=marks
+        )
         images = images_of(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
-            print_json([_as_json(hit, images.get(hit.no)) for hit in hits])
+            print_json([as_data(hit, images.get(hit.no)) for hit in hits])
             return
         console = Console(highlight=False, soft_wrap=True)
         for number, hit in enumerate(hits, 1):
@@ -79,21 +78,6 @@ class Command(RegistryCommand):
         if not hits:
             print(f"nothing found for {query!r}", file=sys.stderr)
 
-    def _hits(
-        self,
-        connection: Connection,
-        query: str,
-        sources: list[str],
-        limit: int,
-        marks: tuple[str, str],
-    ) -> list[Hit]:
-        """Ask the index that the registry writes."""
-        if self.options.elasticsearch is None:
-            return search(connection, query, sources=sources, limit=limit, marks=marks)
-        with opened(self.options, connection) as index:
-            found = index.search(query, sources=sources, limit=limit, marks=marks)
-        return joined(connection, found)
-
 
 def _limit(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 1000:
@@ -102,7 +86,7 @@ def _limit(value: str) -> int:
 
 
 def _safe(text: str) -> str:
-    """Return text of a page as a terminal may show it: nothing in it gives orders (ATT-20)."""
+    """Escape text of a page, so that it cannot control the terminal (ATT-20)."""
     return escape(escaped(text))
 
 
@@ -119,23 +103,3 @@ def _show_images(console: Console, images: list[ImageDocument]) -> None:
     if len(images) > _SHOWN:
         more = len(images) - _SHOWN
         console.print(f"   and {more} more image{'' if more == 1 else 's'}")
-
-
-def _as_json(hit: Hit, images: list[ImageDocument] | None = None) -> dict[str, object]:
-    told: dict[str, object] = {} if images is None else {"images": [i.as_json() for i in images]}
-    return {
-        "id": item_id("url", hit.key),
-        "documentId": hit.document_id,
-        "url": hit.url,
-        "source": hit.source,
-        "title": hit.title,
-        "headings": hit.headings,
-        "snippet": hit.snippet,
-        "score": hit.score,
-        "language": hit.language,
-        "description": hit.description,
-        "lost": hit.lost,
-        "lastChecked": iso(hit.last_checked),
-        "lastChanged": iso(hit.last_changed),
-        **told,
-    }

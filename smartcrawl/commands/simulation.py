@@ -1,4 +1,4 @@
-"""``scrapy plan --simulate``: what other settings would have saved, and how late they would be."""
+"""``scrapy plan --simulate``: savings and staleness that other settings would have had."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from smartcrawl.reports.simulation import (
     picture,
     simulation,
 )
+from smartcrawl.reports.text import counted
 from smartcrawl.rules.schedule import Schedule
 
 _MOST_DAYS: Final = 3_650
@@ -27,7 +28,7 @@ _COLUMNS = ("setting", "requests", "saved", "staleness", "95 % within", "waiting
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """Add the options that simulate."""
+    """Add the options of a simulation."""
     parser.add_argument(
         "--simulate",
         type=_days,
@@ -55,7 +56,7 @@ def show(
     svg: Path | None,
     as_json: bool,
 ) -> None:
-    """Replay the history of each source (name and number) and print what comes of it.
+    """Replay the history of each source (name and number) and print the results.
 
     Raises:
         SmartcrawlError: no source can be replayed, or the picture cannot be drawn or written.
@@ -97,8 +98,9 @@ def _print(found: Simulation) -> None:
         return
     pages, changes = found.whole.pages, found.whole.changes
     print(
-        f"{found.source}, {iso(found.since)} to {iso(found.until)}: {pages:,} pages,"
-        f" {changes:,} changes, {found.whole_runs:,} complete runs; a run in {hours(found.pace)}"
+        f"{found.source}, {iso(found.since)} to {iso(found.until)}: {counted(pages, 'page')},"
+        f" {counted(changes, 'change')}, {counted(found.whole_runs, 'complete run')}; a run in"
+        f" {hours(found.pace)}"
     )
     if found.note:
         print(found.note)

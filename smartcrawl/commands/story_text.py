@@ -10,23 +10,23 @@ from rich.markup import escape
 from smartcrawl.reports.story import SHOWN
 
 
-def print_story(told: dict[str, Any]) -> None:
+def print_story(story: dict[str, Any]) -> None:
     """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
     console = Console(highlight=False, soft_wrap=True)
-    if not told["records"]:
-        console.print(f"[bold]{escape(told['url'])}[/] is not known (looked for {told['id']}).")
-        where = ", ".join(told["inScopeOf"])
+    if not story["records"]:
+        console.print(f"[bold]{escape(story['url'])}[/] is not known (looked for {story['id']}).")
+        where = ", ".join(story["inScopeOf"])
         if where:
             console.print(
                 f"It is in the scope of: {escape(where)}; a run asks it when a link leads there."
             )
         else:
             console.print("It is in the scope of no source.")
-        for one in told["refusedBy"]:
+        for one in story["refusedBy"]:
             console.print(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
-        for url in told["nearMisses"]:
+        for url in story["nearMisses"]:
             console.print(f"Known is: {escape(url)}")
-    for place, one in enumerate(told["records"]):
+    for place, one in enumerate(story["records"]):
         if place:
             console.print()
         _print_record(console, one)
@@ -60,7 +60,7 @@ def _print_record(console: Console, one: dict[str, Any]) -> None:
     for place, way in enumerate(one["removal"]):
         _line(console, "" if place else "removal", _way_text(way))
     if not one["removal"]:
-        _line(console, "removal", "nothing: there is nothing held to remove")
+        _line(console, "removal", "nothing: there is no stored page to remove")
     due = one["nextVisit"]["dueAt"]
     _line(console, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
     _line(console, "found on", record["discoveredFrom"])
@@ -108,17 +108,17 @@ def _request_text(request: dict[str, Any]) -> str:
 def _robots_text(robots: dict[str, Any] | None) -> str | None:
     if robots is None:
         return None
-    text = "not known: no copy is kept"
+    text = "not known: no copy is stored"
     if robots["allowed"] is not None:
         text = "allowed" if robots["allowed"] else "disallowed"
         text += f" by the copy of {robots['fetchedAt']}: {_rule_text(robots)}"
     if robots["error"] is not None:
-        text += f"; asked in vain at {robots['failedAt']}: {robots['error']}"
+        text += f"; the request at {robots['failedAt']} failed: {robots['error']}"
     return text if robots["obeyed"] else f"{text}, and not obeyed (ROBOTSTXT_OBEY)"
 
 
 def _rule_text(robots: dict[str, Any]) -> str:
-    """Return which line of a robots.txt decides."""
+    """Format the line of a robots.txt that decides."""
     if robots["status"] >= 400:
         return f"status {robots['status']} means that there are no rules"
     if robots["rule"] is None:

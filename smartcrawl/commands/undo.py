@@ -1,4 +1,4 @@
-"""``scrapy undo``: bring back what was removed under the number of a run."""
+"""``scrapy undo``: restore the pages that were removed under the number of a run."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
 from smartcrawl.registry.removal.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal.sweep import Undone
+from smartcrawl.reports.text import counted
 
 _SHOWN = 10  #: runs in a message
 
 
 class Command(ChangingCommand):
-    """Bring back what was removed."""
+    """Restore removed pages."""
 
     takes_words: ClassVar = True
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] RUN"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Bring back what a run, or a command after it, removed"
+        return "Restore the pages that a run, or a command after it, removed"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "Bring back everything that was removed under the number of RUN, as it was: by its"
+            "Restore every page that was removed under the number of RUN, as it was: by its"
             " sweep, and by commands before the next run. The pages count as seen by the latest"
             " run. --pin makes them seeds of their source, until scrapy forget."
             " Exit status: 0 something was restored, 1 nothing could be, 4 a run is open."
@@ -52,7 +53,7 @@ class Command(ChangingCommand):
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
-        """Bring back."""
+        """Restore the pages of a run."""
         word = one_word(args, "run", "scrapy undo 7")
         if not word.isdecimal():
             raise UsageError(f"{word!r} is no number of a run; see scrapy runs", print_help=False)
@@ -66,9 +67,9 @@ class Command(ChangingCommand):
             closing(indexing_of(self.options, connection)) as indexing,
         ):
             undone = undo(connection, indexing, run, now, pin=opts.pin, chunked=chunked)
-        self._tell(known, undone, opts)
+        self._print(known, undone, opts)
 
-    def _tell(self, known: Removals, undone: Undone, opts: Namespace) -> None:
+    def _print(self, known: Removals, undone: Undone, opts: Namespace) -> None:
         if opts.format == "json":
             print_json(
                 {
@@ -88,7 +89,7 @@ class Command(ChangingCommand):
             ):
                 for url in urls:
                     print(f"{word} {url}")
-            pages = "1 page" if len(undone.restored) == 1 else f"{len(undone.restored)} pages"
+            pages = counted(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
             print(f"{pages} of {known.source} restored{pinned}")
         if not undone.restored:
@@ -99,12 +100,15 @@ class Command(ChangingCommand):
 def _why(known: Removals, undone: Undone) -> str:
     reasons = []
     if known.undone:
-        reasons.append(f"{known.undone} pages were restored before")
+        were = "was" if known.undone == 1 else "were"
+        reasons.append(f"{counted(known.undone, 'page')} {were} restored before")
     if undone.kept:
-        reasons.append(f"{len(undone.kept)} pages hold newer content by now")
+        have = "has" if len(undone.kept) == 1 else "have"
+        reasons.append(f"{counted(len(undone.kept), 'page')} {have} newer content by now")
     if undone.expired:
         reasons.append(
-            f"the content of {len(undone.expired)} pages is not kept any more (UNDO_TTL_SECONDS)"
+            f"the content of {counted(len(undone.expired), 'page')} is no longer stored"
+            " (UNDO_TTL_SECONDS)"
         )
     return "; ".join(reasons)
 
@@ -120,8 +124,8 @@ def _nothing(connection: Connection, run: int, sources: list[str], found: list[R
     if not found:
         return f"{what}; nothing was removed so far, so there is nothing to bring back"
     listed = "".join(
-        f"\n  {entry.run}  {entry.source}: {entry.restorable} of {entry.count} pages can be"
-        f" restored, removed {iso(entry.at)}"
+        f"\n  {entry.run}  {entry.source}: {entry.restorable} of {counted(entry.count, 'page')} can"
+        f" be restored, removed {iso(entry.at)}"
         for entry in found[:_SHOWN]
     )
     return f"{what}; runs that removed something:{listed}"

@@ -10,29 +10,29 @@ from smartcrawl.engine.command import RegistryCommand, one_word, print_json
 from smartcrawl.extract.robots_txt import explaining
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
-from smartcrawl.reports.story import KeptRobots
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.declared import load
 
 
 class Command(RegistryCommand):
-    """Tell the story of one address."""
+    """Print the story of one address."""
 
     takes_words: ClassVar = True
     formats: ClassVar = ("text", "json")
 
     def syntax(self) -> str:
-        """Return how it is called."""
+        """Return its usage."""
         return "[options] URL"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Tell all that is known of one address, and what would remove it"
+        return "Show the record and history of one address, and what would remove it"
 
     def long_desc(self) -> str:
-        """Return what its help says."""
+        """Return its help text."""
         return (
-            "Tell the story of one address, in every source that knows it: its record, the rule"
+            "Show the story of one address, in every source that has it: its record, the rule"
             " that decided last, its validators, its history, links in and out, clones, what"
             " would remove it and when, and its next visit. Of an unknown address: in which"
             " sources it would be. Exit status: 0 done, 1 not carried out."
@@ -50,7 +50,7 @@ class Command(RegistryCommand):
             connection,
             self.options,
             load(self.options.sources_file),
-            KeptRobots(connection, explaining(robots_parser(settings), agent)),
+            StoredRobots(connection, explaining(robots_parser(settings), agent)),
             obeys=settings.getbool("ROBOTSTXT_OBEY"),
             again=self.again,
         )

@@ -1,4 +1,4 @@
-"""Registry and index, compared key by key in constant memory, and mended (design.md 6, 7).
+"""Comparison of registry and index, key by key in constant memory, and repair (design.md 6, 7).
 
 Source: reliability.md 6.4 (reconcile): two streams in the order of their keys.
 """
@@ -24,46 +24,50 @@ from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.sequences import draw, last
 from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
 
 _BATCH: Final = 500  #: pages of one transaction, or of one look-up
-_HEX_ID: Final = 64  #: digits of an id in a key
+_AHEAD: Final = (
+    "the index has claim numbers that this registry has not given out: the registry was restored"
+    " from a backup, or another program writes to the index"
+)
+_HEX_ID: Final = 64  #: hexadecimal digits of an id in a key
 
-Tick = Callable[[str, int], None]  #: is told what is done, and how many so far
+Tick = Callable[[str, int], None]  #: takes a verb such as "compared", and the pages so far
 
 
 class Kind(StrEnum):
-    """What differs."""
+    """Kind of a difference."""
 
-    MISSING = auto()  #: the registry holds the page, the index has no living document
-    SURPLUS = auto()  #: the index has a living document, the registry holds no such page
-    CHANGED = auto()  #: the document has another content than the page
-    OPEN = auto()  #: a process died while it wrote the page
-    DEAD = auto()  #: the index refused the page
+    MISSING = auto()  #: a page in the registry without a living document in the index
+    SURPLUS = auto()  #: a living document in the index without a page in the registry
+    CHANGED = auto()  #: a document with other content than its page
+    OPEN = auto()  #: a page that a process was writing when it died
+    DEAD = auto()  #: a page that the index refused
 
 
 class Finding(NamedTuple):
     """One difference."""
 
-    key: str  #: of the document
+    key: str  #: key of the document
     source: str
-    url: str | None  #: None: the registry does not know the record
-    no: int | None  #: record.no; likewise
+    url: str | None  #: None: the registry has no such record
+    no: int | None  #: record.no; None: the registry has no such record
     detail: str = ""  #: the hash in the index, or why it was refused
 
 
 class Findings:
-    """Everything that differs, kept in files that end with it: only counts lie in memory."""
+    """All differences, in temporary files: only the counts are in memory."""
 
     def __init__(self) -> None:
         self.counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
-        self.keys = 0  #: that were compared
-        self.pages = 0  #: that the index has to hold
-        self.documents = 0  #: living ones
-        self.highest = 0  #: version (versions.py) of a document, tombstones included
+        self.keys = 0  #: compared keys
+        self.pages = 0  #: pages that belong in the index
+        self.documents = 0  #: living documents
+        self.highest = 0  #: highest version (versions.py), tombstones included
         self._files: dict[Kind, IO[str]] = {}
         for kind in Kind:
             self._files[kind] = TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
@@ -73,12 +77,12 @@ class Findings:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the files back."""
+        """Close the files."""
         for file in self._files.values():
             file.close()
 
     def add(self, kind: Kind, finding: Finding) -> None:
-        """Take a difference."""
+        """Add a difference."""
         self.counts[kind] += 1
         self._files[kind].write(json.dumps(finding) + "\n")
 
@@ -89,7 +93,7 @@ class Findings:
         return (Finding(*json.loads(line)) for line in file)
 
     def total(self) -> int:
-        """Return how many differences there are; one page may have several."""
+        """Return the number of differences; one page may have several."""
         return sum(self.counts.values())
 
 
@@ -102,9 +106,9 @@ class Comparison:
     tick: Tick = field(default=lambda doing, count: None)
 
     def compare(self, names: Sequence[str]) -> Findings:
-        """Compare the sources of some names; of all where none is named, and the whole index.
+        """Compare the named sources; without names, all sources and the rest of the index.
 
-        Close what is returned.
+        The caller closes the findings.
 
         Raises:
             SinkError: the index does not answer.
@@ -123,7 +127,7 @@ class Comparison:
         if not names:
             with closing(self.sink.scan(beside=[name for _, name in sources])) as rest:
                 for held in self._watched(findings, rest):
-                    self._told(findings)
+                    self._count(findings)
                     source = held.key.rpartition(":")[0]
                     if not held.deleted:
                         findings.add(Kind.SURPLUS, Finding(held.key, source, None, None))
@@ -135,7 +139,7 @@ class Comparison:
             documents = self._watched(findings, scanned)
             pages = audit_rows.entries(self.connection, source)
             for key, page, held in merged(name, pages, documents):
-                self._told(findings)
+                self._count(findings)
                 living = held is not None and not held.deleted
                 findings.pages += page is not None
                 if page is None:
@@ -144,14 +148,14 @@ class Comparison:
                 elif not living:
                     findings.add(Kind.MISSING, Finding(key, name, page.url, page.no))
                 elif held is not None and held.content_hash != f"sha256:{page.content_hash.hex()}":
-                    told = Finding(key, name, page.url, page.no, held.content_hash)
-                    findings.add(Kind.CHANGED, told)
+                    changed = Finding(key, name, page.url, page.no, held.content_hash)
+                    findings.add(Kind.CHANGED, changed)
                 if len(surplus) >= _BATCH:
                     self._surplus(findings, source, name, surplus)
         self._surplus(findings, source, name, surplus)
 
     def _surplus(self, findings: Findings, source: int, name: str, keys: list[str]) -> None:
-        """Note documents that are too many, with what the registry knows of them."""
+        """Add surplus documents, with their records in the registry if there are any."""
         ids = {key: _id_of(key, name) for key in keys}
         known_ = audit_rows.known(self.connection, source, filter(None, ids.values()))
         for key in keys:
@@ -165,7 +169,7 @@ class Comparison:
             findings.documents += not held.deleted
             yield held
 
-    def _told(self, findings: Findings) -> None:
+    def _count(self, findings: Findings) -> None:
         findings.keys += 1
         self.tick("compared", findings.keys)
 
@@ -173,9 +177,9 @@ class Comparison:
 def merged(
     source: str, pages: Iterable[Entry], documents: Iterable[Held]
 ) -> Generator[tuple[str, Entry | None, Held | None]]:
-    """Yield each key with what both sides have of it; both come in the order of their keys.
+    """Yield each key with its page and its document; both streams are in the order of their keys.
 
-    The order of Python's texts is that of their UTF-8, by which Elasticsearch sorts.
+    Python sorts strings as their UTF-8, by which Elasticsearch sorts, too.
     """
     left, right = iter(pages), iter(documents)
     page, held = next(left, None), next(right, None)
@@ -193,25 +197,35 @@ def merged(
             page, held = next(left, None), next(right, None)
 
 
-def is_ahead(findings: Findings, facts: Known, last: int) -> bool:
-    """Whether the index holds what was written under numbers that were not given out yet.
+def is_ahead(findings: Findings, facts: Known, drawn: int) -> bool:
+    """Whether the index has documents with claim numbers that were not given out yet.
 
-    ``last`` is the claim number that the registry gave out last.
+    ``drawn`` is the claim number that the registry gave out last.
     """
-    return findings.highest > version(facts.epoch, last)
+    return findings.highest > version(facts.epoch, drawn)
 
 
 def next_epoch(findings: Findings, facts: Known, sealed: int) -> int:
-    """Return an epoch under which everything is newer than what the index holds.
+    """Return an epoch in which every write is newer than all documents of the index.
 
     ``sealed`` is the version of the last seal that the index remembers.
     """
     return max(facts.epoch, epoch_of(findings.highest), epoch_of(sealed)) + 1
 
 
+def mismatch_of(
+    connection: Connection, sink: ElasticsearchSink, facts: Known, findings: Findings
+) -> str | None:
+    """Return why the index is not the one that the registry knows; None if it is."""
+    wrong = sink.mismatch(facts)
+    if wrong is None and is_ahead(findings, facts, last(connection, "number")):
+        return _AHEAD
+    return wrong
+
+
 @dataclass(slots=True)
 class Mender:
-    """Writes what differs to the index; the caller holds the leases of all sources concerned."""
+    """Writes the differences to the index; the caller has the leases of all their sources."""
 
     connection: Connection
     indexing: RemoteIndexing
@@ -220,12 +234,12 @@ class Mender:
     tick: Tick = field(default=lambda doing, count: None)
 
     def mend(self, findings: Findings) -> None:
-        """Write pages as the registry holds them, and tombstones in place of what it lacks.
+        """Write the pages of the registry, and tombstones in place of surplus documents.
 
-        What the index refuses becomes a dead letter, and stays open.
+        A page that the index refuses becomes a dead letter, and stays open.
 
         Raises:
-            SinkError: the index takes nothing any more; what was mended before stays so.
+            SinkError: the index no longer takes writes; earlier repairs stay.
         """
         kinds = (Kind.MISSING, Kind.CHANGED, Kind.OPEN, Kind.DEAD, Kind.SURPLUS)
         known_ = (one.no for kind in kinds for one in findings.of(kind) if one.no is not None)
@@ -233,14 +247,14 @@ class Mender:
         for batch in _batches(known_):
             self._again(set(batch))
             done += len(batch)
-            self.tick("mended", done)
+            self.tick("repaired", done)
         strays = (one.key for one in findings.of(Kind.SURPLUS) if one.no is None)
         for keys in _batches(strays):
             with transaction(self.connection):
                 number = draw(self.connection, "number")
             self.sink.write(Written(key, number, None) for key in keys)
             done += len(keys)
-            self.tick("mended", done)
+            self.tick("repaired", done)
 
     def _again(self, pages: set[int]) -> None:
         def refuse(no: int, _: str | None) -> bool:
@@ -251,9 +265,9 @@ class Mender:
 
 
 def take_over(connection: Connection, sink: ElasticsearchSink, facts: Known, epoch: int) -> None:
-    """Let a registry know an index, which holds what the registry does, as its own.
+    """Record an index as the registry's own; both have the same pages by now.
 
-    One that is not the one that it knew gets an identity that no other registry knows.
+    An index that is new to the registry gets an identity that no other registry knows.
     """
     if facts.identity != sink.identity():
         sink.renew()
@@ -269,7 +283,7 @@ def _marked(source: str, one: Marked) -> Finding:
 
 
 def _id_of(key: str, source: str) -> bytes | None:
-    """Return the id in the key of a document; None where it is no key of ours."""
+    """Return the id in the key of a document; None where this program did not make the key."""
     name, _, digits = key.rpartition(":")
     if name != source or len(digits) != _HEX_ID:
         return None

@@ -1,4 +1,4 @@
-"""What a registry says that an index elsewhere has to hold, key by key (design.md 7)."""
+"""Registry rows that an audit compares with a remote index (design.md 7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PAGE: Final = 2_000  #: records of one statement
 _SOURCES = """
 SELECT no, name FROM source WHERE :every OR name IN carray(:sources) ORDER BY name
 """
-#: What index/writing.py would write.
+#: The pages that index/writing.py would write.
 _ENTRIES = """
 SELECT r.no, r.id, r.url, c.content_hash
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
@@ -32,7 +32,7 @@ _KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
 
 
 class Entry(NamedTuple):
-    """A page that the index has to hold."""
+    """A page that belongs in the index."""
 
     no: int
     id: bytes  #: SHA-256 of the normalized source
@@ -41,24 +41,24 @@ class Entry(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """A record that is open, or a dead letter."""
+    """An open record or a dead letter."""
 
     no: int
     id: bytes
     url: str
-    reason: str  #: why the index refused it; empty of one that is open
+    reason: str  #: why the index refused it; empty for an open record
 
 
 def sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str]]:
     """Return (number, name) of some sources, of all where none is named."""
-    told = {"every": not names, "sources": Many(names)}
-    return [(no, name) for no, name in connection.execute(_SOURCES, told).fetchall()]
+    values = {"every": not names, "sources": Many(names)}
+    return [(no, name) for no, name in connection.execute(_SOURCES, values).fetchall()]
 
 
 def entries(connection: Connection, source: int) -> Iterator[Entry]:
-    """Yield what the index has to hold of a source, in the order of the ids.
+    """Yield the pages of a source that belong in the index, in the order of the ids.
 
-    Each page of them is as of another moment; the caller holds the lease, or may see a run at work.
+    Each statement reads another moment. A caller without the lease may see a run at work.
     """
     last = b""
     while found := connection.execute(_ENTRIES, (source, last, _PAGE)).fetchall():

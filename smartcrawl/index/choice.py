@@ -1,48 +1,40 @@
-"""Which index a registry is searched by: the one beside it, or an Elasticsearch (design.md 7)."""
+"""The index of a registry: the embedded one, or an Elasticsearch (design.md 7)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index import known
-from smartcrawl.index.elasticsearch.documents import key as key_of
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.index.embedded.choice import embedded_index
-from smartcrawl.index.embedded.sqlite import Hit
-from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing, Waiting
+from smartcrawl.index.waiting import Waiting
+from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection, Indexing, Many
+from smartcrawl.model.ports import Connection, Indexing
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document
-from smartcrawl.rules.model import Status
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)
 _SWITCHED: Final = (
-    "the pages of this registry lie in an index elsewhere, and ELASTICSEARCH_URL is empty: set it"
-    " as it was, or begin a registry of its own (DATA_DIR, REGISTRY_URL)"
+    "the pages of this registry are indexed in an Elasticsearch, but ELASTICSEARCH_URL is empty:"
+    " set it as it was, or begin a registry of its own (DATA_DIR, REGISTRY_URL)"
 )
 _BESIDE: Final = (
-    "the pages of this registry lie in the index beside it, which an Elasticsearch does not take"
+    "the pages of this registry are in its embedded index, which an Elasticsearch does not take"
     " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
 )
 _UNWRITTEN: Final = (
     "this registry has not written to an Elasticsearch so far, so nothing can be compared: crawl"
     " first"
 )
-_FACTS = """
-SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
-  FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
- WHERE r.id IN carray(?) AND s.standing = 2
-"""
 _ALL_OPEN = """
 UPDATE state SET intent = number + 1
  WHERE no IN (SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL)
@@ -51,23 +43,25 @@ _HOLDS = "SELECT 1 FROM chunk LIMIT 1"
 
 
 def indexing_of(options: Options, connection: Connection) -> Indexing:
-    """Return how the index of a registry is written.
+    """Return the writer of a registry's index.
 
     Raises:
-        SinkError: it cannot be opened, or is not the one that the registry wrote so far.
+        SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
-    told = known.known_of(connection)
+    facts = known.known_of(connection)
     if options.elasticsearch is None:
-        if told:
+        if facts:
             raise SinkError(_SWITCHED)
         return EMBEDDED
-    if not told and connection.execute(_HOLDS).get:
+    if not facts and connection.execute(_HOLDS).get:
         raise SinkError(_BESIDE)
     waiting = Waiting()
     sink = opened(options, connection, on_wait=waiting)
-    if told.get(known.IDENTITY) != sink.identity():
+    if facts.get(known.IDENTITY) != sink.identity():
         with transaction(connection):
-            if known.known_of(connection).get(known.IDENTITY) != sink.identity():  # by another one
+            if (
+                known.known_of(connection).get(known.IDENTITY) != sink.identity()
+            ):  # another process did not
                 known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
     return RemoteIndexing(ElasticsearchPages(sink), chunked, waiting)
 
@@ -80,11 +74,11 @@ def opened(
 ) -> ElasticsearchSink:
     """Open the Elasticsearch that a registry writes.
 
-    Another process may write both meanwhile, so that the index is ahead of what was read of the
-    registry: then it is read again.
+    Another process may write both in the meantime, so that the index is ahead of the facts that
+    were read from the registry. Then they are read again.
 
     Raises:
-        SinkError: likewise.
+        SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
     facts = known_to(connection)
     while True:
@@ -102,10 +96,10 @@ def opened_as(
     how: Opening,
     on_wait: Callable[[str], None] | None = None,
 ) -> ElasticsearchSink:
-    """Open an Elasticsearch as one of which something is known.
+    """Open an Elasticsearch, to be compared with known facts.
 
     Raises:
-        SinkError: likewise.
+        SinkError: the index cannot be opened, or the facts do not fit it.
     """
     assert options.elasticsearch is not None, "the caller asks"
     patience = Patience(options.sink_wait, on_wait or Waiting())
@@ -113,22 +107,22 @@ def opened_as(
 
 
 def known_to(connection: Connection) -> Known:
-    """Return what a registry knows of the index elsewhere that it wrote."""
-    told = known.known_of(connection)
-    sealing = told.get(known.SEALING)
+    """Return the facts that a registry has recorded about its remote index."""
+    facts = known.known_of(connection)
+    sealing = facts.get(known.SEALING)
     return Known(
-        identity=told.get(known.IDENTITY),
-        epoch=int(told.get(known.EPOCH, "1")),
-        sealed=int(told.get(known.SEALED, "0")),
+        identity=facts.get(known.IDENTITY),
+        epoch=int(facts.get(known.EPOCH, "1")),
+        sealed=int(facts.get(known.SEALED, "0")),
         sealing=None if sealing is None else int(sealing),
     )
 
 
 def begin_epoch(options: Options, connection: Connection) -> tuple[int, int]:
-    """Let what a registry writes from now on win over all that its index holds (design.md 6).
+    """Begin an epoch, in which a registry overwrites every document of its index (design.md 6).
 
-    For a registry that was restored from a backup: the index remembers higher numbers. Every page
-    that is held is marked to be written anew. Returns the epoch, and how many pages.
+    For a registry that was restored from a backup: its index has higher numbers. Every stored page
+    is marked to be written anew. Returns the epoch, and the number of these pages.
 
     Raises:
         SinkError: the index cannot be opened.
@@ -145,11 +139,13 @@ def begin_epoch(options: Options, connection: Connection) -> tuple[int, int]:
     return epoch, pages
 
 
-def rebuild(options: Options, connection: Connection, now: int, told: Callable[[int], None]) -> int:
-    """Write an index anew out of the registry, without one download; return how many pages.
+def rebuild(
+    options: Options, connection: Connection, now: int, report: Callable[[int], None]
+) -> int:
+    """Write an index anew out of the registry, without any download; return the number of pages.
 
-    It is searched when it is whole, instead of what was before. ``told`` is called with the number
-    of pages written so far.
+    Searches use the new index when it is complete. ``report`` is called with the number of pages
+    written so far.
 
     Raises:
         SinkError: the index cannot be opened or written.
@@ -160,7 +156,7 @@ def rebuild(options: Options, connection: Connection, now: int, told: Callable[[
         with transaction(connection):
             known.note(connection, epoch="1", sealed="0")
     try:
-        count = indexing.write_all(connection, now, told)
+        count = indexing.write_all(connection, now, report)
         sink.refresh()
         identity = sink.publish()
         with transaction(connection):
@@ -172,17 +168,17 @@ def rebuild(options: Options, connection: Connection, now: int, told: Callable[[
 
 
 def comparable(options: Options, connection: Connection) -> bool:
-    """Return whether the index lies elsewhere, so that it can differ from the registry.
+    """Return whether the index is remote, so that it can differ from the registry.
 
     Raises:
-        SinkError: the registry has not written to the index that is named.
+        SinkError: the registry has not written to the configured index.
     """
-    told = known.known_of(connection)
+    facts = known.known_of(connection)
     if options.elasticsearch is None:
-        if told:
+        if facts:
             raise SinkError(_SWITCHED)
         return False
-    if not told:
+    if not facts:
         raise SinkError(_BESIDE if connection.execute(_HOLDS).get else _UNWRITTEN)
     return True
 
@@ -190,36 +186,3 @@ def comparable(options: Options, connection: Connection) -> bool:
 def chunked(packed: bytes) -> list[Chunk]:
     """Return the chunks of a stored document."""
     return chunks(unpack_document(packed))
-
-
-def joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
-    """Return hits of an index elsewhere with what only the registry knows of their pages.
-
-    What the registry does not hold any more is left out: the index is behind.
-    """
-    listed = list(found)
-    keys = Many(tuple({bytes.fromhex(hit.key.rpartition(":")[2]) for hit in listed}))
-    facts = {
-        key_of(source, id_): tuple(rest)
-        for source, id_, *rest in connection.execute(_FACTS, (keys,)).fetchall()
-    }
-    return [
-        Hit(
-            url=hit.url,
-            source=hit.source,
-            title=hit.title,
-            headings=hit.headings,
-            snippet=hit.snippet,
-            score=hit.score,
-            language=hit.language,
-            description=hit.description,
-            lost=told[1] == Status.ERROR or told[2] > 0,
-            last_checked=told[3],
-            last_changed=told[4],
-            no=told[0],
-            key=bytes.fromhex(hit.key.rpartition(":")[2]),
-            document_id=hit.key,
-        )
-        for hit in listed
-        if (told := facts.get(hit.key)) is not None
-    ]

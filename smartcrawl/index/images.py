@@ -26,7 +26,7 @@ class ImageDocument:
     id: str
     parent_page_id: str  #: the registry's id of the page
     parent_page_url: str
-    source: str  #: the page that it was found on
+    source: str  #: address of the page that it was found on
     src: str  #: absolute
     alt: str
     width: int | None  #: CSS pixels
@@ -34,7 +34,7 @@ class ImageDocument:
     context: str
 
     def as_json(self) -> dict[str, object]:
-        """Return it under the names of the requirements."""
+        """Return it under the names of the JSON output."""
         return {
             "id": self.id,
             "parentPageId": self.parent_page_id,
@@ -51,9 +51,9 @@ class ImageDocument:
 def images_of(connection: Connection, records: Iterable[int]) -> dict[int, list[ImageDocument]]:
     """Return the images of some pages, by the numbers of their records, in document order.
 
-    They lie in the content that a page holds: clones have the same ones, each as its own
-    children, and a page that holds nothing has none. An image is one document a page, however
-    its address is written there.
+    Images are part of a page's stored content. Clones have the same images, each as its own
+    children, and a page without content has none. An image is one document a page, however often
+    and in whichever spelling its address occurs there.
 
     Source: R0-26, R0-64, R0-65, R0-66, R0-101.
     """

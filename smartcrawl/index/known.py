@@ -1,4 +1,4 @@
-"""What a registry knows of the index that it writes elsewhere (design.md 6)."""
+"""Facts that a registry has recorded about its remote index (design.md 6)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING)
 
 
 def known_of(connection: Connection) -> dict[str, str]:
-    """Return what is known, by the names above; empty where no index was written elsewhere."""
+    """Return the facts by the names above; empty if the registry has no remote index."""
     stored = choices.stored(connection)
     return {name: stored[name] for name in _NAMES if name in stored}
 
 
-def note(connection: Connection, **told: str) -> None:
-    """Note facts, by the last word of their names; the caller opens the transaction."""
-    for word, value in told.items():
+def note(connection: Connection, **facts: str) -> None:
+    """Record facts by the last words of their names; the caller opens the transaction."""
+    for word, value in facts.items():
         choices.store(connection, f"index {word}", value)

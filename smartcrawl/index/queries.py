@@ -1,4 +1,4 @@
-"""What a person typed into a search, taken apart: the same for every sink."""
+"""Parsing of search queries, the same for every index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WORD = re.compile(r'"([^"]+)"|(\S+)')
 def phrases(query: str) -> list[str]:
     """Return the words of a query and its "quoted words", which stay together, in their order.
 
-    What holds no letter or digit is left out, and so is what no index can take: zero characters
+    Words without a letter or digit are left out, and so are characters that no index takes: NUL
     and halves of surrogate pairs.
 
     >>> phrases('don"t  "error code" 42 ?!')

@@ -1,27 +1,23 @@
-"""How what a transaction says of the index gets into it (design.md 6).
+"""Keep the index in step with registry transactions (design.md 6).
 
-The embedded index lies in the registry's database: one transaction writes both. Any other is
-written before the registry, and what is open meanwhile is marked: a crash may repeat work, but the
-registry never claims work that was not done.
+The embedded index is in the registry's database: one transaction writes both. A remote index is
+written before the registry, and pages are marked as open in the meantime. A crash may repeat work,
+but the registry never records work that was not done.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from smartcrawl.index import known
-from smartcrawl.index.images import images_of
-from smartcrawl.model.documents import Chunk
+from smartcrawl.index.outgoing import Chunked, Outgoing, Taken
+from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.index_pages import IndexedImage, IndexedPage
+from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection, PageIndex, Sink
-from smartcrawl.model.urls import content_group
 from smartcrawl.registry.database.sequences import draw, last
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers
@@ -30,33 +26,14 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_SILENCE: Final = 30.0  #: seconds between two lines about a wait
-_TRIES: Final = 20  #: of a transaction, while others change what it would write
-_AFFECTED = """
-SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
-  FROM record r JOIN source o ON o.no = r.source LEFT JOIN content c ON c.no = r.content
- WHERE r.content IN carray(:contents) OR r.sunk IN carray(:contents) OR r.no IN carray(:again)
-"""
-_PAGES = """
-SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.no, c.content_hash,
-       c.title, c.description, c.language, c.document
-  FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
- WHERE r.no IN carray(?)
-"""
+_TRIES: Final = 20  #: attempts at a transaction while other workers change its pages
 _OPEN = "UPDATE state SET intent = :number WHERE no IN carray(:numbers) AND intent < :number"
-_HELD = "UPDATE record SET sunk = ? WHERE no = ?"
-_DONE = "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent <= :number"
-_DONE_UNLESS_OPENED = (
-    "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent = :number"
-)
-_OVERTAKEN = "SELECT no FROM state WHERE no IN carray(:numbers) AND intent < :number"
-_ALIVE = "DELETE FROM dead_letter WHERE no IN carray(?)"
 _DEAD = """
 INSERT INTO dead_letter (no, number, at, reason) VALUES (?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
    SET number = excluded.number, at = excluded.at, reason = excluded.reason
 """
-#: What a process that died left open, and what the index refused.
+#: Pages that a dead process left open, except those that the index refused.
 _LEFT = """
 SELECT s.no FROM state s JOIN record r USING (no)
  WHERE r.source = ? AND s.intent > 0 AND s.no NOT IN (SELECT no FROM dead_letter)
@@ -65,10 +42,9 @@ SELECT s.no FROM state s JOIN record r USING (no)
 _ENTRIES = """
 SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER BY no LIMIT ?
 """
-_BATCH: Final = 500  #: pages that are mended with one transaction
+_BATCH: Final = 500  #: pages that one transaction repairs
 
-Chunked = Callable[[bytes], list[Chunk]]  #: the chunks of a stored document
-Work = Callable[[Sink, int], _T]  #: what is done in a transaction, with its claim number
+Work = Callable[[Sink, int], _T]  #: work of a transaction; the number is its claim number
 Refused = Callable[[int, str | None], bool]
 
 
@@ -88,64 +64,41 @@ class EmbeddedIndexing:
         refused: Refused | None = None,
     ) -> _T:
         """Do some work in one transaction; see ``ports.Indexing``."""
-        if number is None and connection.dialect == "postgres":  # all sources would wait for it
+        if number is None and connection.dialect == "postgres":  # else all sources would wait
             number = _drawn(connection)
         with transaction(connection):
-            told = draw(connection, "number") if number is None else number
-            return work(self._sink(connection), told)
+            claim = draw(connection, "number") if number is None else number
+            return work(self._sink(connection), claim)
 
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
-        """Do some work and undo it; see ``ports.Indexing``."""
+        """Do some work and roll it back; see ``ports.Indexing``."""
         with suppress(_UndoneError), transaction(connection):
             work(self._sink(connection), number)
             raise _UndoneError
 
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
-        """There is nothing to mend."""
+        """Do nothing: registry and index never differ."""
         return 0
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """Nothing is waited for."""
+        """Do nothing: this index is never waited for."""
 
     def seal(self, connection: Connection) -> None:
-        """There is nothing to compare later."""
+        """Do nothing: registry and index never differ."""
 
     def purge(self, before: int) -> None:
-        """There are no tombstones: what is removed is deleted at once."""
+        """Do nothing: removed pages leave no tombstones."""
 
     def close(self) -> None:
-        """Nothing is open."""
-
-
-class Waiting:
-    """Tells people now and then that an index is waited for, until the run is to stop."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.stopping: Callable[[], bool] = lambda: False
-        self._clock = clock
-        self._told = -_SILENCE
-
-    def __call__(self, line: str) -> None:
-        """Take a line, each second of a wait.
-
-        Raises:
-            SinkError: the run is to stop.
-        """
-        if self.stopping():
-            raise SinkError(
-                f"stopped while {line.partition(';')[0]}; nothing is lost: -a resume=1 goes on"
-            )
-        if self._clock() - self._told >= _SILENCE:
-            self._told = self._clock()
-            logger.warning("%s", line)
+        """Do nothing: the index uses the registry's connection."""
 
 
 class _UndoneError(Exception):
-    """Undoes a transaction that was only a trial."""
+    """Rolls back a transaction that was only a rehearsal."""
 
 
 class _ChangedError(Exception):
-    """What was written to the index is not all that the transaction asks for."""
+    """Rolls back a transaction that asks for further index writes."""
 
 
 def _drawn(connection: Connection) -> int:
@@ -154,16 +107,16 @@ def _drawn(connection: Connection) -> int:
 
 
 class RemoteIndexing:
-    """Writes what a transaction asks for to an index elsewhere, and then does the transaction.
+    """Writes a remote index first, and then commits the transaction that asked for it.
 
-    The work is rehearsed to find what it asks of the index, and undone. What it asks for is
-    marked in the registry, written, and only when all of it is acknowledged the work is done for
-    good; where others changed the registry meanwhile, it is rehearsed again. No transaction is
-    open while the index is written.
+    The work is rehearsed to find its index writes, and rolled back. The pages are marked as open
+    in the registry and written. When the index has acknowledged all of them the work is done again
+    and committed; if another worker changed the registry in between, it is rehearsed again. No
+    transaction is open while the index is written.
 
-    Others may write the same pages at the same time where work comes without a claim number. Then
-    each of its writes has a number of its own, which is the mark in the registry as well: whoever
-    finds another mark was overtaken, and writes again (docs/adr/0030).
+    Work without a claim number may run beside other workers that write the same pages. Each of its
+    writes then draws its own number, which also marks the page in the registry. A worker that
+    finds a higher mark was overtaken, and writes again (docs/adr/0030).
     """
 
     def __init__(self, index: PageIndex, chunked: Chunked, waiting: Waiting | None = None) -> None:
@@ -172,7 +125,7 @@ class RemoteIndexing:
         self._waiting = waiting
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """Wait for the index no longer than until ``stopping`` says so."""
+        """End each wait for the index as soon as ``stopping`` returns True."""
         if self._waiting is not None:
             self._waiting.stopping = stopping
 
@@ -185,10 +138,10 @@ class RemoteIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> _T:
-        """Do some work, its changes of the index first; see ``ports.Indexing``."""
+        """Do some work, its index writes first; see ``ports.Indexing``."""
         alone = number is not None
         claim = _drawn(connection) if number is None else number
-        taken, sent = _Taken(), False
+        taken, sent = Taken(), False
         for _ in range(_TRIES):
             wanted: list[IndexedPage] = []
             try:
@@ -200,7 +153,7 @@ class RemoteIndexing:
                         raise _ChangedError
             except _ChangedError:
                 if wanted:
-                    if sent and not alone:  # also what was overtaken as a whole
+                    if sent and not alone:  # also where every page was overtaken
                         claim = _drawn(connection)
                     sent = True
                     self._write(
@@ -213,16 +166,16 @@ class RemoteIndexing:
                         alone=alone,
                     )
             else:
-                if unwanted := (taken.marks.keys() | taken.overtaken) - outgoing.told:
+                if unwanted := (taken.marks.keys() | taken.overtaken) - outgoing.touched:
                     self.rewrite(connection, unwanted, now=now, number=number)
                 return result
         raise SinkError(
-            "others change the registry faster than this process can write to the index:"
+            "other workers change the registry faster than this process can write to the index:"
             " start fewer workers"
         )
 
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
-        """Do some work and undo it; see ``ports.Indexing``."""
+        """Do some work and roll it back; see ``ports.Indexing``."""
         with suppress(_UndoneError), transaction(connection):
             outgoing = Outgoing(connection, self._chunked)
             work(outgoing, number)
@@ -236,11 +189,11 @@ class RemoteIndexing:
         *,
         number: int,
         now: int,
-        taken: _Taken,
+        taken: Taken,
         refused: Refused | None,
         alone: bool,
     ) -> None:
-        """Write pages, and note what became of each."""
+        """Write pages, and note the result of each in ``taken``."""
         with transaction(connection):
             names = {"number": number, "numbers": numbers(page.no for page in wanted)}
             connection.execute(_OPEN, names)
@@ -249,8 +202,8 @@ class RemoteIndexing:
             if why is not None and refused is not None and refused(page.no, why or None):
                 if why:
                     dead.append((page.no, number, now, why[:1024]))
-                continue  # the work asks for something else now
-            if why == "" and not alone:  # it is written again, with a higher number
+                continue  # the work asks for another write now
+            if why == "" and not alone:  # it is written again, under a higher number
                 taken.overtaken.add(page.no)
                 continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
@@ -271,9 +224,9 @@ class RemoteIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> None:
-        """Write pages as the registry holds them, whatever the index is known to hold of them.
+        """Write pages from the registry, even if the index is known to have them.
 
-        ``pages`` may shrink while it is written: see ``refused`` of ``perform``.
+        ``pages`` may shrink in the meantime: see ``refused`` of ``perform``.
         """
 
         def again(sink: Sink, _: int) -> None:
@@ -283,24 +236,24 @@ class RemoteIndexing:
         self.perform(connection, again, now=now, number=number, refused=refused)
 
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
-        """Write what a process that died left open; return how many pages."""
+        """Write the pages that a dead process left open; return their number."""
         count = 0
-        while left := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
-            self.rewrite(connection, left, now=now, number=number)
-            count += len(left)
+        while some := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
+            self.rewrite(connection, some, now=now, number=number)
+            count += len(some)
         return count
 
-    def write_all(self, connection: Connection, now: int, told: Callable[[int], None]) -> int:
-        """Write every page that stands for its content; return how many, and tell on the way."""
+    def write_all(self, connection: Connection, now: int, report: Callable[[int], None]) -> int:
+        """Write every page with an index entry, reporting the count so far; return the total."""
         after = count = 0
         while some := [no for (no,) in connection.execute(_ENTRIES, (after, _BATCH)).fetchall()]:
             self.rewrite(connection, some, now=now)
             after, count = some[-1], count + len(some)
-            told(count)
+            report(count)
         return count
 
     def seal(self, connection: Connection) -> None:
-        """Let registry and index remember how far both are (``ports.Indexing``)."""
+        """Record in registry and index up to which claim number both agree (``ports.Indexing``)."""
         number = last(connection, "number")
         epoch = int(known.known_of(connection)[known.EPOCH])
         with transaction(connection):
@@ -316,149 +269,3 @@ class RemoteIndexing:
     def close(self) -> None:
         """Close the connections to the index."""
         self._index.close()
-
-
-@dataclass(slots=True)
-class _Taken:
-    """What the index acknowledged so far, by number of record."""
-
-    marks: dict[int, bytes | None] = field(default_factory=dict)
-    versions: dict[int, int] = field(default_factory=dict)  #: the numbers it was written under
-    dead: set[int] = field(default_factory=set)  #: what the index refused
-    overtaken: set[int] = field(default_factory=set)  #: marked, and written later by others
-
-
-class Outgoing:
-    """Finds what a transaction asks of the index, within it (``ports.Sink``)."""
-
-    is_elsewhere: Final = True
-
-    def __init__(self, connection: Connection, chunked: Chunked) -> None:
-        self._connection = connection
-        self._chunked = chunked
-        self._put: dict[int, Sequence[Chunk]] = {}
-        self._contents: set[int] = set()
-        self._again: set[int] = set()
-        self._told: list[tuple[int, int | None]] = []
-
-    def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
-        """Write nothing: the index is written while no transaction is open."""
-        return ()
-
-    def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Take the chunks of a content row."""
-        self._put[content] = chunks
-        self._contents.add(content)
-
-    def remove(self, content: int) -> None:
-        """Note that nobody holds a content row any more, or that it is written anew."""
-        self._put.pop(content, None)
-        self._contents.add(content)
-
-    def moved(self, contents: Iterable[int]) -> None:
-        """Note contents of which other pages may be the originals now."""
-        self._contents.update(contents)
-
-    def again(self, pages: Iterable[int]) -> None:
-        """Ask for pages whatever the index is known to hold of them."""
-        self._again.update(pages)
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
-
-    def pages(self, taken: Mapping[int, bytes | None]) -> list[IndexedPage]:
-        """Return what the index has to take, promotions before removals.
-
-        What it has ``taken``, by number and mark, is left out before anything is made of it.
-        """
-        names = {"contents": numbers(self._contents), "again": numbers(self._again)}
-        rows: list[Any] = []
-        if self._contents or self._again:
-            rows = self._connection.execute(_AFFECTED, names).fetchall()
-        wanted: dict[int, tuple[str, bytes]] = {}
-        gone: list[IndexedPage] = []
-        self._told = []
-        for no, source, key, content, entry, sunk, digest in sorted(rows):
-            held = content if entry else None
-            mark = digest if entry else None
-            fresh = no in self._again or (held is not None and held in self._put)
-            if not (fresh or held != sunk):
-                continue
-            self._told.append((no, held))
-            if taken.get(no, b"") == mark:
-                continue
-            if held is not None:
-                wanted[no] = (source, key)
-            else:
-                gone.append(IndexedPage(no, source, key))
-        return [*self._documents(wanted), *gone]
-
-    def _documents(self, wanted: dict[int, tuple[str, bytes]]) -> list[IndexedPage]:
-        found: list[IndexedPage] = []
-        if not wanted:
-            return found
-        images = _images(self._connection, wanted)
-        for row in self._connection.execute(_PAGES, (numbers(wanted),)).fetchall():
-            no, url, canonical, changed, mime, depth, content, digest, *texts, packed = row
-            chunks = self._put.get(content)
-            found.append(
-                IndexedPage(
-                    no,
-                    *wanted[no],
-                    mark=digest,
-                    url=url,
-                    canonical_url=canonical,
-                    content_group=content_group(canonical or url),
-                    last_changed=changed,
-                    mime_type=(mime or "").partition(";")[0].strip().lower(),
-                    depth=depth,
-                    title=texts[0],
-                    description=texts[1],
-                    language=texts[2],
-                    chunks=tuple(self._chunked(packed) if chunks is None else chunks),
-                    images=tuple(images[no]),
-                )
-            )
-        return found
-
-    @property
-    def told(self) -> set[int]:
-        """The pages that the transaction touches, as ``pages`` found them."""
-        return {no for no, _ in self._told}
-
-    def note(self, taken: _Taken, *, alone: bool) -> bool:
-        """Note in the registry what the index holds now; the last step of the transaction.
-
-        What is dead stays open: the index holds something else. So does what somebody else, if
-        this process is not ``alone``, is writing under a higher number. Returns False where
-        somebody else has written since: such pages are not ``taken`` any more.
-        """
-        told = [(held, no) for no, held in self._told if no not in taken.dead]
-        if not told:
-            return True
-        connection = self._connection
-        connection.executemany(_HELD, told)
-        groups: defaultdict[int, list[int]] = defaultdict(list)
-        for _, no in told:
-            groups[taken.versions[no]].append(no)
-        overtaken: list[int] = []
-        for version, group in groups.items():
-            names = {"numbers": numbers(group), "number": version}
-            if alone:
-                connection.execute(_DONE, names)
-                continue
-            rows: Any = connection.execute(_OVERTAKEN, names).fetchall()
-            overtaken += [no for (no,) in rows]
-            connection.execute(_DONE_UNLESS_OPENED, names)
-        connection.execute(_ALIVE, (numbers(no for _, no in told),))
-        for no in overtaken:
-            del taken.marks[no], taken.versions[no]
-        return not overtaken
-
-
-def _images(connection: Connection, pages: Iterable[int]) -> dict[int, list[IndexedImage]]:
-    """Return the images of some pages, by their numbers."""
-    return {
-        no: [IndexedImage(i.id, i.src, i.alt, i.context, i.width, i.height) for i in found]
-        for no, found in images_of(connection, pages).items()
-    }

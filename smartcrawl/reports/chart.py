@@ -1,6 +1,6 @@
-"""A small picture of labelled dots, as SVG that needs nothing beside it.
+"""Self-contained SVG pictures of labelled dots.
 
-Its colours are read on a light ground as well as on a dark one, and it has no ground of its own.
+Their colours are readable on a light and on a dark background; they have no background themselves.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Final, NamedTuple
 
 WIDTH: Final = 720
 HEIGHT: Final = 400
-MOST_CHARACTERS: Final = 80  #: of the title; a label gets as many as fit into the frame
+MOST_CHARACTERS: Final = 80  #: characters of the title; a label gets as many as fit into the frame
 
-_CHARACTER: Final = 7.5  #: width of one at 12 px, on the safe side
+_CHARACTER: Final = 7.5  #: width of a character at 12 px, rounded up
 _LINE: Final = 16
-_ROWS: Final = 24  #: lines up and down that a label may move, to find room
+_ROWS: Final = 24  #: lines that a label may move up or down to find room
 _RADIUS: Final = 5
-_STEPS: Final = 5  #: at most, on each axis
-_LEAST: Final = 1e-6  #: what values differ by to be told apart
+_STEPS: Final = 5  #: most steps on an axis
+_LEAST: Final = 1e-6  #: smallest difference between two distinct values
 
-#: What XML 1.0 has no place for.
+#: Characters that XML 1.0 forbids.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _STYLE: Final = """\
@@ -39,16 +39,16 @@ _STYLE: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One thing in the picture."""
+    """One dot of the picture, with its name."""
 
     name: str
     x: float
     y: float
-    current: bool = False  #: whether it is marked
+    current: bool = False  #: drawn in the colour of the current one
 
 
 class Box(NamedTuple):
-    """A part of the picture, in its own units; y grows downwards."""
+    """A rectangle of the picture, in its units; y grows downwards."""
 
     left: float
     top: float
@@ -56,7 +56,7 @@ class Box(NamedTuple):
     bottom: float
 
     def holds(self, other: Box) -> bool:
-        """Whether another box lies within."""
+        """Whether another box is within this one."""
         return (
             self.left <= other.left
             and self.top <= other.top
@@ -65,7 +65,7 @@ class Box(NamedTuple):
         )
 
     def meets(self, other: Box) -> bool:
-        """Whether both share some room."""
+        """Whether two boxes overlap."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -74,16 +74,16 @@ class Box(NamedTuple):
         )
 
 
-FRAME: Final = Box(64, 44, WIDTH - 16, HEIGHT - 56)  #: what the axes enclose
+FRAME: Final = Box(64, 44, WIDTH - 16, HEIGHT - 56)  #: area between the axes
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Maps values to places, and has round values to be marked."""
+    """An axis: maps values to places, and has round values for its ticks."""
 
     ticks: tuple[float, ...]
     begin: float  #: place of the first tick
-    end: float  #: place of the last one
+    end: float  #: place of the last tick
 
     def place(self, value: float) -> float:
         low, high = self.ticks[0], self.ticks[-1]
@@ -165,9 +165,9 @@ def _dots(dots: Sequence[Dot], places: Sequence[tuple[float, float]]) -> Iterato
 
 
 def boxes(names: Sequence[str], places: Sequence[tuple[float, float]]) -> list[Box]:
-    """Return where each name stands: near its place, within the frame, on no other one if it can.
+    """Return the box of each name: near its dot, within the frame, without an overlap if possible.
 
-    A name that finds no room stands beside its place, whatever else is there.
+    A name without free room is put beside its dot all the same.
     """
     taken = [Box(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in places]
     found = []
@@ -181,7 +181,7 @@ def boxes(names: Sequence[str], places: Sequence[tuple[float, float]]) -> list[B
 
 
 def _around(width: float, x: float, y: float) -> Iterator[Box]:
-    """Yield where a name of this width may stand, what is nearest first."""
+    """Yield the possible boxes of a name of this width, nearest first."""
     gap = _RADIUS + 4
     most = FRAME.right - width
     rows = sorted(range(-_ROWS, _ROWS + 1), key=abs)

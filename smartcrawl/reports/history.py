@@ -1,4 +1,4 @@
-"""The history of a source: when it was crawled, and when its pages turned out to have changed."""
+"""The history of a source: its runs, and the changes of its pages that they found."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from smartcrawl.rules.simulate import Life
 _RUNS = """
 SELECT started_at, complete, due FROM run WHERE source = ? ORDER BY started_at, no
 """
-#: Pages that are held. What came with the first run is no change; registries that are older than
-#: the table of changes know the last one only.
+#: Stored pages. Content of the first run is no change. A registry that is older than the table of
+#: changes has the last change of each page only.
 _LIVES = """
 SELECT r.no, r.first_seen,
        coalesce(c.at, CASE WHEN r.changed_run > r.first_run THEN r.last_changed END)
@@ -31,7 +31,7 @@ class PastRun(NamedTuple):
 
     started_at: int  #: Unix seconds
     complete: int
-    due: int  #: whether it asked only what was due
+    due: int  #: whether it visited only pages that were due
 
 
 def past_runs(connection: Connection, source: int) -> list[PastRun]:
@@ -41,7 +41,7 @@ def past_runs(connection: Connection, source: int) -> list[PastRun]:
 
 
 def lives(connection: Connection, source: int) -> Iterator[Life]:
-    """Yield the pages of a source that are held, sitemaps aside, in order of discovery."""
+    """Yield the stored pages of a source without its sitemaps, in order of discovery."""
     rows: Any = connection.execute(_LIVES, (source,))
     for (number, first_seen), found in groupby(rows, itemgetter(0, 1)):
         yield Life(number, first_seen, tuple([at for *_, at in found if at is not None]))

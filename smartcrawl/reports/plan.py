@@ -1,27 +1,22 @@
-"""What the next run of a source would ask, skip and remove, as data."""
+"""The plan of the next run of each source, as data (``scrapy plan``)."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import digest, normalize
-from smartcrawl.registry.pack import unpack_links, unpack_numbers
 from smartcrawl.registry.removal.candidates import EVERY, met_since
-from smartcrawl.registry.removal.purge import Target
-from smartcrawl.reports import story
-from smartcrawl.reports.story import Entry
-from smartcrawl.reports.today import Today
-from smartcrawl.rules.absence import Look, Loss, lets_go, withholds
-from smartcrawl.rules.forecast import Finding, Way, ways
-from smartcrawl.rules.http import REDIRECTS
-from smartcrawl.rules.model import Rule, Standing, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
+from smartcrawl.registry.removal.purge import Target, withheld
+from smartcrawl.reports.entries import Entry, proposal_of
+from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.stored_robots import StoredRobots
+from smartcrawl.reports.walk import Walk
+from smartcrawl.rules.absence import Loss, withholds
+from smartcrawl.rules.model import Rule, Standing
 from smartcrawl.sources.declared import Source
 
 #: Keys of each source's plan.
@@ -31,176 +26,29 @@ KEYS = (
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Walk:
-    """The next run of a source, if everything answers as it did last time."""
+def plans(
+    connection: Connection,
+    sources: Mapping[str, int],
+    declared: Mapping[str, Source],
+    options: Options,
+    robots: StoredRobots | None,
+    *,
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return the plan of each source (name and number), under KEYS.
 
-    connection: Connection
-    source_no: int
-    source: Source | None  #: None: not declared any more, so it is never crawled nor swept
-    options: Options
-    robots: story.KeptRobots | None
-    entries: dict[int, Entry] = field(default_factory=dict)
-    asked: dict[int, int] = field(default_factory=dict)  #: number and depth, breadth first
-    refused: set[int] = field(default_factory=set)  #: reached, and robots.txt forbids it
-    new: set[str] = field(default_factory=set)  #: addresses that nobody met yet
-    _scope_no: int = 0
-    today: Today = field(init=False)
-    past: story.Past = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.past = story.past(self.connection, self.source_no)
-        found = story.entries(self.connection, self.source_no)
-        self.entries = {entry.no: entry for entry in found}
-        self.today = Today(self.connection, self.source, self.options)
-        if self.source is not None:
-            scope = self.source.scope.fingerprint()
-            self._scope_no = story.fingerprint_no(self.connection, scope)
-            self._reach(self.source)
-
-    def _reach(self, source: Source) -> None:
-        """Follow links breadth first, from seeds, pinned addresses and sitemaps that are held."""
-        most = source.max_depth or self.options.depth_limit
-        waiting = deque((number, 0) for number in self._numbers(source.seeds, source))
-        pins = [e for e in self.entries.values() if e.pinned and source.scope.allows(e.url)]
-        waiting.extend((entry.no, 0) for entry in pins)
-        sitemaps = [e for e in self.entries.values() if e.kind and e.standing > 0]
-        waiting.extend((entry.no, entry.depth) for entry in sitemaps)
-        while waiting:
-            number, depth = waiting.popleft()
-            entry = self.entries.get(number)
-            if entry is None or number in self.asked or number in self.refused:
-                continue
-            answer = self.robots.answer(entry.url) if self.robots else None
-            if answer is not None and answer[0] is False:
-                self.refused.add(number)
-                continue
-            self.asked[number] = depth
-            if entry.redirect_no is not None:
-                waiting.appendleft((entry.redirect_no, depth))  # at the same depth
-            below = depth + (not entry.kind)
-            if entry.standing > 0 and not (most and below > most):
-                waiting.extend((target, below) for target in self._targets(entry, source))
-
-    def _targets(self, entry: Entry, source: Source) -> Iterator[int]:
-        row = story.stored_links(self.connection, entry.no)
-        if row is None:
-            return
-        if row[0] == self._scope_no:
-            yield from unpack_numbers(row[1])
-        else:
-            links = unpack_links(row[2])
-            urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]
-            yield from self._numbers(urls, source)
-
-    def _numbers(self, urls: Iterable[str], source: Source) -> Iterator[int]:
-        for url in urls:
-            if source.scope.allows(url):
-                key = digest(normalize(url, self.options.trackers))
-                number = story.number_of(self.connection, self.source_no, key)
-                if number is None:
-                    self.new.add(url)
-                else:
-                    yield number
-
-    # What comes of it
-
-    def unconditional(self, entry: Entry) -> str | None:
-        """Return why a page is asked without validators, None when it is asked with them."""
-        return self.today.unconditional(entry)
-
-    def skipped(self, entry: Entry) -> str | None:
-        """Return why a page is not asked, or None when it is."""
-        if entry.no in self.asked:
-            return None
-        if self.source is None:
-            return "its source is not in sources.toml any more"
-        if entry.no in self.refused:
-            return "robots.txt forbids it"
-        return "it is out of scope" if self._outside(entry) else "no link leads to it"
-
-    def _outside(self, entry: Entry) -> bool:
-        assert self.source is not None
-        most = self.source.max_depth or self.options.depth_limit
-        deep = bool(most) and entry.depth > most
-        return deep or not self.source.scope.allows(entry.url)
-
-    @property
-    def cut(self) -> bool:
-        """Whether max_pages would leave pages unasked, so that no absence counts."""
-        return bool(self.source and 0 < self.source.max_pages < len(self.asked) + len(self.new))
-
-    def removals(self, now: int) -> list[tuple[Entry, Way]]:
-        """Return what the sweep would remove, guard aside."""
-        if self.source is None:
-            return []
-        options, runs = self.options, self.past
-        moved, aside = self._moved(), self._aside()
-        remove = options.out_of_scope_policy == "remove"
-        found = []
-        for entry in self.entries.values():
-            facts = story.facts_of(entry, runs, options.policy, reached=True, aside=False)
-            asked = entry.no in self.asked
-            finding = facts.finding
-            if not asked:
-                outside = entry.no in self.refused or self._outside(entry)
-                finding = Finding.EXCLUDED if outside else Finding.ABSENT
-            elif finding is Finding.EXCLUDED or (
-                finding is Finding.MOVED and entry.no not in moved
-            ):
-                finding = Finding.FINE
-            elif finding is Finding.FINE and entry.no in aside:
-                finding = Finding.CANONICAL
-            age, since = (0, None) if asked else runs.absence(entry.seen_run)
-            facts = replace(facts, finding=finding, age=age, absent_since=since)
-            for way in ways(facts, options.policy, remove_excluded=remove):
-                if way.due(now) and not (way.complete and self.cut):
-                    found.append((entry, way))
-                    break
-        return found
-
-    def lets_go(self, entry: Entry, proposed: story.Proposal) -> bool:
-        """Whether an orphan goes if the look at it brings the answer of the last look."""
-        if proposed.probe is None:
-            return True
-        age = self.past.absence(entry.seen_run)[0] + 1
-        counts = (entry.lost_count, entry.gone_count)
-        look = Look(proposed.probe, *counts, age, entry.http_status, host_answered=True)
-        return lets_go(look, self.options.policy)
-
-    def _indexed(self) -> frozenset[int]:
-        return frozenset(number for number in self.asked if self.entries[number].sound)
-
-    def _moved(self) -> frozenset[int]:
-        """Return the redirects that lead to an indexed page."""
-        moves = [
-            Move(e.no, e.http_status, e.redirect_target, e.redirect_no, e.standing == Standing.HELD)
-            for e in map(self.entries.__getitem__, self.asked)
-            if e.word == Word.REDIRECTED and e.redirect_target and e.http_status in REDIRECTS
-        ]
-        judged = fates(moves, self._indexed(), walls=self.options.sweep_max_ratio < 1)
-        return frozenset(number for number, (fate, _) in judged.items() if fate is Fate.MOVED)
-
-    def _aside(self) -> frozenset[int]:
-        """Return the pages that name another, indexed one as canonical."""
-        held = [e for e in self.entries.values() if e.standing > 0]
-        named = {e.no: e.canonical_no for e in held if e.canonical_no is not None}
-        least = self.options.sweep_min_count
-        flooded = floods(Counter(named.values()), len(held), min_count=least)
-        hops = {e.no: e.redirect_no for e in self.entries.values() if e.redirect_no is not None}
-        leads = hops | {no: target for no, target in named.items() if target not in flooded}
-        indexed = self._indexed()
-        return frozenset(
-            no
-            for no, target in named.items()
-            if self.entries[no].sound
-            and target not in flooded
-            and canonical_of(no, leads, indexed) is not None
-        )
+    ``robots``: None where robots.txt is not obeyed; ``limit``: pages of each kind that are listed.
+    """
+    found = []
+    for name, number in sources.items():
+        source = source_today(connection, declared, name)
+        walk = Walk(connection, number, source, options, robots)
+        found.append(_as_data(name, walk, withheld(connection, sources=[name]), limit))
+    return found
 
 
 def _ends(walk: Walk, going: Iterable[Entry], waiting: Iterable[Target]) -> set[int]:
-    """Return the numbers below which a guard counts (registry.candidates.guard)."""
+    """Return the record numbers below which a guard counts (registry.candidates.guard)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
     met = {met_since(walk.connection, walk.source_no, min(since))} if since else set()
@@ -219,14 +67,15 @@ def _trips(walk: Walk, going: Iterable[Entry], end: int) -> bool:
     return withholds(content, records, max_ratio=ratio, min_count=least)
 
 
-def as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str, Any]:
+def _as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str, Any]:
+    """Return the plan of one source under KEYS."""
     entries, connection = walk.entries, walk.connection
     why = {number: walk.unconditional(entries[number]) for number in walk.asked}
     plain = Counter(reason for reason in why.values() if reason is not None)
     skipped = [(entry, reason) for entry in entries.values() if (reason := walk.skipped(entry))]
     failed, removals = [], []
     for entry, way in walk.removals(int(time.time())):
-        proposed = story.proposal(connection, entry.no) if way.rule is Rule.ORPHAN else None
+        proposed = proposal_of(connection, entry.no) if way.rule is Rule.ORPHAN else None
         if proposed is not None and not walk.lets_go(entry, proposed):
             failed.append((entry, proposed.probe))
         else:

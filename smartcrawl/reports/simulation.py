@@ -1,4 +1,4 @@
-"""Schedules replayed over the history of a source: what each would have saved, and how late."""
+"""Schedules replayed over the history of a source: savings and staleness of each."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ _PATIENCE: Final = (1, 3, 5)  #: unchanged visits in a row
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One schedule that is tried."""
+    """One schedule of a simulation."""
 
     name: str
     schedule: Schedule
-    option: str | None = None  #: what makes it the current one
+    option: str | None = None  #: NAME=VALUE that makes it the current one
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What some settings would have come to in one source. Times are Unix seconds."""
+    """Results of several settings in one source. Times are Unix seconds."""
 
     source: str
     since: int
     until: int
     whole_runs: int  #: complete runs in this time that asked every page
     pace: int  #: seconds between two runs
-    settings: tuple[tuple[Setting, Replay], ...] = ()  #: the first one is every run
+    settings: tuple[tuple[Setting, Replay], ...] = ()  #: the first is EVERY_RUN
     note: str | None = None
-    missing: bool = False  #: whether there is nothing to replay, as the note says
+    missing: bool = False  #: there is nothing to replay; the note has the reason
 
     @property
     def whole(self) -> Replay:
-        """What it costs to ask every page in every run."""
+        """Cost of a request for every page in every run."""
         return self.settings[0][1]
 
     def share(self, replayed: Replay) -> float:
-        """Return the share of the requests of every run that is saved."""
+        """Return the saved share of the requests of EVERY_RUN."""
         return 1 - replayed.requests / self.whole.requests if self.whole.requests else 0.0
 
 
@@ -72,9 +72,9 @@ def simulation(
 ) -> Simulation:
     """Replay the history of one source.
 
-    Its complete runs are taken as evenly spread, and as one a day where there were fewer. What
-    everything is compared with are those of them that asked every page, and one in the base
-    interval where there were fewer than one a day.
+    Its complete runs count as evenly spread, and as one a day where there were fewer. All settings
+    are compared with the complete runs that visited every page. Where these were fewer than one a
+    day, one run in each base interval is assumed.
     """
     runs, shortest = past_runs(connection, number), schedule.interval(0)
     begin = max(since, runs[0].started_at) if runs else now
@@ -91,7 +91,7 @@ def simulation(
     replayed = simulate(lives(connection, number), schedules, pace=between, since=since, now=now)
     first = replayed[0]
     if not first.pages:
-        return replace(found, note="none of its pages is held: crawl it again", missing=True)
+        return replace(found, note="none of its pages is stored: crawl it again", missing=True)
     rows = [
         (setting, result)
         for setting, result in zip(tried, replayed, strict=True)
@@ -102,7 +102,7 @@ def simulation(
 
 
 def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
-    """Return why a history is too short to be replayed, and when it will not be any more."""
+    """Return why a history is too short for a replay, and from when on it is long enough."""
     if not runs:
         return "it was not crawled yet; a replay needs two runs"
     began = runs[0].started_at
@@ -121,7 +121,7 @@ def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
 
 
 def settings(schedule: Schedule) -> Iterator[Setting]:
-    """Yield the schedule as it is set, and some around it."""
+    """Yield the schedule as it is set, and variations of it."""
     yield Setting(AS_SET, schedule)
     for name, base in (("half", schedule.base // 2), ("twice", schedule.base * 2)):
         if 0 < base <= schedule.longest:
@@ -170,6 +170,7 @@ def picture(found: Simulation) -> str:
 
 
 def as_data(found: Simulation) -> dict[str, Any]:
+    """Return a simulation under KEYS."""
     first = found.settings[0][1] if found.settings else None
     values = (
         found.source,
@@ -201,6 +202,7 @@ def _row(found: Simulation, setting: Setting, result: Replay) -> dict[str, Any]:
 
 
 def percent(share: float) -> str:
+    """Return a share as a whole percentage."""
     return f"{round(100 * share)} %"
 
 

@@ -1,4 +1,4 @@
-"""How sources are doing: counts, rates, freshness, bytes and runs, read in a few scans (R0-78)."""
+"""The status of sources: counts, rates, freshness, bytes and runs, read in few scans (R0-78)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _SOURCES = """
 SELECT no, name FROM source
  WHERE :every OR name IN carray(:sources) ORDER BY name
 """
-#: One scan of the narrow table. Its rows have no source: that of the run that reached them is it.
-#: Alike ones are counted together first, so that few have to be sorted out.
+#: One scan of the narrow table. Its rows have no source: the run that reached a record names it.
+#: Equal rows are counted together first, so that only few are joined with their runs.
 _PAGES = """
 WITH last (source, looked) AS (
     SELECT source, coalesce(max(no) FILTER (WHERE complete), 0) FROM run
@@ -52,7 +52,7 @@ SELECT source,
   FROM alike JOIN (SELECT no, source FROM run) u ON u.no = reached_run JOIN last l USING (source)
  GROUP BY source
 """
-#: How long ago pages that are held were visited; source 0 is all of them.
+#: Seconds since the stored pages were visited; source 0 stands for all sources.
 _AGES = """
 WITH visited AS MATERIALIZED (
     SELECT u.source, s.last_checked AS at, count(*) AS n
@@ -82,7 +82,7 @@ _COMPLETE = """
 SELECT source, no, finished_at FROM run
  WHERE no IN (SELECT max(no) FROM run WHERE complete GROUP BY source)
 """
-#: From here on what there is little of, by the number of its source.
+#: The following counts are small. Each is read by itself, by the number of its source.
 _CLONES = """
 SELECT u.source, count(*)
   FROM (SELECT no FROM record WHERE duplicate_of IS NOT NULL) AS clone
@@ -102,7 +102,7 @@ SELECT u.source, count(*)
 
 
 class Counts(NamedTuple):
-    """How many records there are of each kind; sitemaps and feeds count apart."""
+    """Numbers of records of each kind; sitemaps and feeds count apart."""
 
     pages: int = 0
     pending: int = 0
@@ -112,47 +112,47 @@ class Counts(NamedTuple):
     out_of_scope: int = 0
     gone: int = 0
     sitemaps: int = 0
-    held: int = 0  #: content is held
-    lost: int = 0  #: of them: their last visits found an error that speaks of the page
-    orphans: int = 0  #: something is held, and the last complete run did not reach or ask it
-    due: int = 0  #: a due crawl would ask it; tombstones aside, sitemaps included
-    clones: int = 0  #: of those that are held
-    without_text: int = 0  #: likewise
+    held: int = 0  #: pages with stored content
+    lost: int = 0  #: stored pages whose last visits found an error that speaks of the page
+    orphans: int = 0  #: stored records that the last complete run did not reach or ask
+    due: int = 0  #: records that a due crawl would ask; sitemaps included, tombstones not
+    clones: int = 0  #: stored pages that equal another one
+    without_text: int = 0  #: stored pages without text
     withheld: int = 0  #: removals that wait for approval
     pinned: int = 0
-    ordered: int = 0  #: the next visit fetches it whole
+    ordered: int = 0  #: records that the next visit fetches whole
 
     @property
     def error_rate(self) -> float | None:
-        """Share of the pages that are asked and known, whose last visit failed."""
+        """Share of the crawled, indexed and failed pages whose last visit failed."""
         return _share(self.error, self.crawled + self.indexed + self.error)
 
 
 class Ages(NamedTuple):
-    """How fresh the pages are that are held."""
+    """Freshness of the stored pages."""
 
     median: int | None = None  #: seconds since the last visit that half of them do not exceed
-    most: int | None = None  #: likewise for 95 %
+    most: int | None = None  #: seconds that 95 % of them do not exceed
     within_day: float | None = None  #: share that was visited in the last 24 hours
     within_week: float | None = None
 
 
 class Changes(NamedTuple):
-    """What the last finished runs found that asked pages again."""
+    """Changes that the last finished runs found when they visited stored pages again."""
 
     runs: int = 0  #: of each source, at most RECENT_RUNS
-    compared: int = 0  #: visits to pages that were held, and answered with content or 304
-    modified: int = 0  #: of them, those whose content had changed
-    new: int = 0  #: pages that were held for the first time
+    compared: int = 0  #: visits to stored pages that brought content or a 304
+    modified: int = 0  #: visits among these that found other content
+    new: int = 0  #: pages that were stored for the first time
 
     @property
     def rate(self) -> float | None:
-        """Share of visits that found a change; new pages, clones and errors are in neither part."""
+        """Share of visits that found a change; new pages, clones and errors do not count."""
         return _share(self.modified, self.compared)
 
 
 class Bytes(NamedTuple):
-    """Bodies as they came, and those that a 304 made unnecessary to send."""
+    """Bytes of bodies on the wire, and of those that a 304 made unnecessary to send."""
 
     downloaded: int = 0
     saved: int = 0
@@ -173,22 +173,22 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """How a source is doing, or all of them together."""
+    """The status of one source, or of all together."""
 
-    source: str | None  #: None: all of them
+    source: str | None  #: None: all sources
     counts: Counts
     ages: Ages
     changes: Changes
     bytes: Bytes
     last_run: LastRun | None = None  #: of one source
-    complete_run: int | None = None  #: the last that was; of one source
+    complete_run: int | None = None  #: the last complete run of one source
     completed_at: int | None = None
 
 
 def status_of(
     connection: Connection, now: int, *, sources: Sequence[str] = ()
 ) -> list[SourceStatus]:
-    """Return the status of each source (of all where none is named), and last that of all of these.
+    """Return the status of some sources (of all where none is named), and last their total.
 
     A source is listed from its first run on.
     """
@@ -238,10 +238,10 @@ def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, Counts]
 
 
 def _changes(connection: Connection) -> dict[int, Changes]:
-    """Return what the last runs of each source found; runs that did not end have no counts."""
+    """Return the changes that the last runs of each source found; open runs have no counts."""
     found: dict[int, Changes] = {}
-    for source, told in connection.execute(_COUNTS):
-        counts, before = json.loads(told), found.get(source, Changes())
+    for source, text in connection.execute(_COUNTS):
+        counts, before = json.loads(text), found.get(source, Changes())
         modified, new = counts.get("modified", 0), counts.get("new", 0)
         compared = modified + counts.get("unchanged", 0)
         if compared and before.runs < RECENT_RUNS:
@@ -252,8 +252,15 @@ def _changes(connection: Connection) -> dict[int, Changes]:
 
 def _last_run(row: Sequence[Any]) -> LastRun:
     no, state, complete, reasons, started_at, finished_at, downloaded, saved = row
-    told = (RunState(state), bool(complete), tuple(json.loads(reasons)), started_at, finished_at)
-    return LastRun(no, *told, Bytes(downloaded, saved))
+    return LastRun(
+        no,
+        RunState(state),
+        bool(complete),
+        tuple(json.loads(reasons)),
+        started_at,
+        finished_at,
+        Bytes(downloaded, saved),
+    )
 
 
 def _rows(
@@ -266,8 +273,6 @@ def _rows(
 def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
-
-# For machines
 
 STATUS_KEYS: Final = (
     "source", "pages", "pending", "crawled", "indexed", "error", "outOfScope", "gone", "sitemaps",
@@ -282,7 +287,7 @@ RUN_KEYS: Final = (
 )  # fmt: skip
 
 
-def told(status: SourceStatus) -> dict[str, Any]:
+def as_data(status: SourceStatus) -> dict[str, Any]:
     """Return a status under STATUS_KEYS."""
     changes, (median, most, day, week) = status.changes, status.ages
     values = (
@@ -296,14 +301,14 @@ def told(status: SourceStatus) -> dict[str, Any]:
         _rounded(day),
         _rounded(week),
         *status.bytes,
-        _told_run(status.last_run),
+        _run_data(status.last_run),
         status.complete_run,
         iso(status.completed_at),
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 
 
-def _told_run(run: LastRun | None) -> dict[str, Any] | None:
+def _run_data(run: LastRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     times = (iso(run.started_at), iso(run.finished_at))

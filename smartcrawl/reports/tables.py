@@ -1,11 +1,11 @@
-"""What commands print: records and runs, row by row, in constant memory."""
+"""Tables of records and runs, row by row, in constant memory."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Many
@@ -15,7 +15,7 @@ from smartcrawl.registry.names import OUTCOME, committed
 from smartcrawl.rules.model import RunState, Status, Word
 
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
-#: Of "IngestItems", beside what is made of the id.
+#: Columns of "IngestItems" that are not computed from the id.
 _FIELDS = (
     "PartitionKey", "ETag", "type", "normalizedSource", "displaySource", "sourceHost",
     "parentPageId", "status", "reindexRequested", "reindexGeneration", "httpEtag",
@@ -50,6 +50,7 @@ _RECORDS = f"""
  ORDER BY r.no
 """
 _OWN = 18  #: columns before those of the view
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  #: starts of cells that are formulas
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
@@ -89,8 +90,8 @@ def records(
 ) -> Iterator[dict[str, Any]]:
     """Yield every record, in order of discovery, with every field of "IngestItems" and more.
 
-    ``outcome``: only what has this last outcome; ``no_text``: only pages that are held and have
-    no text; ``sitemaps``: only sitemaps and feeds; ``dead``: only what an index elsewhere refused.
+    ``outcome``: only records with this last outcome; ``no_text``: only stored pages without text;
+    ``sitemaps``: only sitemaps and feeds; ``dead``: only pages that a remote index refused.
     """
     complete: defaultdict[int, list[int]] = defaultdict(list)
     row: Any
@@ -111,13 +112,13 @@ def records(
 
 
 def record(connection: Connection, number: int, age: int) -> dict[str, Any]:
-    """Return one record under the keys of ``records``; ``age``: its orphanAge."""
+    """Return one record under RECORD_KEYS; ``age`` is its orphanAge."""
     row: Any = connection.execute(_ONE, (number,)).fetchone()
     return _record(row, age)
 
 
 def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
-    """Return a row of _RECORD under RECORD_KEYS."""
+    """Format a row of _RECORD under RECORD_KEYS."""
     key: bytes = row[0]
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
     values = fields | {
@@ -143,6 +144,18 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
         "contentGroupId": content_group(row[12] or row[1]),
     }
     return {name: values[name] for name in RECORD_KEYS}
+
+
+def spreadsheet_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row for a spreadsheet: no text is taken for a formula (ATT-21).
+
+    >>> spreadsheet_row({"a": "=1+1", "b": "a=1", "c": -1})
+    {'a': "'=1+1", 'b': 'a=1', 'c': -1}
+    """
+    return {
+        key: f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+        for key, value in row.items()
+    }
 
 
 def _compact(chain: str | None) -> str | None:

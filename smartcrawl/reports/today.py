@@ -1,4 +1,4 @@
-"""How pages would enter the index today, by what the registry holds of them."""
+"""Today's configuration, compared with the records of pages."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.hosts import distrusted
-from smartcrawl.reports import story
-from smartcrawl.reports.story import Entry
+from smartcrawl.reports.entries import Entry, fingerprint_no
 from smartcrawl.rules.forecast import unconditional
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
@@ -26,16 +25,15 @@ class Today:
         self._trust = distrusted(connection)
         self._snapshots = options.snapshot_store is not None
         self._numbers = {
-            mode: story.fingerprint_no(connection, self._configuration.fingerprint(mode))
-            for mode in Mode
+            mode: fingerprint_no(connection, self._configuration.fingerprint(mode)) for mode in Mode
         }
 
     def mode(self, entry: Entry) -> Mode:
-        """Return how a page is to enter the index."""
+        """Return how a page is to be indexed."""
         return Mode.LINKS_ONLY if entry.kind else self._configuration.mode_of(entry.url)
 
     def extraction(self, entry: Entry) -> Extraction:
-        """Return how a page comes to the entry that it is to have."""
+        """Return how the index entry of a page is to be made."""
         mode = self.mode(entry)
         return extraction(
             Standing(entry.standing),
@@ -45,7 +43,7 @@ class Today:
         )
 
     def unconditional(self, entry: Entry) -> str | None:
-        """Return why a page is asked without validators, None when it is asked with them."""
+        """Return why a page is requested without validators; None when it has them."""
         return unconditional(
             standing=Standing(entry.standing),
             validators=bool(entry.validators),
@@ -56,10 +54,10 @@ class Today:
         )
 
     def trust(self, entry: Entry) -> Trust:
-        """Return what the validators of a page's host have shown to be worth."""
+        """Return the trust record of a page's host."""
         return self._trust.get(host_key(entry.url), _BELIEVED) if self._trust else _BELIEVED
 
     def believed(self, entry: Entry) -> int:
-        """Return which validators of a page are believed: 1 the ETag, 2 the date, 3 both."""
+        """Return the trusted validators of a page: 1 the ETag, 2 the date, 3 both."""
         trust, dated = self.trust(entry), entry.validators & 2 > 0
         return entry.validators & (trust.believes_etag(dated=dated) + 2 * trust.believes_dates)

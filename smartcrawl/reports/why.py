@@ -1,4 +1,4 @@
-"""The whole story of one address, as data (``scrapy why``)."""
+"""The story of one address, as data (``scrapy why``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, looked_away
 from smartcrawl.registry.removal.purge import Known, known
 from smartcrawl.registry.runs.runs import last_state
 from smartcrawl.reports import story
-from smartcrawl.reports.story import Entry, Past
+from smartcrawl.reports.entries import (
+    CompleteRuns,
+    Entry,
+    complete_runs,
+    entries,
+    facts_of,
+    last_settled,
+    proposal_of,
+)
+from smartcrawl.reports.near_misses import near_misses
+from smartcrawl.reports.sources_today import source_today, sources_today
+from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.today import Today
 from smartcrawl.rules.forecast import outcome_of_record, ways
 from smartcrawl.rules.http import conditional_headers
@@ -36,24 +47,24 @@ _DONE = {
     Action.LIST: "its links were kept, and no content",
     Action.TOUCH: "nothing changed, so nothing was written",
     Action.NOTE: "the answer was noted; there was nothing to protect",
-    Action.HOLD: "the answer was noted; what is held stays, and stays searchable",
+    Action.HOLD: "the answer was noted; the stored page stays, and stays searchable",
 }
 
 
 class Stories:
-    """The stories of records, each put together from every table that knows a part of it."""
+    """The stories of records, each put together from several tables."""
 
     def __init__(
         self,
         connection: Connection,
         options: Options,
         declared: dict[str, Source],
-        robots: story.KeptRobots,
+        robots: StoredRobots,
         *,
         obeys: bool,
         again: Callable[..., str],
     ) -> None:
-        """Take what the stories are made of.
+        """Prepare the stories of one registry.
 
         ``robots`` explains the stored robots.txt copies (``robots_txt.explaining``), ``obeys`` is
         ROBOTSTXT_OBEY, and ``again`` formats a command line that acts on the same registry.
@@ -66,7 +77,7 @@ class Stories:
         self._again = again
 
     def about(self, url: str, sources: Sequence[str] = ()) -> dict[str, Any]:
-        """Return everything that is known of one address, under KEYS; ``sources``: () for all."""
+        """Return the stories of one address, under KEYS; ``sources``: () for all."""
         connection, trackers = self._connection, self._options.trackers
         requested = request_url(url) or url
         key = digest(normalize(requested, trackers))
@@ -77,30 +88,29 @@ class Stories:
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
             [] if pages else self.refused(url),
-            [] if pages else story.near_misses(connection, url, trackers),
+            [] if pages else near_misses(connection, url, trackers),
         )
         return dict(zip(KEYS, values, strict=True))
 
     def in_scope(self, url: str) -> list[str]:
-        """Return the sources that an address belongs to today."""
+        """Return the sources whose scope contains an address today."""
         return [source.name for source in self._today() if source.scope.allows(url)]
 
     def refused(self, url: str) -> list[dict[str, str]]:
-        """Return the sources of its host that leave an address out today, and why."""
+        """Return the sources of its host that exclude an address today, and why."""
         found = refusals(self._today(), url)
         return [{"source": name, "why": why} for name, why in found.items()]
 
     def _today(self) -> list[Source]:
         names = sorted({*source_names(self._connection), *self._declared})
-        found = (story.source_today(self._connection, self._declared, name) for name in names)
-        return [source for source in found if source is not None]
+        return sources_today(self._connection, self._declared, names)
 
     def story(self, page: Known, key: bytes) -> dict[str, Any]:
-        """Return everything that is known of one record, under STORY_KEYS."""
+        """Return the story of one record, under STORY_KEYS."""
         connection, trackers = self._connection, self._options.trackers
-        entry = next(story.entries(connection, page.source_no, page.no))
-        past = story.past(connection, page.source_no)
-        source = story.source_today(connection, self._declared, page.source)
+        entry = next(entries(connection, page.source_no, page.no))
+        past = complete_runs(connection, page.source_no)
+        source = source_today(connection, self._declared, page.source)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
         record = story.record_of(connection, page.no, age)
@@ -121,8 +131,8 @@ class Stories:
             story.redirect_chain(connection, page.no),
             iso(pinned),
             self._proposal(page),
-            self._robots_told(entry.url),
-            _scope_told(source, entry),
+            self._robots_rule(entry.url),
+            _scope_today(source, entry),
             self._removal(page, entry, past),
             self._next_visit(page, entry, past, source),
         )
@@ -131,7 +141,7 @@ class Stories:
     def _decision(
         self, page: Known, entry: Entry, history: list[dict[str, Any]], visited: str | None
     ) -> dict[str, Any]:
-        """Say which rule decided about it last, and in which run."""
+        """Return the rule that decided about a page last, and the run."""
         word = None if entry.word is None else Word(entry.word)
         marks = [event for event in history if event["event"] in ("removed", "restored")]
         if marks and marks[-1]["run"] >= entry.visited_run:
@@ -141,7 +151,7 @@ class Stories:
         if word is None:
             return _decided("it was not visited yet", None, None)
         if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
-            run = story.last_settled(self._connection, page.source_no)
+            run = last_settled(self._connection, page.source_no)
             return _decided(_UNASKED.get(word, word.word), run, None)
         run = entry.visited_run
         outcome = outcome_of_record(Status(entry.status), word, entry.http_status)
@@ -187,10 +197,10 @@ class Stories:
     def _entry(self, page: Known, number: int | None) -> Entry | None:
         if number is None:
             return None
-        return next(story.entries(self._connection, page.source_no, number), None)
+        return next(entries(self._connection, page.source_no, number), None)
 
     def _proposal(self, page: Known) -> dict[str, Any] | None:
-        found = story.proposal(self._connection, page.no)
+        found = proposal_of(self._connection, page.no)
         if found is None:
             return None
         policy = self._options.policy
@@ -203,24 +213,24 @@ class Stories:
             "rule": found.rule.word,
             "run": found.run,
             "renewedRun": found.renewed,
-            "found": story.told(found.detail),
+            "found": story.with_times(found.detail),
             "probe": found.probe,
             "heldByFailedLook": failed,
             "withheld": found.withheld,
             "release": release if found.withheld else None,
         }
 
-    def _robots_told(self, url: str) -> dict[str, Any] | None:
+    def _robots_rule(self, url: str) -> dict[str, Any] | None:
         answer, failure = self._robots.answer(url), self._robots.failure(url)
         if answer is None and failure is None:
             return None
         found, status, fetched_at = answer or (None, None, None)
-        told = Answer(True) if found is None else found
+        rule = Answer(True) if found is None else found
         return {
-            "allowed": told.allowed if answer is not None else None,
-            "rule": told.rule,
-            "line": told.line,
-            "agent": told.agent,
+            "allowed": rule.allowed if answer is not None else None,
+            "rule": rule.rule,
+            "line": rule.line,
+            "agent": rule.agent,
             "status": status,
             "fetchedAt": iso(fetched_at),
             "error": failure[0] if failure is not None else None,
@@ -228,12 +238,12 @@ class Stories:
             "obeyed": self._obeys,
         }
 
-    def _removal(self, page: Known, entry: Entry, past: Past) -> list[dict[str, Any]]:
+    def _removal(self, page: Known, entry: Entry, past: CompleteRuns) -> list[dict[str, Any]]:
         options = self._options
         reached = max(entry.reached_run, entry.seen_run) >= past.last
         canonical = self._entry(page, entry.canonical_no)
         aside = canonical is not None and canonical.sound
-        facts = story.facts_of(entry, past, options.policy, reached=reached, aside=aside)
+        facts = facts_of(entry, past, options.policy, reached=reached, aside=aside)
         remove = options.out_of_scope_policy == "remove"
         return [
             {
@@ -249,7 +259,7 @@ class Stories:
         ]
 
     def _next_visit(
-        self, page: Known, entry: Entry, past: Past, source: Source | None
+        self, page: Known, entry: Entry, past: CompleteRuns, source: Source | None
     ) -> dict[str, Any]:
         last = last_state(self._connection, page.source)
         running = last is not None and last[2] in (RunState.OPEN, RunState.VERIFYING)
@@ -281,18 +291,18 @@ def _decided(
 
 
 _UNASKED = {
-    Word.ORPHANED: "no seed and no link led to it; what is held stays for now",
+    Word.ORPHANED: "no seed and no link led to it; the stored page stays for now",
     Word.SKIPPED: "it was reached, and not visited before the run ended",
     Word.EXCLUDED: "it is out of scope, so it was not asked",
 }
 _HELD = {
-    Standing.BARE: "nothing is held",
-    Standing.LINKS: "only links are held",
-    Standing.HELD: "content is held",
+    Standing.BARE: "nothing is stored",
+    Standing.LINKS: "only links are stored",
+    Standing.HELD: "content is stored",
 }
 
 
-def _scope_told(source: Source | None, entry: Entry) -> dict[str, Any]:
+def _scope_today(source: Source | None, entry: Entry) -> dict[str, Any]:
     if source is None:
         return {"allowed": None, "why": "the source is not in sources.toml any more"}
     refusal = None if entry.kind else source.scope.refusal(entry.url)  # patterns are for pages

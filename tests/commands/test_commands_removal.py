@@ -354,7 +354,7 @@ def test_approval_releases_at_most_the_number_and_the_rest_stays_withheld(withhe
     assert withheld.held() == withheld.hits("words") == {"/", "/c"}
     assert [row["withheldRun"] for row in withheld.json("orphans")] == [2]
     told = withheld.run("orphans", "--approve", "2", "--max", "9")
-    assert "orphans: --max 9: only 1 were waiting" in told.err
+    assert "orphans: --max 9: only 1 was waiting" in told.err
     assert withheld.held() == {"/"}
 
 
@@ -493,8 +493,8 @@ def test_newer_content_and_content_that_is_not_kept_any_more_are_told_apart(orph
 
     assert f"kept     {SITE}/c" in result.out
     assert f"expired  {SITE}/b" in result.out
-    assert "1 pages hold newer content by now" in result.err
-    assert "the content of 1 pages is not kept any more (UNDO_TTL_SECONDS)" in result.err
+    assert "1 page has newer content by now" in result.err
+    assert "the content of 1 page is no longer stored (UNDO_TTL_SECONDS)" in result.err
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_a_run_that_removed_nothing_is_answered_with_those_that_did(orphaned: Wo
 
     result = orphaned.run("undo", run, expect=1)
 
-    assert f"undo: {told}; runs that removed something:\n  2  docs: 1 of 1 pages" in result.err
+    assert f"undo: {told}; runs that removed something:\n  2  docs: 1 of 1 page" in result.err
 
 
 def test_a_run_of_another_source_is_not_undone(orphaned: World):
@@ -536,12 +536,12 @@ def test_forgetting_ends_a_pin_also_where_nothing_is_held(orphaned: World):
     orphaned.run("orphans", "--purge")
     orphaned.run("undo", "2", "--pin")
     first = orphaned.run("forget", f"{SITE}/b")
-    assert "removed; it was pinned and is not any more" in first.err
+    assert "removed; it was pinned, and is no longer" in first.err
     assert orphaned.desk.rows("SELECT * FROM pin") == []
 
     again = orphaned.run("forget", f"{SITE}/b")
 
-    assert again.err == f"{SITE}/b (docs): nothing is held of it\n"
+    assert again.err == f"{SITE}/b (docs): nothing is stored of it\n"
     assert again.out == "nothing to remove\n"
 
 
@@ -722,7 +722,7 @@ def test_why_of_an_indexed_page(orphaned: World):
         "at": "2025-06-15T16:06:40Z",
         "outcome": "same",
         "action": "touch",
-        "text": "same where content is held: touch, unchanged;"
+        "text": "same where content is stored: touch, unchanged;"
         " nothing changed, so nothing was written",
     }
     assert story["request"] == {
@@ -766,8 +766,8 @@ def test_why_of_a_lost_page(orphaned: World):
     story = orphaned.story("/c")
 
     assert story["decision"]["text"] == (
-        "not_found where content is held: hold, lost;"
-        " the answer was noted; what is held stays, and stays searchable"
+        "not_found where content is stored: hold, lost;"
+        " the answer was noted; the stored page stays, and stays searchable"
     )
     assert way(story) == "2 more runs that find 404"
     assert [(e["event"], e["run"]) for e in story["history"]] == [("discovered", 1), ("changed", 2)]
@@ -904,7 +904,7 @@ def test_why_of_a_page_that_came_back_by_itself(orphaned: World):
     decision = orphaned.story("/b")["decision"]
 
     assert (decision["run"], decision["outcome"]) == (3, "changed")
-    assert decision["text"].startswith("changed where nothing is held: index, new")
+    assert decision["text"].startswith("changed where nothing is stored: index, new")
 
 
 def test_why_of_a_tombstone(orphaned: World):
@@ -919,7 +919,7 @@ def test_why_of_a_tombstone(orphaned: World):
     assert (last["event"], last["rule"], last["restorable"]) == ("removed", "gone", True)
     assert last["found"] == {"status": 404, "lostCount": 1, "goneCount": 1}
     assert "scrapy undo 2 brings it back" in shown
-    assert "nothing: there is nothing held to remove" in shown
+    assert "nothing: there is no stored page to remove" in shown
 
     orphaned.run("undo", "2")
     story = orphaned.story("/c")

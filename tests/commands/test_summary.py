@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from smartcrawl.commands.summary import NOTES, REMEDIES, print_summary
+from smartcrawl.commands.summary import print_summary
 from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.reports.remedies import NOTES, REMEDIES
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, Word
 from smartcrawl.rules.seal import Evidence, reasons
@@ -281,7 +282,7 @@ def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen
     assert f"13 pages orphaned: {said}; to list them:  {look}" in told
 
     cut = shown(counts={"orphaned": 1}, orphan_threshold=threshold, complete=False)
-    assert "1 page orphaned: this run did not come to them, which says nothing" in cut
+    assert "1 page orphaned: this run was cut short before it came to it, which says nothing" in cut
     assert "scrapy registry --outcome orphaned --source docs" in cut
 
 

@@ -142,8 +142,8 @@ def test_elasticsearch_audit_finds_what_was_deleted_by_hand_and_mends_it(site, i
     assert {one["key"] for one in told["surplus"]} == {keys[no] for no in emptied + forgotten}
     assert sorted(one["no"] for one in told["surplus"] if one["no"]) == sorted(emptied)
     shown = indexed.run("audit", expect=3)
-    assert "100 documents that lack" in shown.out
-    assert "20 documents that are too many" in shown.out
+    assert "100 missing documents" in shown.out
+    assert "20 surplus documents" in shown.out
     assert sum(line.startswith("missing ") for line in shown.out.splitlines()) == 20
     assert "and 80 more" in shown.out
     assert "scrapy audit --repair" in shown.err
@@ -405,7 +405,7 @@ def test_audit_of_elasticsearch_says_how_far_it_is_when_it_takes_long(capsys):
     ticker = Ticker(lambda: next(seconds))
     told = []
     for number in range(999, 1_004):
-        ticker.tell("compared", number)
+        ticker.report("compared", number)
         told.append(capsys.readouterr().err)
     assert told == [
         "", "", "audit: 1,001 pages compared\n", "", "audit: 1,003 pages compared\n"

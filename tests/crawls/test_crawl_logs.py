@@ -145,7 +145,7 @@ def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
 
     told = files[0].read_text()
     assert all(line in told for line in map(str.rstrip, good.out.splitlines()))
-    assert "INFO: 1 requests, 0 of them conditional" in told
+    assert "INFO: 1 request, 0 of them conditional" in told
     assert " ERROR: unknown argument 'nonsense': " in files[1].read_text()
     assert " ERROR: HEAD_POLICY is 'x': it takes" in files[2].read_text()
     assert "crawl: unknown argument 'nonsense'" in refused.err

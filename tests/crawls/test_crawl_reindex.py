@@ -121,7 +121,7 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
         (("--id", "url_1"), 1, "is no id"),
         (("--id", "url_" + "a" * 26), 1, "is not known"),
         (("--pattern", "(("), 1, "no regular expression"),
-        (("--pattern", "nowhere"), 0, "nothing that is held fits"),
+        (("--pattern", "nowhere"), 0, "no stored page matches"),
         (("--source", "nobody"), 1, "no source is called"),
     ],
 )

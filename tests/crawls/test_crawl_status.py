@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.commands.status import LOOKS, span
+from smartcrawl.reports.concerns import LOOKS, span
 from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, Counts
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
@@ -100,9 +100,7 @@ def test_people_are_told_the_numbers_and_what_to_look_at(shop: Site, crawl: Craw
     assert found["pages"] == "6: 4 indexed, 2 error"
     assert found["held"].startswith("5, of them 1 lost")
     assert found["visited"].endswith("100 % in the last day, 100 % in the last 7 days")
-    assert found["changes"] == (
-        "50 % of 2 visits to pages that were held, in the last run; 1 new page"
-    )
+    assert found["changes"] == ("50 % of 2 visits to stored pages, in the last run; 1 new page")
     assert found["errors"].startswith("33.3 %")
     assert (found["due"], found["orphans"]) == ("0", "1")
     assert "; by the last run " in found["bytes"]
@@ -190,9 +188,9 @@ def test_pages_that_are_due_or_old_are_told(shop: Site, crawl: Crawl, status: As
     assert found["due"] == "5"
     assert found["go on"] == f"scrapy due --source {name}"
     assert found["visited"].startswith(
-        "half of what is held within 42 days, 95 % within 42 days; 0"
+        "half of the stored pages within 42 days, 95 % within 42 days; 0"
     )
-    assert "was not visited for 42 days or longer" in found["look at"]
+    assert "5 % of the stored pages were not visited for 42 days or longer" in found["look at"]
     patient = status.lines("-s", "CRAWL_MAX_INTERVAL_SECONDS=9999999")
     assert "was not visited" not in patient["look at"]
     told = status.lines("-s", f"DATA_DIR={crawl.data_dir}")["go on"]

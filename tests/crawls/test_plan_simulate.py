@@ -359,7 +359,7 @@ def test_a_history_below_the_base_interval_is_too_short(world: World):
 def test_a_source_that_holds_no_page_has_nothing_to_replay(docs: World):
     docs.desk.rows("UPDATE state SET standing = 0")
 
-    assert "docs: none of its pages is held" in docs.run("--simulate", "30", expect=1).err
+    assert "docs: none of its pages is stored" in docs.run("--simulate", "30", expect=1).err
 
 
 def test_of_several_sources_those_without_history_say_so(docs: World):

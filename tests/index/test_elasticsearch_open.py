@@ -277,17 +277,17 @@ def test_elasticsearch_index_that_was_deleted_is_not_made_again(
     assert set(client.indices.get(index=f"{prefix}*")) == {f"{prefix}-meta"}
 
     said = refusal(elasticsearch.url, prefix, known)
-    assert "was deleted, or made anew by somebody else; scrapy reindex --from-reg" in said
+    assert "was deleted, or created anew by another program; scrapy reindex --from-reg" in said
 
     client.indices.create(
         index=f"{prefix}-pages-000001",
         aliases={f"{prefix}-write": {"is_write_index": True}},
     )
     said = refusal(elasticsearch.url, prefix, known)
-    assert "was deleted, or made anew by somebody else" in said
+    assert "was deleted, or created anew by another program" in said
 
     client.indices.delete(index=f"{prefix}-meta")
-    assert f"is there without {prefix}-meta" in refusal(elasticsearch.url, prefix, known)
+    assert f"has no {prefix}-meta" in refusal(elasticsearch.url, prefix, known)
     client.indices.delete(index=f"{prefix}-pages-000001")
     assert "is not there any more" in refusal(elasticsearch.url, prefix, known)
 

@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl import settings as module
-from smartcrawl.commands.config import MASK, error_of, named, told
+from smartcrawl.commands.config import MASK, error_of, named, rows_of
 from smartcrawl.model.elasticsearch_target import Target
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
@@ -124,6 +124,6 @@ def test_config_masks_the_secrets_of_elasticsearch():
         }
     )
     names = ["ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY", "ELASTICSEARCH_PASSWORD"]
-    rows = told(settings, named(names, settings))
+    rows = rows_of(settings, named(names, settings))
 
     assert [row["value"] for row in rows] == [f"https://{MASK}@search.example", MASK, MASK]

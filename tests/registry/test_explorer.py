@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from smartcrawl.index import writing
-from smartcrawl.index.writing import Outgoing
+from smartcrawl.index.outgoing import Outgoing
 from smartcrawl.registry.commit.batch import Commit
 from smartcrawl.registry.commit.visit import EVERY_RUN
 from tests.registry.explorer import Scene, explore, sample, tried

@@ -9,7 +9,7 @@ import pytest
 from smartcrawl.registry.database.sqlite import connect, migrate
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_starts, left_out
-from smartcrawl.reports.story import source_today
+from smartcrawl.reports.sources_today import source_today
 
 NAME = "a.example"
 RUN = "INSERT INTO run (no, source, number, forced, started_at, due) VALUES (?, 1, ?, 0, 0, 0)"

@@ -19,8 +19,8 @@ from smartcrawl.reports.status import (
     Changes,
     Counts,
     SourceStatus,
+    as_data,
     status_of,
-    told,
 )
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
@@ -94,9 +94,9 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
 
     one, total = status_of(desk.connection, LATER)
 
-    assert list(told(one)) == list(told(total)) == list(STATUS_KEYS) == keys.split()
-    assert list(told(one)["lastRun"]) == list(RUN_KEYS) == run_keys.split()
-    assert told(total)["lastRun"] is None
+    assert list(as_data(one)) == list(as_data(total)) == list(STATUS_KEYS) == keys.split()
+    assert list(as_data(one)["lastRun"]) == list(RUN_KEYS) == run_keys.split()
+    assert as_data(total)["lastRun"] is None
 
 
 def test_nothing_at_all_is_all_zeros():
@@ -361,7 +361,7 @@ def test_the_last_run_and_the_last_complete_one(desk: Desk):
     assert (found.complete_run, found.completed_at) == (1, NOW)
 
     desk.open(now=LATER)
-    assert told(status(desk, LATER))["lastRun"] | {"bytesDownloaded": 0} == {
+    assert as_data(status(desk, LATER))["lastRun"] | {"bytesDownloaded": 0} == {
         "run": 3,
         "state": "open",
         "complete": False,

@@ -1,7 +1,7 @@
-"""How words are told apart in each language: one analyzer each, without lists of stop words.
+"""Text analyzers, one for each language, without lists of stop words.
 
-A stop word is left in because people search for it ("the who", "to be"), as the embedded index
-lets them. Accents are folded last: stemmers know their own.
+Stop words stay, because people search for them ("the who", "to be"); the embedded index has them,
+too. Accents are folded last, because stemmers need them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "tr": ("apostrophe", "lowercase_turkish", "stem_turkish"),
     "zh": ("cjk_width", "lowercase", "cjk_bigram"),
 }  # fmt: skip
-#: Languages that are analyzed as another one is.
+#: Languages that are analyzed like another one.
 _LIKE: Final[Mapping[str, str]] = {"ja": "zh", "ko": "zh", "nb": "no"}
 _ARTICLES: Final[Mapping[str, str]] = {
     "catalan": "d l m n s t",
@@ -57,12 +57,12 @@ _ARTICLES: Final[Mapping[str, str]] = {
     "italian": "c l all dall dell nell sull coll pell gl agl dagl degl negl sugl un m t s v d",
 }
 
-#: Endings of the fields' names: one for each language, and the empty one of all others.
+#: Endings of field names: one for each language, and an empty one for all others.
 SUFFIXES: Final[tuple[str, ...]] = ("", *(f"_{code}" for code in _CHAINS))
 
 
 def suffix(language: str) -> str:
-    """Return the ending of the fields in which text of a language is written.
+    """Return the ending of the fields for text of a language.
 
     >>> suffix("en"), suffix("ja"), suffix("pl"), suffix("")
     ('_en', '_zh', '', '')
@@ -72,12 +72,12 @@ def suffix(language: str) -> str:
 
 
 def analyzer(ending: str) -> str:
-    """Return the name of the analyzer of the fields with such an ending."""
+    """Return the name of the analyzer of the fields with an ending."""
     return f"smartcrawl{ending}"
 
 
 def analysis() -> dict[str, Any]:
-    """Return the settings of an index that declare all analyzers."""
+    """Return the index settings that declare all analyzers."""
     chains = {"": ("lowercase",)} | {f"_{code}": chain for code, chain in _CHAINS.items()}
     return {
         "analyzer": {

@@ -1,4 +1,4 @@
-"""Writing documents and tombstones, each under its claim number and judged by itself.
+"""Bulk writes of documents and tombstones, each under its claim number and with its own result.
 
 Source: design.md 6; reliability.md 6.4, 6.5.
 """
@@ -16,20 +16,20 @@ from smartcrawl.index.elasticsearch.documents import tombstone
 from smartcrawl.index.elasticsearch.faults import (
     FORBIDDEN,
     PASSING,
+    error_text,
     forbidden,
     is_passing,
     missing,
     reason,
     refusal,
-    told,
 )
 from smartcrawl.index.elasticsearch.patience import Patience
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.model.exceptions import SinkError
 
-MOST_DOCUMENTS: Final = 500  #: of one request
-MOST_BYTES: Final = 5_000_000  #: of one request, unless one document has more
-#: What is read of an answer: a fifth of it.
+MOST_DOCUMENTS: Final = 500  #: documents of one request
+MOST_BYTES: Final = 5_000_000  #: bytes of one request, unless one document has more
+#: Fields of an answer that are read, a fifth of it.
 _READ: Final = [
     "items.*._id",
     "items.*.status",
@@ -41,7 +41,7 @@ _HELD: Final = re.compile(r"current version \[(\d+)\]")
 
 
 class Entry(NamedTuple):
-    """What is to be written of one page."""
+    """One document or tombstone to write."""
 
     key: str
     number: int  #: claim number
@@ -49,11 +49,11 @@ class Entry(NamedTuple):
 
 
 class Fate(StrEnum):
-    """What became of an entry."""
+    """Result of writing an entry."""
 
     DONE = auto()  #: written, or written before under this very number
-    STALE = auto()  #: a later claim has written already; what was offered is of no use
-    REJECTED = auto()  #: refused as it is, and would be again: for the dead letters
+    STALE = auto()  #: not written: a later claim has written already
+    REJECTED = auto()  #: refused, and would be again: a dead letter
 
 
 class Written(NamedTuple):
@@ -62,18 +62,18 @@ class Written(NamedTuple):
     key: str
     number: int
     fate: Fate
-    reason: str = ""  #: of what was rejected, for people
+    reason: str = ""  #: why it was rejected, for people
 
 
 class _Action(NamedTuple):
-    """One entry as it is sent."""
+    """One entry in the form that is sent."""
 
     entry: Entry
     lines: tuple[bytes, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of it in a request."""
+        """Its bytes in a request."""
         return sum(map(len, self.lines)) + len(self.lines)
 
 
@@ -98,12 +98,12 @@ class BulkWriter:
         self._now = now
 
     def written(self, entries: Iterable[Entry]) -> Iterator[Written]:
-        """Write entries in their order and yield what became of each of them, in that order.
+        """Write entries in their order and yield their results in the same order.
 
         Raises:
-            SinkError: it takes nothing any more (SINK_WAIT_SECONDS), does not let us write, or
-                was written by a registry of a later epoch. What was not yielded may have been
-                written: write it again, under the same numbers.
+            SinkError: the index took no write for SINK_WAIT_SECONDS, forbids writes, or was
+                written by a registry of a later epoch. Entries without a result may have been
+                written: write them again, under the same numbers.
         """
         for part in _parts(map(self._action, entries)):
             yield from self._part(part)
@@ -111,7 +111,7 @@ class BulkWriter:
     def purge(self, found: Iterable[tuple[str, int]]) -> int:
         """Delete documents, given by key and version, unless they were written since.
 
-        Returns how many were deleted.
+        Returns the number of deleted documents.
         """
         actions = (_Action(Entry(key, at, None), (_line("delete", key, at),)) for key, at in found)
         return sum(
@@ -126,7 +126,7 @@ class BulkWriter:
         return _Action(entry, (head, _encoded(document)))
 
     def _part(self, part: list[_Action]) -> list[Written]:
-        """Write what fits into one request, again until each entry has an answer that lasts."""
+        """Send one request, again until each of its entries has a final result."""
         answers: dict[int, Written] = {}
         pending = dict(enumerate(part))
         while pending:
@@ -147,7 +147,7 @@ class BulkWriter:
     def _send(self, actions: list[_Action]) -> list[tuple[_Action, dict[str, Any]]]:
         """Send actions in one request; return each of them with its item of the answer.
 
-        An answer that lacks some, or speaks of others, says nothing: it is asked for again.
+        An answer that lacks some items, or has others, does not count: the request is repeated.
         """
         lines: Any = [line for action in actions for line in action.lines]
         try:
@@ -169,17 +169,17 @@ class BulkWriter:
         return list(zip(actions, items, strict=True))
 
     def _halves(self, actions: list[_Action], why: str) -> list[tuple[_Action, dict[str, Any]]]:
-        """Send what is too much for one request, or for a proxy in front of it, in two."""
+        """Send a request that is too large for the server or a proxy in two halves."""
         if len(actions) == 1:
             return [(actions[0], {"status": 413, "error": why})]
         half = len(actions) // 2
         return self._send(actions[:half]) + self._send(actions[half:])
 
     def _judged(self, entry: Entry, item: Mapping[str, Any]) -> Written | str:
-        """Return what became of an entry, or why it has to be sent again."""
+        """Return the result of an entry, or why it has to be sent again."""
         status, error = int(item.get("status", 503)), item.get("error")
-        why = told(error)
-        if status < 300 or (status == 404 and error is None):  # what is to be deleted is gone
+        why = error_text(error)
+        if status < 300 or (status == 404 and error is None):  # deleted before
             return Written(entry.key, entry.number, Fate.DONE)
         if status == 409:
             return self._stale(entry, why)
@@ -195,9 +195,10 @@ class BulkWriter:
         held = _HELD.search(why)
         if held and epoch_of(int(held[1])) > self._epoch:
             raise SinkError(
-                f"{self._name} holds {entry.key} of epoch {epoch_of(int(held[1]))}, and this"
+                f"{self._name} has {entry.key} of epoch {epoch_of(int(held[1]))}, and this"
                 f" registry is at epoch {self._epoch}: it was restored from a backup, or another"
-                " one writes to the same index; scrapy registry --new-epoch makes this one count"
+                " registry writes to the same index; scrapy registry --new-epoch lets this one"
+                " overwrite it"
             )
         return Written(entry.key, entry.number, Fate.STALE)
 
@@ -219,7 +220,7 @@ def _items(answer: Any) -> list[dict[str, dict[str, Any]]]:
 
 
 def _parts(actions: Iterable[_Action]) -> Iterator[list[_Action]]:
-    """Yield actions in lists of what fits into one request."""
+    """Yield actions in lists that fit into one request each."""
     part: list[_Action] = []
     size = 0
     for action in actions:

@@ -1,4 +1,4 @@
-"""One document for each page, its chunks and images inside: a page is replaced at once."""
+"""Documents of pages, with chunks and images inside, so that a page is replaced at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from smartcrawl.model.urls import item_id
 class PageImage:
     """One image of a page."""
 
-    id: str  #: of its own document (R0-64)
+    id: str  #: id of its own document (R0-64)
     src: str  #: absolute
     alt: str = ""
     context: str = ""
@@ -26,11 +26,11 @@ class PageImage:
     def as_json(self, page_id: str, page_url: str) -> dict[str, Any]:
         """Return it as a child of a page, under the names of the mapping.
 
-        What is not known is left out.
+        Unknown values are left out.
 
         Source: R0-26, R0-64, R0-65.
         """
-        told = {
+        fields = {
             "id": self.id,
             "parentPageId": page_id,
             "parentPageUrl": page_url,
@@ -41,12 +41,12 @@ class PageImage:
             "width": self.width,
             "height": self.height,
         }
-        return {name: value for name, value in told.items() if value not in (None, "")}
+        return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 @dataclass(frozen=True, slots=True)
 class PageDocument:
-    """What is searched of one page."""
+    """The searchable document of one page."""
 
     source: str
     url_hash: bytes  #: SHA-256 of the normalized address: the registry's id
@@ -74,10 +74,10 @@ class PageDocument:
         return key(self.source, self.url_hash)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as it is written; without what is not known.
+        """Return it as it is written, without unknown values.
 
-        Title, headings and text of a chunk stand in the fields of its language: ``text_en``, or
-        ``text`` where no analyzer knows the language. A page without text has one chunk, by which
+        Title, headings and text of a chunk are in the fields of its language: ``text_en``, or
+        ``text`` for a language without an analyzer. A page without text has one chunk, by which
         its title is found.
         """
         ending = suffix(self.language)
@@ -90,7 +90,7 @@ class PageDocument:
             }
             for position, chunk in enumerate(self.chunks or (Chunk((), ""),))
         ]
-        told = {
+        fields = {
             "key": self.key,
             "id": self.id,
             "source": self.source,
@@ -109,7 +109,7 @@ class PageDocument:
             "chunks": chunks,
             "images": [image.as_json(self.id, self.url) for image in self.images],
         }
-        return {name: value for name, value in told.items() if value not in (None, "", [])}
+        return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def key(source: str, url_hash: bytes) -> str:
@@ -122,10 +122,10 @@ def key(source: str, url_hash: bytes) -> str:
 
 
 def tombstone(of: str, now: int) -> dict[str, Any]:
-    """Return what is written in the place of a page that was removed; ``of`` is its key.
+    """Return the tombstone of a removed page; ``of`` is its key.
 
-    It keeps the number under which it was removed, so that nothing older brings the page back:
-    Elasticsearch itself forgets the versions of what is deleted after a minute.
+    The tombstone has the number of the removal as its version, so that no older write brings the
+    page back: Elasticsearch itself forgets the versions of deleted documents after a minute.
     """
     return {
         "key": of,

@@ -1,4 +1,4 @@
-"""What an Elasticsearch says when it does not do what was asked, in our words."""
+"""Errors of an Elasticsearch as messages with remedies."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from smartcrawl.index.elasticsearch import library
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.redaction import shown
 
-#: Statuses after which the same request may be taken: overload, a proxy, a node that starts.
+#: Statuses after which the same request may succeed: overload, a proxy, a node that starts.
 PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
-#: Statuses that speak of the user, not of a document.
+#: Statuses that concern the user, not a document.
 FORBIDDEN: Final = frozenset({401, 403})
 REBUILD: Final = "scrapy reindex --from-registry builds it anew out of the registry"
 
 
 def is_passing(error: library.ApiError | library.TransportError) -> bool:
-    """Whether the same request may be taken later: nothing was wrong with it."""
+    """Whether the same request may succeed later: nothing was wrong with it."""
     if isinstance(error, library.ApiError):
         return (
             not isinstance(error, library.UnsupportedProductError) and error.meta.status in PASSING
@@ -25,19 +25,19 @@ def is_passing(error: library.ApiError | library.TransportError) -> bool:
 
 
 def reason(error: library.ApiError | library.TransportError) -> str:
-    """Return what was wrong, on one line, without secrets."""
+    """Return the reason of an error, on one line, without secrets."""
     if isinstance(error, library.UnsupportedProductError):
         return "it does not say that it is an Elasticsearch"
     if isinstance(error, library.ApiError):
-        return f"status {error.meta.status}, {told(error.body)}"
+        return f"status {error.meta.status}, {error_text(error.body)}"
     if isinstance(error, library.ConnectionTimeout):
         return "no answer in time"
     cause = str(error.errors[-1] if error.errors else error.message)
     return shown(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
 
 
-def told(body: Any) -> str:
-    """Return what the body of an answer, or the error of one item, says."""
+def error_text(body: Any) -> str:
+    """Format the error in the body of an answer, or in one of its items."""
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
         return shown(str(error))[:300] or "without a reason"
@@ -49,10 +49,10 @@ def told(body: Any) -> str:
 
 
 def refusal(error: library.ApiError | library.TransportError, name: str) -> SinkError:
-    """Return the error that says what to do; ``name`` is who refused."""
+    """Return the error with its remedy; ``name`` is the server that refused."""
     why = reason(error)
     if isinstance(error, library.UnsupportedProductError):
-        return SinkError(f"what answers at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
+        return SinkError(f"the server at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
     if isinstance(error, library.SSLError):
         return SinkError(
             f"{name} cannot be trusted, or talks without TLS: {why}; name the certificate that"
@@ -77,7 +77,7 @@ def refusal(error: library.ApiError | library.TransportError, name: str) -> Sink
 
 
 def forbidden(name: str, why: str) -> SinkError:
-    """Return the error of a user who may not do what was asked, or of an index that is closed."""
+    """Return the error of a user without the right to write, or of a blocked index."""
     return SinkError(
         f"{name} does not let this user write: {why}; give the user or API key the right to"
         " manage index templates, and all rights to the indices of ELASTICSEARCH_INDEX_PREFIX,"
@@ -86,5 +86,5 @@ def forbidden(name: str, why: str) -> SinkError:
 
 
 def missing(name: str, why: str) -> SinkError:
-    """Return the error of an index that was there, and is not any more."""
+    """Return the error of an index that has disappeared."""
     return SinkError(f"{name} lacks what this registry wrote: {why}; {REBUILD}")

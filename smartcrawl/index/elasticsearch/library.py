@@ -1,7 +1,7 @@
-"""The client library of Elasticsearch, loaded when something of it is used for the first time.
+"""The client library of Elasticsearch, loaded at its first use.
 
-Scrapy imports all commands to run one of them, and most runs have no Elasticsearch: the library
-would be a third of their start, and 16 MiB.
+Scrapy imports all commands to run one of them, and most runs have no Elasticsearch. The library
+would take a third of their start-up time, and 16 MiB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return what has this name in the library."""
+    """Return the object with this name from the library."""
     if name not in __all__:
         raise AttributeError(name)
     return getattr(import_module("elasticsearch"), name)

@@ -1,4 +1,4 @@
-"""What an index of pages looks like: names, settings and fields, written out."""
+"""Settings, fields and template of an index of pages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analysis, analyzer
 
-#: Rises with each change of what follows or of documents.py; another one is refused.
+#: Version of the fields. It rises with each change of this file or of documents.py.
 MAPPING_VERSION: Final = 2
 #: Fields of a chunk that are searched, with their weights, as in the embedded index.
 WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1}
 _NESTED_LIMIT: Final = 50_000  #: chunks and images of one page; Elasticsearch's own is 10,000
-_LONGEST: Final = 8_191  #: characters of what is found as a whole; a longer one is kept, not found
-_PRIORITY: Final = 500  #: of our template among others that match the same names
+_LONGEST: Final = 8_191  #: characters of a keyword; a longer one is stored, but not found
+_PRIORITY: Final = 500  #: priority among templates that match the same names
 
 
 def settings() -> dict[str, Any]:
@@ -35,8 +35,8 @@ def mappings() -> dict[str, Any]:
         "dynamic": "false",
         "_meta": {"product": "smartcrawl", "version": MAPPING_VERSION},
         "properties": {
-            "key": keyword,  # _id once more: that one cannot be sorted by
-            "id": keyword,  # the registry's
+            "key": keyword,  # the same as _id, which cannot be sorted by
+            "id": keyword,  # id of the registry
             "source": keyword,
             "deleted": {"type": "boolean"},
             "deletedAt": {"type": "date"},
@@ -91,14 +91,14 @@ def template(pattern: str) -> dict[str, Any]:
     }
 
 
-#: What a search sees.
+#: Filter of searches: every document but tombstones.
 LIVING: Final[Mapping[str, Any]] = {"bool": {"must_not": [{"term": {"deleted": True}}]}}
 
 
 def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
-    """Yield what of ``wanted`` is not so in ``found``, which may hold more.
+    """Yield the differences of ``found`` from ``wanted``; ``found`` may have more entries.
 
-    Elasticsearch tells settings as texts, so numbers and switches are compared as such.
+    Elasticsearch returns settings as texts, so numbers and switches are compared as texts.
 
     >>> list(differences({"a": {"b": 1, "c": True}}, {"a": {"b": "1", "c": "false", "d": 2}}))
     ['a.c is false, not true']
@@ -106,9 +106,9 @@ def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
     ['a is absent']
     """
     if not isinstance(wanted, Mapping):
-        told = [str(one).lower() if isinstance(one, bool) else one for one in (wanted, found)]
-        if str(told[0]) != str(told[1]):
-            yield f"{place} is {told[1]}, not {told[0]}"
+        texts = [str(one).lower() if isinstance(one, bool) else str(one) for one in (wanted, found)]
+        if texts[0] != texts[1]:
+            yield f"{place} is {texts[1]}, not {texts[0]}"
         return
     for name, value in wanted.items():
         where = f"{place}.{name}" if place else name

@@ -1,7 +1,7 @@
-"""What an index remembers of itself: a random identity, and the last run that was sealed in it.
+"""Metadata that an index stores about itself: a random identity, and the last sealed run.
 
-Both are compared with what the registry knows before anything is written: an index that was
-deleted, restored or changed for another must not be taken for the one that holds every page.
+Both are compared with the registry's facts before anything is written: an index that was deleted,
+restored or replaced must not be taken for the one that has every page.
 
 Source: design.md 6, "Identity and epoch".
 """
@@ -31,27 +31,29 @@ _SETTINGS: Final[Mapping[str, Any]] = {"number_of_shards": 1, "auto_expand_repli
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a registry knows of the index that it wrote."""
+    """Facts that a registry has recorded about the index that it wrote."""
 
     identity: str | None = None  #: None: it has written to none so far
     epoch: int = 1
-    sealed: int = 0  #: version (versions.py) of the last seal that the index was told and answered
-    sealing: int | None = None  #: version of a seal that it was told, perhaps without an answer
+    sealed: int = 0  #: version (versions.py) of the last seal that the index acknowledged
+    sealing: int | None = None  #: version of the last seal that was sent to the index
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What the index remembers."""
+    """Metadata of an index."""
 
     identity: str
     sealed: int = 0  #: highest version that was sealed
     index: str | None = None  #: UUID of the index that is written; None: it is not made yet
-    building: str | None = None  #: UUID of the one that is built anew
+    building: str | None = None  #: UUID of the index that is being rebuilt
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        """Return what a document says."""
-        return cls(told["identity"], told["sealed"], told.get("index"), told.get("building"))
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """Read the metadata from a document."""
+        return cls(
+            stored["identity"], stored["sealed"], stored.get("index"), stored.get("building")
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a document."""
@@ -82,13 +84,13 @@ def mismatch(memory: Memory, known: Known) -> str | None:
     if memory.sealed > known.sealed and epoch_of(memory.sealed) >= known.epoch:
         return (
             "is newer than this registry, which was restored from a backup;"
-            " scrapy registry --new-epoch makes it count again and has every page looked at"
+            " scrapy registry --new-epoch lets it overwrite the index, page by page"
         )
     return None
 
 
 class MetaIndex:
-    """The one document of ``{prefix}-meta``; each change is made to what was read."""
+    """The one document of ``{prefix}-meta``; each change is based on the version that was read."""
 
     def __init__(
         self, client: library.Elasticsearch, index: str, name: str, patience: Patience
@@ -99,15 +101,15 @@ class MetaIndex:
         self._patience = patience
 
     def read(self) -> Memory | None:
-        """Return what is remembered; None where nothing is."""
+        """Return the metadata; None if there is none."""
         return self._read()[0]
 
     def found(self) -> Memory:
-        """Return what is remembered, and begin to remember where nothing is."""
+        """Return the metadata, and create it if there is none."""
         make = self._client.options(ignore_status=400).indices.create
         request = partial(make, index=self._index, mappings=_MAPPINGS, settings=_SETTINGS)
-        told = self._patience.ask(self._name, request).body
-        fault = told.get("error", {}).get("type", "resource_already_exists_exception")
+        answer = self._patience.ask(self._name, request).body
+        fault = answer.get("error", {}).get("type", "resource_already_exists_exception")
         if fault != "resource_already_exists_exception":
             raise SinkError(f"{self._name} does not make the index {self._index}: {fault}")
         memory = self.read()
@@ -115,14 +117,14 @@ class MetaIndex:
             self._put(Memory(uuid4().hex), {"op_type": "create"})
             memory = self.read()
         if memory is None:
-            raise SinkError(f"{self._name} does not keep what is written to {self._index}")
+            raise SinkError(f"{self._name} loses documents that are written to {self._index}")
         return memory
 
     def change(self, identity: str, /, **changes: Any) -> Memory:
-        """Change what is remembered and return it; ``sealed`` never falls.
+        """Change the metadata and return it; ``sealed`` never falls.
 
         Raises:
-            SinkError: it was deleted, or is of another identity by now.
+            SinkError: the metadata was deleted, or has another identity by now.
         """
         while True:
             memory, place = self._read()
@@ -138,14 +140,14 @@ class MetaIndex:
 
     def _read(self) -> tuple[Memory | None, dict[str, int]]:
         request = partial(self._client.options(ignore_status=404).get, index=self._index, id=_ID)
-        told = self._patience.ask(self._name, request).body
-        if not told.get("found"):
+        answer = self._patience.ask(self._name, request).body
+        if not answer.get("found"):
             return None, {}
-        place = {"if_seq_no": told["_seq_no"], "if_primary_term": told["_primary_term"]}
-        return Memory.of(told["_source"]), place
+        place = {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
+        return Memory.of(answer["_source"]), place
 
     def _put(self, memory: Memory, place: Mapping[str, Any]) -> bool:
-        """Write it unless somebody else did since it was read; return whether that was so."""
+        """Write the metadata, unless another process did since the read; return False then."""
         request = partial(
             self._client.options(ignore_status=409).index,
             index=self._index,

@@ -1,4 +1,4 @@
-"""Before anything is written: is it an Elasticsearch, may we write, and does the index fit?"""
+"""Checks before the first write: the server, the rights of the user, and the indices."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from smartcrawl.model.elasticsearch_target import Target
 from smartcrawl.model.exceptions import SinkError
 
 _MAJORS: Final = ("8", "9")
-_SHOWN: Final = 3  #: differences that a message names
+_SHOWN: Final = 3  #: differences that a message lists
 CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
 INDEX_RIGHTS: Final = ("read", "write", "manage")
 _BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
 
 
 class Names(NamedTuple):
-    """What is ours in an Elasticsearch."""
+    """Names of this program's indices in an Elasticsearch."""
 
     search: str  #: alias without tombstones
     write: str  #: alias of the index that is written
     meta: str
     template: str
-    pattern: str  #: of the indices
+    pattern: str  #: pattern of the indices' names
 
     @classmethod
     def of(cls, prefix: str) -> Self:
@@ -43,7 +43,7 @@ class Names(NamedTuple):
         return cls(prefix, f"{prefix}-write", f"{prefix}-meta", pages, f"{pages}-*")
 
     def numbered(self, place: int) -> str:
-        """Return the name of the index that was made as one of a row.
+        """Return the name of an index by its number.
 
         >>> Names.of("docs").numbered(1)
         'docs-pages-000001'
@@ -59,7 +59,7 @@ class Index(NamedTuple):
 
 
 def connect(target: Target, timeout: float) -> library.Elasticsearch:
-    """Return a client; nothing is asked yet. It does not try again by itself: Patience does.
+    """Return a client, without a request yet. Patience repeats requests, not the client.
 
     ``timeout`` is how long one answer may take, in seconds.
     """
@@ -80,11 +80,11 @@ def connect(target: Target, timeout: float) -> library.Elasticsearch:
 
 
 def check_server(client: library.Elasticsearch, target: Target) -> None:
-    """Check what answers, and what we may do there.
+    """Check the version of the server, and the rights of the user.
 
     Raises:
-        SinkError: nobody answers, it is no Elasticsearch 8 or 9, it does not know us, or we lack
-            a right.
+        SinkError: the server does not answer, is no Elasticsearch 8 or 9, does not know the user,
+            or the user lacks a right.
     """
     try:
         version = str(client.info()["version"]["number"])
@@ -100,7 +100,7 @@ def check_server(client: library.Elasticsearch, target: Target) -> None:
 
 
 def _lacking(client: library.Elasticsearch, prefix: str) -> Iterator[str]:
-    """Yield the rights that we lack; none where security is switched off."""
+    """Yield the rights that the user lacks; none where security is switched off."""
     # Without security there is no such interface, and each version says so in another way.
     answer = client.options(ignore_status=(400, 405, 410, 500)).security.has_privileges(
         cluster=CLUSTER_RIGHTS,
@@ -151,10 +151,10 @@ class Indices:
         return sorted(self._found(self._names.pattern))
 
     def check(self) -> None:
-        """Check that the index that is written has our settings and fields, and takes writes.
+        """Check that the written index has the expected settings and fields, and takes writes.
 
         Raises:
-            SinkError: naming what differs, and the remedy.
+            SinkError: with the differences and the remedy.
         """
         for name, about in self._found(self._names.write).items():
             version = about["mappings"].get("_meta", {}).get("version")
@@ -177,18 +177,18 @@ class Indices:
                 raise forbidden(self._name, f"{name} has the block {', '.join(closed)}")
 
     def is_empty(self) -> bool:
-        """Whether nothing is written yet, tombstones included."""
+        """Whether the index has no document yet, not even a tombstone."""
         request = partial(self._client.count, index=self._names.write)
         return bool(self._ask(request)["count"] == 0)
 
     def show(self) -> None:
-        """Let searches see the index that is written, and no tombstone in it."""
+        """Let searches see the written index, without its tombstones."""
         self._point([self._shown(name) for name in self._found(self._names.write)])
 
     def make(self, *, searched: bool) -> None:
-        """Make the next index and let the write alias lead to it, and only to it.
+        """Create the next index, and let the write alias lead to it alone.
 
-        ``searched``: it is the one that is searched, too. Two processes may do it at a time.
+        ``searched``: searches use it, too. Two processes may do this at the same time.
         """
         wanted = template(self._names.pattern)
         self._ask(
@@ -213,7 +213,7 @@ class Indices:
         self._point([*actions, *([self._shown(name)] if searched else [])])
 
     def publish(self) -> Index:
-        """Let searches see the index that is written, and delete the others."""
+        """Let searches see the written index, and delete the others."""
         index = self.written()
         if index is None:
             raise SinkError(f"{self._name} lacks the alias {self._names.write}; {REBUILD}")

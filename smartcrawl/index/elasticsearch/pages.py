@@ -20,7 +20,7 @@ class ElasticsearchPages:
 
     def __init__(self, sink: ElasticsearchSink) -> None:
         self.sink = sink
-        self._written = False  #: since searches saw everything
+        self._written = False  #: whether searches miss some writes
 
     def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
         """Write pages under a claim number; see ``ports.PageIndex``."""
@@ -37,11 +37,11 @@ class ElasticsearchPages:
         return found
 
     def version(self, epoch: int, number: int) -> int:
-        """Return under which version something is written."""
+        """Return the version of a write."""
         return version(epoch, number)
 
     def sealed(self, number: int) -> int:
-        """Note that a run was sealed, all of it searchable; return the highest version so far."""
+        """Make a sealed run searchable, and record it; return the highest version so far."""
         self._show()
         return self.sink.sealed(number)
 
@@ -60,7 +60,7 @@ class ElasticsearchPages:
         try:
             self._show()
         except SinkError as error:
-            logger.warning("what was written last is found a little later: %s", error)
+            logger.warning("searches find the last writes a little later: %s", error)
         self.sink.close()
 
     def _show(self) -> None:

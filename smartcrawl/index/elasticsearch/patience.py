@@ -1,4 +1,4 @@
-"""Waiting for an Elasticsearch that is away or overloaded, and the end of that."""
+"""Limited waits for an Elasticsearch that is unreachable or overloaded."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Answer = TypeVar("Answer")
 
 
 class Patience:
-    """How long is waited, in all, while nothing is taken; any success begins it anew.
+    """A limit for waits while requests fail; any success resets it.
 
-    ``seconds`` is ``SINK_WAIT_SECONDS``. ``on_wait`` is given a line for people each second of a
-    wait; what it raises ends the wait. ``first_pause``, in seconds, doubles with each failure in
-    a row.
+    ``seconds`` is ``SINK_WAIT_SECONDS``. ``on_wait`` is called with a line for people each second
+    of a wait; an exception of it ends the wait. ``first_pause``, in seconds, doubles with each
+    failure in a row.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Patience:
         self._failures = 0
 
     def at_most(self, seconds: float) -> Patience:
-        """Return such a patience that ends earlier."""
+        """Return a copy with a lower limit."""
         return Patience(
             min(seconds, self._seconds),
             self._on_wait,
@@ -56,10 +56,10 @@ class Patience:
         self._since, self._failures = None, 0
 
     def wait(self, name: str, why: str) -> None:
-        """Wait before the next try; ``name`` is who is waited for, ``why`` what was wrong.
+        """Wait before the next try; ``name`` is the server, ``why`` the error.
 
         Raises:
-            SinkError: it took nothing for all the time there is. The run can be resumed.
+            SinkError: the limit is reached. The run can be resumed.
         """
         now = self._clock()
         if self._since is None:
@@ -82,12 +82,12 @@ class Patience:
             self._sleep(min(left, _STEP))
 
     def ask(self, name: str, request: Callable[[], Answer]) -> Answer:
-        """Return what a request is answered, made again while what is wrong may pass.
+        """Return the answer to a request, repeated while its errors may pass.
 
-        Without patience it is made once.
+        With a limit of 0 it is sent once.
 
         Raises:
-            SinkError: it is refused, or the time is over.
+            SinkError: the request is refused, or the limit is reached.
         """
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Everything an index holds, key by key, in constant memory."""
+"""Scans of an index, key by key, in constant memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Held(NamedTuple):
 
 
 class Scanner:
-    """Reads an index in the order of its keys, which is that of their UTF-8.
+    """Reads an index in the order of its keys, sorted as UTF-8.
 
-    A view that the server has given up, because the reader took too long, is opened anew: what is
-    read then is what is held then.
+    If the reader takes too long and the server drops the view, it is opened anew. The rest of the
+    scan then shows the index as it is by then.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Scanner:
         """Yield the documents that pass all filters; those written since the start may lack.
 
         Raises:
-            SinkError: it does not answer any more, or refuses.
+            SinkError: the server no longer answers, or refuses.
         """
         view, last = self._open(), None
         try:
@@ -72,7 +72,7 @@ class Scanner:
     def _page(
         self, view: str, filters: Sequence[Mapping[str, Any]], last: str | None
     ) -> Mapping[str, Any] | None:
-        """Return the next documents; None where the server has given its view up."""
+        """Return the next documents; None if the server has dropped the view."""
         request = partial(
             self._client.options(ignore_status=404).search,
             pit={"id": view, "keep_alive": _KEEP},

@@ -1,4 +1,4 @@
-"""Searching the pages of an index, as the embedded index is searched (index/embedded/sqlite.py)."""
+"""Search requests, equivalent to those of the embedded index (index/embedded/sqlite.py)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from smartcrawl.index.elasticsearch.mapping import WEIGHTS
 from smartcrawl.index.queries import phrases
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
-MOST_WORDS: Final = 64  #: of one query that count
-#: Of one query that count times the fields in which each is looked for: below what a server with
-#: the least memory takes.
+MOST_WORDS: Final = 64  #: words of one query that count
+#: Words of a query times the fields that are searched: below the limit of a server with the least
+#: memory.
 MOST_CLAUSES: Final = 4_000
-#: What an analyzer takes for one word, at most: characters of Chinese and the like each for one.
+#: A word for an analyzer, at most; each character of Chinese and the like is one.
 _WORD: Final = re.compile(r"[\u2e80-\U0010ffff]|[^\W\u2e80-\U0010ffff]{1,255}")
 _SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
 _SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 
 
-#: What stands around a word until ``marks`` do.
+#: Temporary marks around found words, replaced by ``marks``.
 Tags = tuple[str, str]
 
 
 def unlikely() -> Tags:
-    """Return two words that no text has."""
+    """Return two words that occur in no text."""
     word = uuid4().hex
     return f"<{word}>", f"</{word}>"
 
@@ -50,24 +50,24 @@ class Found:
 
 
 def languages() -> dict[str, Any]:
-    """Return the aggregation that tells which languages an index holds."""
+    """Return the aggregation that lists the languages of an index."""
     return {"languages": {"terms": {"field": "language", "size": _LANGUAGES}}}
 
 
 def endings(aggregations: Mapping[str, Any]) -> list[str]:
-    """Return the endings of the fields that hold text, by the answer to ``languages()``."""
+    """Return the endings of the fields with text, from the answer to ``languages()``."""
     buckets = aggregations["languages"]["buckets"]
     held = {"", *(suffix(bucket["key"]) for bucket in buckets)}
     return [ending for ending in SUFFIXES if ending in held]
 
 
 def has_words(query: str) -> bool:
-    """Whether there is anything to look for."""
+    """Whether a query has a word."""
     return bool(phrases(query))
 
 
 def bounded(wanted: Iterable[str], most: int) -> list[str]:
-    """Return phrases of so many words in all; what is over is left out.
+    """Return phrases of ``most`` words in all, leaving out the rest.
 
     >>> bounded(["broken", "error code 42", "fuse"], 3)
     ['broken', 'error code']
@@ -91,12 +91,12 @@ def request(
     every: bool,
     tags: Tags,
 ) -> dict[str, Any]:
-    """Return what is asked for a query of a person, which has a word.
+    """Return the request for a query, which has a word.
 
     The words must all occur in one chunk (``every``), or any of them; its title and headings
-    count as part of it. ``held`` are the endings of the fields that hold text, ``tags`` what the
-    answer has around words found. Equal scores are told apart by the length of the address, then
-    by itself.
+    count as part of it. ``held`` are the endings of the fields with text. ``tags`` are put around
+    the words found. Hits with equal scores are sorted by the length of the address, then by the
+    address.
     """
     wanted = bounded(phrases(query), min(MOST_WORDS, MOST_CLAUSES // (len(WEIGHTS) * len(held))))
     in_chunks = {"dis_max": {"queries": [_words(wanted, ending, every=every) for ending in held]}}
@@ -129,8 +129,8 @@ def _words(wanted: Sequence[str], ending: str, *, every: bool) -> dict[str, Any]
         {"multi_match": {"query": one, "type": "phrase", "fields": fields}} for one in together
     ]
     if single:
-        told = {"query": " ".join(single), "operator": "and" if every else "or", "fields": fields}
-        queries.append({"combined_fields": told})
+        words = {"query": " ".join(single), "operator": "and" if every else "or", "fields": fields}
+        queries.append({"combined_fields": words})
     if every:
         return {"bool": {"must": queries}}
     return {"bool": {"should": queries, "minimum_should_match": 1}}
@@ -149,10 +149,10 @@ def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
 
 
 def found(hit: Mapping[str, Any], tags: Tags, marks: tuple[str, str]) -> Found:
-    """Return one hit of an answer; ``marks`` are put around the words found, for ``tags``."""
-    told = hit["_source"]
+    """Return one hit of an answer; ``marks`` replace ``tags`` around the words found."""
+    page = hit["_source"]
     (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
-    ending = suffix(told.get("language", ""))
+    ending = suffix(page.get("language", ""))
     text = chunk["_source"].get(f"text{ending}", "")
     shown = chunk.get("highlight", {})
     headings = shown.get(
@@ -160,20 +160,20 @@ def found(hit: Mapping[str, Any], tags: Tags, marks: tuple[str, str]) -> Found:
     )
     fragments = shown.get(f"chunks.text{ending}", [""])
     return Found(
-        key=told["key"],
-        url=told["url"],
-        source=told["source"],
-        title=told.get("title", ""),
+        key=page["key"],
+        url=page["url"],
+        source=page["source"],
+        title=page.get("title", ""),
         headings=_marked(headings[0], tags, marks),
         snippet=_marked(_cut(fragments[0], text, tags), tags, marks),
         score=float(f"{hit['_score']:.6g}"),
-        language=told.get("language", ""),
-        description=told.get("description", ""),
+        language=page.get("language", ""),
+        description=page.get("description", ""),
     )
 
 
 def _cut(fragment: str, text: str, tags: Tags) -> str:
-    """Return a fragment with the signs that text stands before and behind it."""
+    """Mark a fragment with dots where text precedes or follows it."""
     plain = fragment.replace(tags[0], "").replace(tags[1], "").strip()
     before = "" if text.strip().startswith(plain) else "… "
     behind = "" if text.strip().endswith(plain) else " …"

@@ -1,4 +1,4 @@
-"""The index in an Elasticsearch: opened, written, searched, compared; everything synchronous."""
+"""The index in an Elasticsearch: opened, written, searched and scanned, all synchronously."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _STARTING: Final = 30  #: seconds for the parts of an index that a server has to
 
 
 class Opening(Enum):
-    """Which index is opened."""
+    """Mode of opening an index."""
 
-    KNOWN = auto()  #: the one that the registry wrote; another one is refused
-    ANY = auto()  #: whosever it is, to be compared with the registry (scrapy audit)
-    #: An empty one, or the one that was begun so: it is written from now on, and searched after
-    #: ``publish`` (scrapy reindex --from-registry).
+    KNOWN = auto()  #: the index that the registry wrote; any other is refused
+    ANY = auto()  #: any index, to be compared with the registry (scrapy audit)
+    #: A new index, or one that was begun in this mode. It is written from now on, and searched
+    #: after ``publish`` (scrapy reindex --from-registry).
     ANEW = auto()
 
 
 class ElasticsearchSink:
-    """One index of pages, as one registry writes it. Made by ``open``; close it when done.
+    """One index of pages, written by one registry. Made by ``open``; close it when done.
 
-    It knows no registry: the caller says under which claim numbers it writes, and compares.
+    It has no access to the registry: the caller gives claim numbers, and compares.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class ElasticsearchSink:
         now: Callable[[], float],
     ) -> None:
         names = Names.of(target.prefix)
-        told = (target.url, patience)
+        server = (target.url, patience)
         self._client = client
         self._names = names
         self._name = target.url
         self._identity = identity
         self._epoch = epoch
         self._patience = patience
-        self._meta = MetaIndex(client, names.meta, *told)
-        self._indices = Indices(client, names, *told)
-        self._scanner = Scanner(client, names.write, *told)
+        self._meta = MetaIndex(client, names.meta, *server)
+        self._indices = Indices(client, names, *server)
+        self._scanner = Scanner(client, names.write, *server)
         self._writer = BulkWriter(
             client, names.write, target.url, epoch=epoch, patience=patience, now=now
         )
@@ -78,15 +78,15 @@ class ElasticsearchSink:
         timeout: float = 60,
         now: Callable[[], float] = time.time,
     ) -> Self:
-        """Connect, and check all that could go wrong before the first page is written.
+        """Connect, and check the server and the index before the first page is written.
 
-        What is absent is made. ``patience`` is had with later requests; to open waits for nobody,
-        but for indices that are being made or found again, 30 seconds at most. ``timeout`` is how
-        long one answer may take, in seconds.
+        Missing indices are created. ``patience`` is for later requests. Opening does not wait for
+        the server, except up to 30 seconds for indices that it is creating or recovering.
+        ``timeout`` is for one answer, in seconds.
 
         Raises:
-            SinkError: nobody answers, it is no Elasticsearch 8 or 9, rights are missing, the
-                index is not as this program makes it, or not the one that the registry knows.
+            SinkError: the server does not answer, is no Elasticsearch 8 or 9, rights are missing,
+                the index is not as this program makes it, or not the one that the registry knows.
                 The message has the remedy.
         """
         client = connect(target, timeout)
@@ -118,10 +118,8 @@ class ElasticsearchSink:
         """Close the connections."""
         self.close()
 
-    # Who it is
-
     def identity(self) -> str:
-        """Return the identity of the index, which the registry has to keep."""
+        """Return the identity of the index, which the registry has to record."""
         return self._identity
 
     def highest(self) -> int:
@@ -132,7 +130,7 @@ class ElasticsearchSink:
         return memory.sealed
 
     def mismatch(self, known: Known) -> str | None:
-        """Return why it is not the index that a registry knows, and the remedy; None if it is."""
+        """Return why it is not the index that a registry knows, with the remedy; None if it is."""
         memory = self._meta.read()
         if memory is None or memory.identity != self._identity:
             raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
@@ -145,38 +143,37 @@ class ElasticsearchSink:
         return self._identity
 
     def sealed(self, number: int) -> int:
-        """Note that a run was sealed under a claim number; return the highest version so far.
+        """Record that a run was sealed under a claim number; return the highest version so far.
 
-        The registry keeps ``version(epoch, number)`` as *sealing* before it calls this, and as
-        *sealed* afterwards (``Known``): a crash in between is no mismatch then.
+        The registry records ``version(epoch, number)`` as *sealing* before it calls this, and as
+        *sealed* afterwards (``Known``). So a crash in between is no mismatch.
         """
         return self._meta.change(self._identity, sealed=version(self._epoch, number)).sealed
-
-    # Writing
 
     def write(self, entries: Iterable[Entry]) -> list[Written]:
         """Write entries; see ``written``."""
         return list(self.written(entries))
 
     def written(self, entries: Iterable[Entry]) -> Iterator[Written]:
-        """Write entries in their order; yield what became of each, in constant memory.
+        """Write entries in their order; yield their results, in constant memory.
 
         Raises:
-            SinkError: it takes nothing any more (``patience``), or does not let us write.
-                What was not yielded may have been written: write it again under its number.
+            SinkError: the index took no write for too long (``patience``), or forbids writes.
+                Entries without a result may have been written: write them again under their
+                numbers.
         """
         return self._writer.written(entries)
 
     def refresh(self) -> None:
-        """Let searches and scans see what was written."""
+        """Let searches and scans see all writes so far."""
         request = partial(self._client.indices.refresh, index=self._names.write)
         self._patience.ask(self._name, request)
 
     def purge_tombstones(self, before: int) -> int:
         """Delete the tombstones that were written before a time, in Unix seconds.
 
-        Each goes by its key and version, so that a page that came back since stays. Returns how
-        many went.
+        Each is deleted by its key and version, so that a page that came back since stays. Returns
+        the number of deleted tombstones.
         """
         old: list[dict[str, Any]] = [
             {"term": {"deleted": True}},
@@ -186,17 +183,15 @@ class ElasticsearchSink:
             return self._writer.purge((one.key, one.version) for one in found)
 
     def publish(self) -> str:
-        """Let what was built ``ANEW`` be searched instead of what was before, which is deleted.
+        """Let searches use the index that was built ``ANEW``, and delete the old one.
 
-        Returns the identity that the index has from now on.
+        Returns the new identity of the index.
         """
         index = self._indices.publish()
         identity = uuid4().hex
         self._meta.change(self._identity, identity=identity, index=index.uuid, building=None)
         self._identity = identity
         return identity
-
-    # Reading
 
     def search(
         self,
@@ -209,17 +204,17 @@ class ElasticsearchSink:
         """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
         All words in one chunk come first; where no chunk has them all, any of them counts.
-        ``marks`` are put around the words found. The first 64 words of a query count, fewer where
-        more than 20 languages are held. It waits for nobody.
+        ``marks`` are put around the words found. The first 64 words of a query count, fewer if the
+        index has more than 20 languages. A server that does not answer is not waited for.
 
         Raises:
-            SinkError: it does not answer.
+            SinkError: the server does not answer.
         """
         if not search.has_words(query):
             return []
         tags = search.unlikely()
-        told = self._search(size=0, aggregations=search.languages(), request_cache=True)
-        held = search.endings(told["aggregations"])
+        answer = self._search(size=0, aggregations=search.languages(), request_cache=True)
+        held = search.endings(answer["aggregations"])
         for every in (True, False):
             asked = search.request(
                 query, held, sources=sources, limit=limit, every=every, tags=tags
@@ -239,7 +234,7 @@ class ElasticsearchSink:
         """Yield all documents, tombstones too, in the order of their keys, in constant memory.
 
         ``source``: only those of one source; ``beside``: only those of none of these sources.
-        What was written since the last ``refresh`` may lack.
+        Writes since the last ``refresh`` may be missing.
         """
         filters: list[dict[str, Any]] = []
         if source is not None:
@@ -250,18 +245,17 @@ class ElasticsearchSink:
 
 
 def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, how: Opening) -> str:
-    """Check that the index is the one that is known, made now where none was; its identity.
+    """Check that the index is the known one, or create it; return its identity.
 
-    One that was deleted is not made again where it has to be the known one: it would be empty, and
-    the run would take it for the one that holds every page. Opened as ``ANY`` it is, with another
-    identity.
+    A deleted index is not created again in mode ``KNOWN``: it would be empty, and the run would
+    take it for the one that has every page. In mode ``ANY`` it is, with another identity.
     """
     memory, where = meta.read(), _where(target)
     if memory is None and indices.exist():
         memory = meta.read()  # another process may just have made both, the memory first
         if memory is None:
             raise SinkError(
-                f"{where} is there without {target.prefix}-meta, which says whose it is: name"
+                f"{where} has no {target.prefix}-meta, which names its registry: name"
                 f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
             )
     if memory is None and known.identity is not None and how is Opening.KNOWN:
@@ -275,7 +269,7 @@ def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, ho
     index = indices.written()
     if memory.index is not None and (index is None or index.uuid != memory.index):
         if how is Opening.KNOWN:
-            raise SinkError(f"{where} was deleted, or made anew by somebody else; {REBUILD}")
+            raise SinkError(f"{where} was deleted, or created anew by another program; {REBUILD}")
         memory = meta.change(memory.identity, identity=uuid4().hex)
     if index is None:
         indices.make(searched=True)
@@ -289,7 +283,7 @@ def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, ho
 
 
 def _anew(meta: MetaIndex, indices: Indices) -> str:
-    """Begin an empty index, or go on with one that was begun; the identity until it is searched."""
+    """Begin a new index, or continue one; return its identity until it is published."""
     memory, index = meta.found(), indices.written()
     if memory.building is None or index is None or memory.building != index.uuid:
         indices.make(searched=False)

@@ -1,14 +1,14 @@
-"""Claim numbers as versions of documents: whoever claimed later wins, in every order (6.4)."""
+"""Claim numbers as versions of documents: the later claim wins, in any order of writes (6.4)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_BITS: Final = 40  #: of a version, for the claim number; the epoch stands above
+_BITS: Final = 40  #: low bits of a version for the claim number; the epoch is above them
 
 
 def version(epoch: int, number: int) -> int:
-    """Return the version of what is written under a claim number.
+    """Return the version of a write under a claim number.
 
     >>> version(1, 7)
     1099511627783
@@ -21,11 +21,11 @@ def version(epoch: int, number: int) -> int:
     return epoch << _BITS | number
 
 
-def epoch_of(told: int) -> int:
+def epoch_of(version_: int) -> int:
     """Return the epoch of a version."""
-    return told >> _BITS
+    return version_ >> _BITS
 
 
-def number_of(told: int) -> int:
+def number_of(version_: int) -> int:
     """Return the claim number of a version."""
-    return told & ((1 << _BITS) - 1)
+    return version_ & ((1 << _BITS) - 1)

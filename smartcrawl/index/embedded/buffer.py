@@ -1,4 +1,4 @@
-"""What a transaction puts into the index beside the registry and takes out, until it is written."""
+"""Changes of the embedded index, buffered until a transaction writes them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from smartcrawl.model.ports import Connection
 
 
 def searchable(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Return chunks so that there is one to be found by the title."""
+    """Return the chunks, or one empty chunk by which the title is found."""
     return list(chunks) or [Chunk((), "")]
 
 
 class Buffer:
-    """Keeps what is put and removed (``ports.Sink``) until ``flush``, which each index has."""
+    """Buffers additions and removals (``ports.Sink``) until ``flush``, which subclasses define."""
 
     is_elsewhere: Final = False
 
@@ -25,23 +25,23 @@ class Buffer:
         self._added: dict[int, tuple[str, list[Chunk]]] = {}
 
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
-        """Write nothing: whoever writes to the index at all waits for the others."""
+        """Write nothing: only one process at a time writes to this database anyway."""
         return ()
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
-        """Write the chunks of a content row that has none."""
+        """Add the chunks of a content row that has none."""
         self._added[content] = (title, searchable(chunks))
 
     def remove(self, content: int) -> None:
-        """Remove the chunks of a content row; what is put after this call stays."""
+        """Remove the chunks of a content row; later additions stay."""
         self._removed.add(content)
         self._added.pop(content, None)
 
     def moved(self, contents: Iterable[int]) -> None:
-        """Nothing is to be done: the index holds contents, whoever their originals are."""
+        """Do nothing: this index is about contents, whichever pages are their originals."""
 
     def taken(self) -> tuple[set[int], dict[int, tuple[str, list[Chunk]]]]:
-        """Return what was removed and what was put since the last call, by content."""
+        """Return the removals and additions since the last call, by content."""
         removed, self._removed = self._removed, set()
         added, self._added = self._added, {}
         return removed, added

@@ -1,4 +1,4 @@
-"""The index beside the registry, in the database that the registry lies in (design.md 7)."""
+"""The embedded index, in the registry's own database (design.md 7)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SELECT content, position, title, headings, text,
        || setweight(to_tsvector('stems', in_headings), 'B') || to_tsvector('stems', in_text)
   FROM unnest(?::bigint[], ?::integer[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
               ?::text[])
-       AS told (content, position, title, headings, text, in_title, in_headings, in_text)
+       AS chunks (content, position, title, headings, text, in_title, in_headings, in_text)
 """
 _SEARCH = """
 WITH hit AS (
@@ -53,8 +53,9 @@ SELECT b.rank, r.url, o.name, c.title, c.language, c.description, s.status, s.lo
  ORDER BY b.rank DESC, length(r.url), r.url LIMIT :limit
 """
 
-_JOINTS: Final = "<&/.-_@+:"  #: of which PostgreSQL makes tags, paths, hosts and numbers
-_GAPS: Final = "".join(map(chr, range(0x10, 0x10 + len(_JOINTS))))  #: what stands in for them
+#: Characters that PostgreSQL reads as parts of tags, paths, hosts and numbers.
+_JOINTS: Final = "<&/.-_@+:"
+_GAPS: Final = "".join(map(chr, range(0x10, 0x10 + len(_JOINTS))))  #: their substitutes
 _WHOLE: Final = str.maketrans(_GAPS, _JOINTS)
 _BETWEEN_WORDS: Final = re.compile(r"[^\w\s]+|_+")
 #: The same for ASCII, where it takes a tenth of the time.
@@ -65,9 +66,9 @@ class PostgresIndex(Buffer):
     """Writes chunks and their words over the registry's connection, in its transaction."""
 
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
-        """Write chunks under numbers that no content has yet (``ports.Sink``).
+        """Write chunks under unused content numbers (``ports.Sink``).
 
-        Most of what a new page costs is to find its words. Workers that share a run write one
+        Finding its words is most of the cost of a new page. Workers that share a run commit one
         after another, and would wait for each other's words.
         """
         numbers = [no for (no,) in self._connection.execute(_NUMBERS, (len(texts),)).fetchall()]
@@ -78,27 +79,27 @@ class PostgresIndex(Buffer):
         return numbers
 
     def flush(self) -> None:
-        """Write what was put and removed since the last call."""
+        """Write the additions and removals since the last call."""
         removed, added = self.taken()
         if removed:
             self._connection.execute(_REMOVE, (Many(sorted(removed)),))
-        self._write((content, *told) for content, told in sorted(added.items()))
+        self._write((content, title, chunks) for content, (title, chunks) in sorted(added.items()))
 
     def _write(self, contents: Iterable[tuple[int, str, Sequence[Chunk]]]) -> None:
         rows: list[tuple[Any, ...]] = []
         for content, title, chunks in contents:
             for position, chunk in enumerate(chunks):
-                told = (title, " > ".join(chunk.headings), chunk.text)
-                rows.append((content, position, *told, *map(searched, told)))
+                texts = (title, " > ".join(chunk.headings), chunk.text)
+                rows.append((content, position, *texts, *map(searched, texts)))
         for start in range(0, len(rows), _AT_ONCE):
             columns = zip(*rows[start : start + _AT_ONCE], strict=True)
             self._connection.execute(_PUT, tuple(map(Many, columns)))
 
 
 def searched(text: str) -> str:
-    """Return the words of a text as they are searched, in the manner of FTS5.
+    """Return the words of a text as FTS5 would index them.
 
-    They have no marks on their letters, and end where letters and digits end.
+    Diacritics are removed. A word ends where letters and digits end.
 
     >>> searched("<i>/docs/cafés.html</i>").split()
     ['i', 'docs', 'cafes', 'html', 'i']

@@ -64,16 +64,16 @@ _Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
 class EmbeddedIndex(Buffer):
     """Writes chunks and their words over the registry's connection, in its transaction.
 
-    What is put and removed is kept until ``flush``, the last thing that a batch does: FTS5
-    writes out its buffer whenever another table's statement may have to be rolled back, and
-    doing so once a batch instead of once a page halves the cost of indexing.
+    Changes are buffered until ``flush``, the last step of a batch. FTS5 writes out its own buffer
+    whenever another table's statement may have to be rolled back. To do so once a batch instead of
+    once a page halves the cost of indexing.
     """
 
     def flush(self) -> None:
-        """Write what was put and removed since the last call.
+        """Write the additions and removals since the last call.
 
-        A chunk that is removed here and put there stays where it is, words and all: of a page that
-        changed only what is different is written.
+        A chunk that is removed in one place and added in another keeps its row and its words. So
+        only the different chunks of a changed page are written.
         """
         removed, added = self.taken()
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
@@ -91,7 +91,7 @@ class EmbeddedIndex(Buffer):
             self._connection.execute(_REMOVE, (Many(dropped),))
 
     def _keep(self, contents: set[int], wanted: Mapping[_Row, _Places]) -> array[int]:
-        """Give chunks of some contents the places where they are wanted; return the others."""
+        """Move chunks of some contents to the places where they are wanted; return the others."""
         moved: list[tuple[int, int, int]] = []
         dropped: list[int] = []
         held: Any = self._connection.execute(_HELD, (Many(sorted(contents)),))
@@ -110,7 +110,7 @@ class EmbeddedIndex(Buffer):
         return array("q", sorted(dropped))
 
     def _numbered(self, wanted: Mapping[_Row, _Places]) -> list[tuple[int, int, int, *_Row]]:
-        """Return the rows of new chunks, those of one content in a row."""
+        """Return the rows of new chunks; chunks of one content are consecutive."""
         number = int(self._connection.execute(_NEXT).get)
         places = sorted((place, row) for row, found in wanted.items() for place in found)
         return [(number + n, *place, *row) for n, (place, row) in enumerate(places)]
@@ -128,16 +128,16 @@ class Hit:
     score: float  #: greater is better
     language: str
     description: str
-    lost: bool  #: its last visit found an error; the content is what was held before
+    lost: bool  #: its last visit found an error; the content is of an earlier visit
     last_checked: int | None  #: Unix seconds
     last_changed: int | None
-    no: int = 0  #: of its record
+    no: int = 0  #: number of its record
     key: bytes = b""  #: SHA-256 of the normalized address
-    document_id: str = ""  #: in the index; lastIndexedDocId of its record
+    document_id: str = ""  #: id in the index; lastIndexedDocId of its record
 
 
 def document_id(key: bytes) -> str:
-    """Return the id under which the embedded index holds a page.
+    """Return the id of a page in the embedded index.
 
     >>> document_id(bytes.fromhex("0b1a"))
     'page_0b1a'
@@ -148,7 +148,7 @@ def document_id(key: bytes) -> str:
 
 
 def expression(query: str, *, every: bool) -> str:
-    """Return the FTS5 expression of what a person typed; empty when it holds no word.
+    """Return the FTS5 expression of a query; empty if the query has no word.
 
     Words must all occur in a chunk (``every``) or any of them; "quoted words" stay together.
 

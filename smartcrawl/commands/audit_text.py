@@ -1,0 +1,81 @@
+"""The result of ``scrapy audit``, printed."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any, Final
+
+from smartcrawl.engine.command import print_table
+from smartcrawl.index.audit import Finding, Findings, Kind
+from smartcrawl.model.redaction import json_safe
+from smartcrawl.reports.text import counted
+
+_SHOWN: Final = 20  #: differences of each kind in a table
+_COLUMNS: Final = ("difference", "source", "page", "detail")
+#: Names of the kinds of differences, for 1 and for any other number.
+_WORDS: Final = {
+    Kind.MISSING: ("missing document", "missing documents"),
+    Kind.SURPLUS: ("surplus document", "surplus documents"),
+    Kind.CHANGED: ("document with other content", "documents with other content"),
+    Kind.OPEN: ("open record", "open records"),
+    Kind.DEAD: ("dead letter", "dead letters"),
+}
+
+
+def print_comparison(
+    found: Findings, left: Findings | None, strange: str | None, *, agree: bool
+) -> None:
+    """Print the counts and the first differences as a table."""
+    pages, documents = counted(found.pages, "page"), counted(found.documents, "document")
+    print(f"{pages} in the registry, {documents} in the index")
+    if strange is not None:
+        print(strange)
+    shown = found if left is None else left
+    rows = [_row(kind, one) for kind in Kind for one in islice(shown.of(kind), _SHOWN)]
+    for kind in Kind:
+        number = found.counts[kind]
+        after = "" if left is None else f", {left.counts[kind]:,} left"
+        print(f"{number:7,} {_WORDS[kind][number != 1]}{after}")
+    if rows:
+        print()
+        print_table(_COLUMNS, rows)
+    more = sum(max(0, shown.counts[kind] - _SHOWN) for kind in Kind)
+    if more:
+        print(f"and {more:,} more (--format json lists all)")
+    if agree:
+        print("registry and index agree")
+
+
+def _row(kind: Kind, one: Finding) -> dict[str, Any]:
+    return {
+        "difference": kind,
+        "source": one.source,
+        "page": one.url or one.key,
+        "detail": one.detail,
+    }
+
+
+def print_comparison_as_json(
+    found: Findings, left: Findings | None, strange: str | None, *, agree: bool
+) -> None:
+    """Print one JSON object; its lists are streamed, not kept in memory."""
+    facts: dict[str, Any] = {
+        "index": "elasticsearch",
+        "agree": agree,
+        "mismatch": strange,
+        "pages": found.pages,
+        "documents": found.documents,
+        "counts": found.counts,
+        "left": None if left is None else left.counts,
+    }
+    print("{")
+    for name, value in facts.items():
+        print(f"  {json.dumps(name)}: {json_safe(json.dumps(value, ensure_ascii=False))},")
+    for place, kind in enumerate(Kind, 1):
+        print(f"  {json.dumps(kind)}: [", end="")
+        for number, one in enumerate(found.of(kind)):
+            row = json_safe(json.dumps(one._asdict(), ensure_ascii=False))
+            print(f"{',' if number else ''}\n    {row}", end="")
+        print("]" if place == len(Kind) else "],")
+    print("}")

@@ -1,0 +1,62 @@
+"""The result of ``scrapy audit --salvage``, printed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from smartcrawl.engine.command import print_json, print_table
+from smartcrawl.registry.repair.salvage import Copied, Salvaged
+
+#: Effects of a salvage, for 1 row and for any other number.
+_MENDED: Final = {
+    "fetched_again": (
+        "page has lost content or state, and is fetched whole by the next crawl",
+        "pages have lost content or state, and are fetched whole by the next crawl",
+    ),
+    "sources": (
+        "source has lost its name, and is called salvaged-NUMBER",
+        "sources have lost their names, and are called salvaged-NUMBER",
+    ),
+    "hosts": ("host has lost its figures", "hosts have lost their figures"),
+    "dropped": (
+        "row belonged to a missing one or cannot be read, and is left out",
+        "rows belonged to missing ones or cannot be read, and are left out",
+    ),
+}
+
+
+def print_salvage(done: Salvaged | None, *, as_json: bool) -> None:
+    """Print how many rows of each table were copied, and which are missing."""
+    if as_json:
+        print_json(_as_json(done))
+    elif done is None:
+        print("the registry is sound: there is nothing to salvage")
+    else:
+        rows = [
+            {"table": one.table, "copied": one.rows, "missing": _missing(one)}
+            for one in done.tables
+            if one.rows or not one.whole
+        ]
+        print_table(("table", "copied", "missing"), rows)
+        for name, number in done.mended.counts().items():
+            if number:
+                print(f"{number:,} {_MENDED[name][number != 1]}")
+        print(f"the damaged file is kept as {done.aside}")
+        if not done.whole:
+            print("crawl every source once, so that missing content is fetched again")
+
+
+def _missing(one: Copied) -> str:
+    return "unknown" if one.missing is None else str(one.missing)
+
+
+def _as_json(done: Salvaged | None) -> dict[str, Any]:
+    if done is None:
+        return {"sound": True}
+    return {
+        "sound": False,
+        "whole": done.whole,
+        "aside": str(done.aside),
+        "tables": {one.table: {"copied": one.rows, "missing": one.missing} for one in done.tables},
+        "mended": done.mended.counts(),
+    }

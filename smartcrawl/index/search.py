@@ -1,0 +1,105 @@
+"""One search, by whichever index the registry writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from smartcrawl.index.choice import opened
+from smartcrawl.index.elasticsearch.documents import key as key_of
+from smartcrawl.index.elasticsearch.search import Found
+from smartcrawl.index.embedded import choice as embedded
+from smartcrawl.index.embedded.sqlite import Hit
+from smartcrawl.index.images import ImageDocument
+from smartcrawl.model.options import Options
+from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.times import iso
+from smartcrawl.model.urls import item_id
+from smartcrawl.rules.model import Status
+
+_FACTS = """
+SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
+  FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
+ WHERE r.id IN carray(?) AND s.standing = 2
+"""
+
+
+def search(
+    connection: Connection,
+    query: str,
+    options: Options,
+    *,
+    sources: Sequence[str] = (),
+    limit: int = 10,
+    marks: tuple[str, str] = ("[", "]"),
+) -> list[Hit]:
+    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+
+    ``marks`` are put around the words found.
+
+    Raises:
+        SinkError: the index does not answer, or is not the one that the registry wrote.
+    """
+    if options.elasticsearch is None:
+        return embedded.search(connection, query, sources=sources, limit=limit, marks=marks)
+    with opened(options, connection) as index:
+        found = index.search(query, sources=sources, limit=limit, marks=marks)
+    return _joined(connection, found)
+
+
+def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
+    """Join hits of a remote index with the registry's facts about their pages.
+
+    A page that the registry no longer stores is left out: the index is behind.
+    """
+    listed = list(found)
+    keys = Many(tuple({bytes.fromhex(hit.key.rpartition(":")[2]) for hit in listed}))
+    facts = {
+        key_of(source, id_): tuple(rest)
+        for source, id_, *rest in connection.execute(_FACTS, (keys,)).fetchall()
+    }
+    hits = []
+    for hit in listed:
+        if hit.key not in facts:
+            continue
+        no, status, lost_count, last_checked, last_changed = facts[hit.key]
+        hits.append(
+            Hit(
+                url=hit.url,
+                source=hit.source,
+                title=hit.title,
+                headings=hit.headings,
+                snippet=hit.snippet,
+                score=hit.score,
+                language=hit.language,
+                description=hit.description,
+                lost=status == Status.ERROR or lost_count > 0,
+                last_checked=last_checked,
+                last_changed=last_changed,
+                no=no,
+                key=bytes.fromhex(hit.key.rpartition(":")[2]),
+                document_id=hit.key,
+            )
+        )
+    return hits
+
+
+def as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str, Any]:
+    """Return a hit as JSON; with ``images``, also the images of its page."""
+    nested = {} if images is None else {"images": [image.as_json() for image in images]}
+    return {
+        "id": item_id("url", hit.key),
+        "documentId": hit.document_id,
+        "url": hit.url,
+        "source": hit.source,
+        "title": hit.title,
+        "headings": hit.headings,
+        "snippet": hit.snippet,
+        "score": hit.score,
+        "language": hit.language,
+        "description": hit.description,
+        "lost": hit.lost,
+        "lastChecked": iso(hit.last_checked),
+        "lastChanged": iso(hit.last_changed),
+        **nested,
+    }

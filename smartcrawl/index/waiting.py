@@ -1,0 +1,37 @@
+"""Log lines about an index that a run waits for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from smartcrawl.model.exceptions import SinkError
+
+logger = logging.getLogger(__name__)
+
+_SILENCE: Final = 30.0  #: seconds between two lines about a wait
+
+
+class Waiting:
+    """Logs now and then that a run waits for an index, and ends the wait with the run."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stopping: Callable[[], bool] = lambda: False
+        self._clock = clock
+        self._logged = -_SILENCE
+
+    def __call__(self, line: str) -> None:
+        """Log a line unless the last one is recent; called each second of a wait.
+
+        Raises:
+            SinkError: the run is stopping.
+        """
+        if self.stopping():
+            raise SinkError(
+                f"stopped while {line.partition(';')[0]}; nothing is lost: -a resume=1 goes on"
+            )
+        if self._clock() - self._logged >= _SILENCE:
+            self._logged = self._clock()
+            logger.warning("%s", line)

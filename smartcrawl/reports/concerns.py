@@ -1,0 +1,79 @@
+"""Concerns of a source: facts of its status that an operator should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from smartcrawl.reports.remedies import with_remedy
+from smartcrawl.reports.status import SourceStatus
+from smartcrawl.rules.seal import NOT_DUE
+
+MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that is a concern
+#: Counts that are a concern unless they are 0, and the command that lists or resolves it.
+LOOKS: Final = (
+    ("withheld", "withheld: removals that wait for approval", ("orphans",)),
+    ("lost", "lost: held, and answered with an error that speaks of the page", ("deltamerge",)),
+    ("orphans", "orphaned: no link leads there any more, or they are left out", ("orphans",)),
+    ("without_text", "without text: only a script would write it", ("registry", "--no-text")),
+)
+_UNITS: Final = (("days", 86_400), ("h", 3_600), ("min", 60))
+
+
+class Concern(NamedTuple):
+    """One fact that an operator should look at."""
+
+    text: str
+    command: tuple[str, ...] = ()  #: words of the command that lists or resolves it, if any
+
+
+def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concern]:
+    """Yield the concerns of one source.
+
+    ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS.
+    """
+    run, counts, only = status.last_run, status.counts, ("--source", str(status.source))
+    # A due crawl ends with pages that were not due until a whole round was visited: no concern.
+    reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
+    for reason in reasons:
+        yield Concern(f"not complete: {with_remedy(reason)}")
+    if status.completed_at is None:
+        yield Concern("no run was complete yet, so that orphaned pages cannot be recognized")
+    elif (
+        run is not None
+        and run.no != status.complete_run
+        and (reasons or now - status.completed_at > longest)
+    ):
+        age = span(now - status.completed_at)
+        yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
+    if (counts.error_rate or 0) > MANY_ERRORS:
+        text = f"{percent(counts.error_rate)} of the pages failed when they were visited last"
+        yield Concern(text, ("registry", "--status", "error", *only))
+    if (status.ages.most or 0) > longest:
+        text = f"5 % of the stored pages were not visited for {span(status.ages.most)} or longer"
+        yield Concern(f"{text}, and CRAWL_MAX_INTERVAL_SECONDS is {longest}")
+    for name, text, words in LOOKS:
+        if number := getattr(counts, name):
+            yield Concern(f"{number:,} {text}", (*words, *only))
+
+
+def percent(share: float | None) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(0.5), percent(0.125), percent(None)
+    ('50 %', '12.5 %', '0 %')
+    """
+    return f"{100 * (share or 0):.1f} %".replace(".0 %", " %")
+
+
+def span(seconds: int | None) -> str:
+    """Return a time in the largest unit of which it has at least two.
+
+    >>> span(0), span(119), span(120), span(7_199), span(7_200), span(172_800)
+    ('0 s', '119 s', '2 min', '120 min', '2 h', '2 days')
+    """
+    seconds = max(0, seconds or 0)  # a clock may have been set back
+    for unit, size in _UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds} s"

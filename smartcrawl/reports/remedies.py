@@ -1,0 +1,50 @@
+"""Remedies for incomplete runs, and the meanings of a run's notes."""
+
+from __future__ import annotations
+
+from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.rules.traps import Trap
+
+#: What an operator can do about the reason that a run is incomplete, by its first word.
+REMEDIES = {
+    "seed_failed": "check the address, and whether the server answers it",
+    "unreachable": "the server or the network was failing; run again later",
+    "host_down": "its pages stay as they are; run again when the host answers",
+    "robots_unknown": "no page of that host was asked; run again when its robots.txt answers",
+    "too_many_links": "links beyond the first 50,000 were not followed",
+    "too_many_urls": "addresses beyond the first 50,000 were not followed: split the sitemap",
+    "sitemap_failed": "what only it names was not found; run again when it answers",
+    "sitemap_nesting": "sitemaps below the third level were not read",
+    **{trap.value: trap.words for trap in Trap},
+    "max_pages": "raise or leave out max_pages to see everything",
+    "pending": "the next run finds them again",
+    NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
+    " missing, but pages without a link to them do not age by this run",
+    "no_pages": "nothing was visited: check the seeds and the scope",
+    "interrupted": "go on with -a resume=1",
+}
+#: What a note of a run means, by its first word: which answers the run did not believe, and why.
+NOTES = {
+    "temporary_redirects": "their old content stays; is a login needed?",
+    "redirect_loops": "their old content stays; the server redirects in circles",
+    "challenge": "a wall against bots answered; the stored content stays",
+    "login": "a login form answered; the stored content stays",
+    "collapsed": "too many pages lost nearly all of their text, or several have the same text; the"
+    " stored content stays, and the third run in a row that finds this believes it",
+    "unsigned": "an error where no page named their signed address; the stored content stays",
+    "other_version": "a 304 named another version; the stored content stays, and the next run"
+    " downloads the whole page",
+    "extraction_budget": "the documents of the host took more than EXTRACT_SECONDS_PER_HOST; the"
+    " stored content stays, and the next run reads them",
+    "canonical_ignored": "its pages are indexed under their own addresses",
+}
+
+
+def with_remedy(reason: str) -> str:
+    """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
+
+    >>> with_remedy("interrupted")
+    'interrupted (go on with -a resume=1)'
+    """
+    remedy = REMEDIES.get(reason.partition(":")[0], "")
+    return f"{reason} ({remedy})" if remedy else reason

@@ -1,0 +1,33 @@
+"""Sources as their next runs would take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from smartcrawl.model.ports import Connection
+from smartcrawl.registry.runs.runs import Role
+from smartcrawl.registry.runs.starts import last_starts
+from smartcrawl.sources.declared import Source
+
+
+def source_today(
+    connection: Connection, declared: Mapping[str, Source], name: str
+) -> Source | None:
+    """Return a source as its next run would use it; None if it is no longer declared.
+
+    An ad-hoc source has the start addresses of its last run (starts.last_starts).
+    """
+    if name in declared:
+        return declared[name]
+    starts = last_starts(connection, name)
+    seeds = tuple(start.url for start in starts if start.role is Role.SEED)
+    sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
+    return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+
+
+def sources_today(
+    connection: Connection, declared: Mapping[str, Source], names: Iterable[str]
+) -> list[Source]:
+    """Return the sources of these names as their next runs would use them."""
+    found = (source_today(connection, declared, name) for name in names)
+    return [source for source in found if source is not None]

@@ -1,0 +1,55 @@
+"""The stored robots.txt copies, and what they allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import host_key
+
+_ROBOTS_FAILED = """
+SELECT robots_error, robots_failed_at FROM host
+ WHERE name = ? AND robots_failed_at > coalesce(robots_fetched_at, 0)
+"""
+_ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
+
+
+class StoredRobots:
+    """Stored robots.txt copies, parsed when they are first needed.
+
+    ``read`` parses a body to a function that returns the answer for an address.
+    """
+
+    def __init__(
+        self, connection: Connection, read: Callable[[bytes], Callable[[str], Any]]
+    ) -> None:
+        self._connection = connection
+        self._read = read
+        self._known: dict[str, tuple[Callable[[str], Any] | None, int, int] | None] = {}
+
+    def answer(self, url: str) -> tuple[Any, int, int] | None:
+        """Return (answer, status, time of the copy) for an address; None without a copy.
+
+        The answer is None where the status means that there are no rules.
+        """
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        if origin not in self._known:
+            row: Any = self._connection.execute(_ROBOTS, (origin,)).fetchone()
+            self._known[origin] = row and (
+                self._read(row[2]) if row[1] < 400 else None,
+                row[1],
+                row[0],
+            )
+        found = self._known[origin]
+        if found is None:
+            return None
+        says, status, fetched_at = found
+        return says(url) if says is not None else None, status, fetched_at
+
+    def failure(self, url: str) -> tuple[str, int] | None:
+        """Return (reason, time) of the last failed request, if it was later than the copy."""
+        row: Any = self._connection.execute(_ROBOTS_FAILED, (host_key(url),)).fetchone()
+        return None if row is None else (str(row[0]), int(row[1]))

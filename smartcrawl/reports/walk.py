@@ -1,0 +1,197 @@
+"""The next run of a source, walked over stored links."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from smartcrawl.model.options import Options
+from smartcrawl.model.ports import Connection
+from smartcrawl.model.urls import digest, normalize
+from smartcrawl.registry.pack import unpack_links, unpack_numbers
+from smartcrawl.reports.entries import (
+    CompleteRuns,
+    Entry,
+    Proposal,
+    complete_runs,
+    entries,
+    facts_of,
+    fingerprint_no,
+    number_of,
+    stored_links,
+)
+from smartcrawl.reports.stored_robots import StoredRobots
+from smartcrawl.reports.today import Today
+from smartcrawl.rules.absence import Look, lets_go
+from smartcrawl.rules.forecast import Finding, Way, ways
+from smartcrawl.rules.http import REDIRECTS
+from smartcrawl.rules.model import Standing, Word
+from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
+from smartcrawl.sources.declared import Source
+
+
+@dataclass(slots=True)
+class Walk:
+    """The next run of a source, if every answer stays as it was last time."""
+
+    connection: Connection
+    source_no: int
+    source: Source | None  #: None: no longer declared, so never crawled nor swept
+    options: Options
+    robots: StoredRobots | None
+    entries: dict[int, Entry] = field(default_factory=dict)
+    asked: dict[int, int] = field(default_factory=dict)  #: numbers and depths, breadth first
+    refused: set[int] = field(default_factory=set)  #: reached, but disallowed by robots.txt
+    new: set[str] = field(default_factory=set)  #: addresses without a record
+    _scope_no: int = 0
+    today: Today = field(init=False)
+    past: CompleteRuns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.past = complete_runs(self.connection, self.source_no)
+        found = entries(self.connection, self.source_no)
+        self.entries = {entry.no: entry for entry in found}
+        self.today = Today(self.connection, self.source, self.options)
+        if self.source is not None:
+            scope = self.source.scope.fingerprint()
+            self._scope_no = fingerprint_no(self.connection, scope)
+            self._reach(self.source)
+
+    def _reach(self, source: Source) -> None:
+        """Follow links breadth first, from seeds, pinned addresses and stored sitemaps."""
+        most = source.max_depth or self.options.depth_limit
+        waiting = deque((number, 0) for number in self._numbers(source.seeds, source))
+        pins = [e for e in self.entries.values() if e.pinned and source.scope.allows(e.url)]
+        waiting.extend((entry.no, 0) for entry in pins)
+        sitemaps = [e for e in self.entries.values() if e.kind and e.standing > 0]
+        waiting.extend((entry.no, entry.depth) for entry in sitemaps)
+        while waiting:
+            number, depth = waiting.popleft()
+            entry = self.entries.get(number)
+            if entry is None or number in self.asked or number in self.refused:
+                continue
+            answer = self.robots.answer(entry.url) if self.robots else None
+            if answer is not None and answer[0] is False:
+                self.refused.add(number)
+                continue
+            self.asked[number] = depth
+            if entry.redirect_no is not None:
+                waiting.appendleft((entry.redirect_no, depth))  # at the same depth
+            below = depth + (not entry.kind)
+            if entry.standing > 0 and not (most and below > most):
+                waiting.extend((target, below) for target in self._targets(entry, source))
+
+    def _targets(self, entry: Entry, source: Source) -> Iterator[int]:
+        row = stored_links(self.connection, entry.no)
+        if row is None:
+            return
+        if row[0] == self._scope_no:
+            yield from unpack_numbers(row[1])
+        else:
+            links = unpack_links(row[2])
+            urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]
+            yield from self._numbers(urls, source)
+
+    def _numbers(self, urls: Iterable[str], source: Source) -> Iterator[int]:
+        for url in urls:
+            if source.scope.allows(url):
+                key = digest(normalize(url, self.options.trackers))
+                number = number_of(self.connection, self.source_no, key)
+                if number is None:
+                    self.new.add(url)
+                else:
+                    yield number
+
+    def unconditional(self, entry: Entry) -> str | None:
+        """Return why a page is requested without validators; None when it has them."""
+        return self.today.unconditional(entry)
+
+    def skipped(self, entry: Entry) -> str | None:
+        """Return why a page is not requested; None when it is requested."""
+        if entry.no in self.asked:
+            return None
+        if self.source is None:
+            return "its source is not in sources.toml any more"
+        if entry.no in self.refused:
+            return "robots.txt forbids it"
+        return "it is out of scope" if self._outside(entry) else "no link leads to it"
+
+    def _outside(self, entry: Entry) -> bool:
+        assert self.source is not None
+        most = self.source.max_depth or self.options.depth_limit
+        deep = bool(most) and entry.depth > most
+        return deep or not self.source.scope.allows(entry.url)
+
+    @property
+    def cut(self) -> bool:
+        """Whether max_pages would leave pages unvisited, so that no absence counts."""
+        return bool(self.source and 0 < self.source.max_pages < len(self.asked) + len(self.new))
+
+    def removals(self, now: int) -> list[tuple[Entry, Way]]:
+        """Return the pages that the sweep would remove, and why, the guard aside."""
+        if self.source is None:
+            return []
+        options, runs = self.options, self.past
+        moved, aside = self._moved(), self._aside()
+        remove = options.out_of_scope_policy == "remove"
+        found = []
+        for entry in self.entries.values():
+            facts = facts_of(entry, runs, options.policy, reached=True, aside=False)
+            asked = entry.no in self.asked
+            finding = facts.finding
+            if not asked:
+                outside = entry.no in self.refused or self._outside(entry)
+                finding = Finding.EXCLUDED if outside else Finding.ABSENT
+            elif finding is Finding.EXCLUDED or (
+                finding is Finding.MOVED and entry.no not in moved
+            ):
+                finding = Finding.FINE
+            elif finding is Finding.FINE and entry.no in aside:
+                finding = Finding.CANONICAL
+            age, since = (0, None) if asked else runs.absence(entry.seen_run)
+            facts = replace(facts, finding=finding, age=age, absent_since=since)
+            for way in ways(facts, options.policy, remove_excluded=remove):
+                if way.due(now) and not (way.complete and self.cut):
+                    found.append((entry, way))
+                    break
+        return found
+
+    def lets_go(self, entry: Entry, proposed: Proposal) -> bool:
+        """Whether an orphan is removed if the look at it brings the same answer as last time."""
+        if proposed.probe is None:
+            return True
+        age = self.past.absence(entry.seen_run)[0] + 1
+        counts = (entry.lost_count, entry.gone_count)
+        look = Look(proposed.probe, *counts, age, entry.http_status, host_answered=True)
+        return lets_go(look, self.options.policy)
+
+    def _indexed(self) -> frozenset[int]:
+        return frozenset(number for number in self.asked if self.entries[number].sound)
+
+    def _moved(self) -> frozenset[int]:
+        """Return the redirects that lead to an indexed page."""
+        moves = [
+            Move(e.no, e.http_status, e.redirect_target, e.redirect_no, e.standing == Standing.HELD)
+            for e in map(self.entries.__getitem__, self.asked)
+            if e.word == Word.REDIRECTED and e.redirect_target and e.http_status in REDIRECTS
+        ]
+        judged = fates(moves, self._indexed(), walls=self.options.sweep_max_ratio < 1)
+        return frozenset(number for number, (fate, _) in judged.items() if fate is Fate.MOVED)
+
+    def _aside(self) -> frozenset[int]:
+        """Return the pages that name another, indexed page as canonical."""
+        held = [e for e in self.entries.values() if e.standing > 0]
+        named = {e.no: e.canonical_no for e in held if e.canonical_no is not None}
+        least = self.options.sweep_min_count
+        flooded = floods(Counter(named.values()), len(held), min_count=least)
+        hops = {e.no: e.redirect_no for e in self.entries.values() if e.redirect_no is not None}
+        leads = hops | {no: target for no, target in named.items() if target not in flooded}
+        indexed = self._indexed()
+        return frozenset(
+            no
+            for no, target in named.items()
+            if self.entries[no].sound
+            and target not in flooded
+            and canonical_of(no, leads, indexed) is not None
+        )
