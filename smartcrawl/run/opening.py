@@ -30,7 +30,8 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     if options.due_only and not orders.force:
         logger.info("%s: what is due is asked by this process alone", source.name)
         return Run.open(source, options, orders, now)
-    shared: Any = import_module("smartcrawl.run.shared.run")  # 6 MiB that one worker does not need
+    # 6 MiB that one worker does not need
+    shared: Any = import_module("smartcrawl.run.shared.workers")
     run: Run = shared.SharedRun.join(source, options, orders, now)
     return run
 

@@ -23,7 +23,7 @@ from smartcrawl.run.frontier.redis import frontier
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
 from smartcrawl.run.shared.frontier import SharedFrontier
-from smartcrawl.run.shared.run import SharedRun
+from smartcrawl.run.shared.workers import SharedRun
 
 _OWNERS = (Collapses, Commit, SharedFrontier, SharedRun)
 
