@@ -129,11 +129,11 @@ class RobotsMiddleware:
         run, attempt, spent = self._run, request.meta.get("attempt"), None
         if run is not None and isinstance(attempt, Attempt) and not attempt.requests:
             page = attempt.page  # a hop, or another try, is of the same turn
-            spent = page if run.turn_is_spent(page, rules.crawl_delay, asked=asked) else None
+            spent = page if run.turns.is_spent(page, rules.crawl_delay, asked=asked) else None
         if not rules.allows(request.url):
             raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
         if run is not None and spent is not None:
-            run.give_back(spent)
+            run.turns.give_back(spent)
             raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
 
 

@@ -100,7 +100,7 @@ class ExtractPipeline(VisitPipeline):
         run = self.run
         if not isinstance(item, Visit) or run is None or item.page.verify:
             return item
-        run.landed(item.page)
+        run.turns.landed(item.page)
         try:
             if item.outcome is Outcome.NOT_MODIFIED:
                 await self._confirmed(run, item)
@@ -360,7 +360,7 @@ class CommitPipeline(VisitPipeline):
         self._closing = False
         if run is not None:
             run.registry.indexing.stop_when(partial(is_stopping, crawler))
-            run.listen(self._hurry, self._on_written)
+            run.workers.listen(self._hurry, self._on_written)
 
     async def process_item(self, item: Any) -> Any:
         """Take the visit into the open batch; wait when the writer is two batches behind."""
@@ -376,7 +376,7 @@ class CommitPipeline(VisitPipeline):
             run.batches.record(item)
             if run.watcher is not None and not item.again:
                 run.watcher(progress_of(item))
-        if run.batches.batch.full or run.hurries:
+        if run.batches.batch.full or run.turns.hurries:
             await self._flush(run)
         elif self._timer is None:
             self._timer = self._loop.call_later(_FLUSH_AFTER, self._flush_late)
@@ -390,7 +390,7 @@ class CommitPipeline(VisitPipeline):
 
     def _hurry(self) -> None:
         """Write what this worker found, for nothing else waits for anybody."""
-        if self.run is not None and self.run.batches.batch and self.run.hurries:
+        if self.run is not None and self.run.batches.batch and self.run.turns.hurries:
             self._flush_late()
 
     def _on_written(self) -> None:
@@ -410,7 +410,7 @@ class CommitPipeline(VisitPipeline):
 
     def _end(self, run: Run, error: RegistryError | SinkError) -> None:
         """End the run, unless others did so already."""
-        if not (isinstance(error, RunOverError) and run.found_over()):
+        if not (isinstance(error, RunOverError) and run.workers.found_over()):
             stop(self.crawler, run, error)
 
     async def _flush(self, run: Run) -> None:
@@ -437,6 +437,6 @@ class CommitPipeline(VisitPipeline):
             run.batches.submit(int(time.time()))
             await asyncio.to_thread(run.batches.drain)
         except (RegistryError, SinkError) as error:
-            if not (isinstance(error, RunOverError) and run.found_over()):
+            if not (isinstance(error, RunOverError) and run.workers.found_over()):
                 run.failure = error
                 logger.error("%s", error)

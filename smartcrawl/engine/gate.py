@@ -9,18 +9,13 @@ from scrapy import Request
 from scrapy.core.downloader import Downloader
 
 from smartcrawl.run.hosts.gate import HostGate
+from smartcrawl.run.run import run_of
 
 
 def gate_of(crawler: Any) -> HostGate | None:
     """Return the gate that the parts of a crawl share; None for a spider without a run."""
-    spider = crawler.spider
-    run = getattr(spider, "run", None)
-    if run is None:
-        return None
-    gate: HostGate | None = getattr(spider, "gate", None)
-    if gate is None:
-        gate = spider.gate = run.new_gate()
-    return gate
+    run = run_of(crawler)
+    return None if run is None else run.gate
 
 
 def host_of(request: Request) -> str:

@@ -57,12 +57,12 @@ class RunLifecycle:
         """Note a page of which a spider of a user's own made nothing: it stays pending."""
         attempt = response.request.meta.get("attempt") if response.request is not None else None
         if isinstance(attempt, Attempt):
-            self._run.unanswered(attempt.page)
+            self._run.turns.unanswered(attempt.page)
 
     def dropped(self, item: Any) -> None:
         """Note a visit that a pipeline of a user's own kept from being written, likewise."""
         if isinstance(item, Visit):
-            self._run.unanswered(item.page)
+            self._run.turns.unanswered(item.page)
 
     def opened(self) -> None:
         """Say what begins, and what an earlier process left behind."""
@@ -118,8 +118,8 @@ class RunLifecycle:
             return
         if self._edits.under_way:
             raise DontCloseSpider
-        engine, edits = self._crawler.engine, self._edits.step
-        steps = (run.relax, run.follow_unnamed, run.relax, edits, run.relax, run.begin_verify)
+        engine, edits, end = self._crawler.engine, self._edits.step, run.ending
+        steps = (end.relax, end.follow_unnamed, end.relax, edits, end.relax, end.begin_verify)
         for step in (*steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None
@@ -128,7 +128,7 @@ class RunLifecycle:
                 raise DontCloseSpider
             if engine.downloader.active:  # the lane asks
                 raise DontCloseSpider
-            if run.resting:
+            if run.turns.resting:
                 raise DontCloseSpider
             if run.extractions.pending:  # what was skipped just now
                 self._wake()

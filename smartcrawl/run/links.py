@@ -417,6 +417,11 @@ class Links:
 
     # Where the scope lies
 
+    @property
+    def scope_moved(self) -> bool:
+        """Whether a seed moved the scope away from the one that the source declares."""
+        return self.scope != self._source.scope
+
     def endpoints(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that were given by hand."""
         return [endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]

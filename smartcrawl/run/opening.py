@@ -32,7 +32,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         return Run.open(source, options, orders, now)
     # 6 MiB that one worker does not need
     shared: Any = import_module("smartcrawl.run.shared.workers")
-    run: Run = shared.SharedRun.join(source, options, orders, now)
+    run: Run = shared.join(source, options, orders, now)
     return run
 
 

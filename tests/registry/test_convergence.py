@@ -304,7 +304,7 @@ class Crawler:
                     run.batches.drain()
                     run.links.relax()
                 if not run.pending:
-                    run.begin_verify(self.now)
+                    run.ending.begin_verify(self.now)
                 if not run.pending:
                     break
                 continue

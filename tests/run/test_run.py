@@ -162,7 +162,7 @@ def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: O
     assert run.next_page(lambda _: True) is None
     redirected(run, seed, MOVED)
 
-    run.relax(NOW)
+    run.ending.relax(NOW)
 
     left = [asked(run) for _ in range(3)]
     assert {(page.url, page.kind) for page in left} == {
