@@ -195,7 +195,7 @@ class ExtractPipeline(VisitPipeline):
         assert self._documents is not None, "the spider has a run"
         alike = run.stored_pages.is_read_alike(visit)
         keeps = alike and run.links.keeps_links(page) and not nofollow
-        known = None if run.forces(page) else run.stored_pages.told(page)
+        known = None if run.forces(page) else run.stored_pages.language(page)
         try:
             document, readable = await self._documents.read(
                 visit, body, links=not keeps, told=known, forced=run.forces(page)

@@ -31,7 +31,7 @@ from smartcrawl.registry.database import choices
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.database.sequences import draw
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.removal.candidates import Closing, Ending
 from smartcrawl.registry.removal.sweep import Removed
 from smartcrawl.registry.runs import runs
@@ -174,9 +174,9 @@ class Registry:
         """Return the small integer that stands for a fingerprint (runs.fingerprint)."""
         return self._steps(lambda: runs.fingerprint(self.connection, value, extraction))
 
-    def reader(self, source: int) -> PageReader:
-        """Return a reader of one source, on a connection of its own."""
-        return PageReader(self.database.connect(readonly=True), source)
+    def readers(self, source: int) -> Readers:
+        """Return the readers of one source, on a connection of their own."""
+        return Readers(self.database.connect(readonly=True), source)
 
     def new_number(self) -> int:
         """Return the number of an address that was met for the first time."""

@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.databases import Lease
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.runs.evidence import tally
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
@@ -167,29 +167,29 @@ class Alone:
             lease=lease,
         )
 
-    def frontier(self, reader: PageReader, load: Load) -> Frontier:
+    def frontier(self, readers: Readers, load: Load) -> Frontier:
         """Return a frontier in memory; a limited run begins with the oldest visits."""
         single = len(self._scope.hosts) == 1 and not self._scope.domains
-        rank = reader.last_visits if self.turns.left > 0 else None
+        rank = readers.pages.last_visits if self.turns.left > 0 else None
         self._frontier = Frontier(load, single_host=single, rank=rank)
         self.turns.hand_out(self._frontier)
         return self._frontier
 
-    def host_notes(self, reader: PageReader, batches: Batches) -> HostNotes:
+    def host_notes(self, readers: Readers, batches: Batches) -> HostNotes:
         """Return the notes about hosts, such as their robots.txt."""
-        return HostNotes(reader, batches)
+        return HostNotes(readers.hosts, batches)
 
     def hops(self, number: int) -> int:
         """Return 0: no other worker follows redirects."""
         return 0
 
-    def begin(self, reader: PageReader) -> None:
+    def begin(self, readers: Readers) -> None:
         """Fill the frontier with the pages that a resumed run reached and did not visit."""
         run = self.opened.no
         if not self.opened.resumed:
             return
-        self._frontier.mark_all(reader.visited(run))
-        for number, depth in reader.pending(run):
+        self._frontier.mark_all(readers.progress.visited(run))
+        for number, depth in readers.progress.pending(run):
             self._frontier.offer([number], depth)
         if self.turns.left > 0:
             visits, _, _ = tally(self._registry.connection, run)

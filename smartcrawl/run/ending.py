@@ -8,7 +8,7 @@ from dataclasses import replace
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import Ending
 from smartcrawl.registry.removal.sweep import Removed
@@ -41,7 +41,7 @@ class RunEnding:
         orders: Orders,
         registry: Registry,
         workers: Workers,
-        reader: PageReader,
+        readers: Readers,
         links: Links,
         collapses: Collapses,
         due_pages: DuePages | None,
@@ -57,7 +57,7 @@ class RunEnding:
         self._opened = workers.opened
         self._workers = workers
         self._last = workers.last_steps
-        self._reader = reader
+        self._readers = readers
         self._links = links
         self._collapses = collapses
         self._due_pages = due_pages
@@ -117,8 +117,8 @@ class RunEnding:
         if self.reasons:
             return False
         self._registry.begin_verify(self._ending(now))
-        frontier.grow(self._reader.last_number())
-        frontier.offer(self._reader.to_verify(self._opened.no), 0)
+        frontier.grow(self._readers.pages.last_number())
+        frontier.offer(self._readers.progress.to_verify(self._opened.no), 0)
         return turns.pending
 
     def _load_to_verify(self, numbers: Sequence[int]) -> list[Page]:
@@ -164,7 +164,7 @@ class RunEnding:
         if pending and self._workers.turns.spent:
             self._shortcomings.add("max_pages")
         since = self._opened.last_complete
-        not_due = self._reader.not_asked_since(run, since) if skipped else 0
+        not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
         seeds = (*self._outside(), *failed_seeds(connection, run))
         sitemaps = failed_sitemaps(connection, self._opened, self._links.given)
         return Evidence(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.rules.traps import Budget, Trap
 from smartcrawl.run.shortcomings import Shortcomings
 
@@ -14,7 +14,7 @@ class UrlBudget:
     """Asks the budget of one run about the addresses that nobody knew before."""
 
     def __init__(
-        self, reader: PageReader, options: Options, shortcomings: Shortcomings, started_at: int
+        self, reader: HostReader, options: Options, shortcomings: Shortcomings, started_at: int
     ) -> None:
         """``started_at``: when the run did, in seconds since 1970."""
         self.hit = False  #: whether a limit on numbers refused something; for the caller to reset

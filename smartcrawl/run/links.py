@@ -12,7 +12,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.urls import endpoint, has_port, host_key
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
@@ -48,7 +48,7 @@ class Links:
         options: Options,
         registry: Registry,
         opened: OpenRun,
-        reader: PageReader,
+        readers: Readers,
         frontier: Depths,
         book: AddressBook,
         batches: Batches,
@@ -64,13 +64,15 @@ class Links:
         self._source = source
         self._registry = registry
         self._opened = opened
-        self._reader = reader
+        self._pages = readers.pages
+        self._progress = readers.progress
+        self._host_reader = readers.hosts
         self._frontier = frontier
         self._book = book
         self._batches = batches
         self._shortcomings = shortcomings
         self._options = options
-        self._limits = UrlBudget(reader, options, shortcomings, opened.started_at)
+        self._limits = UrlBudget(readers.hosts, options, shortcomings, opened.started_at)
         self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
         self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
         self._hops_of = hops_of
@@ -97,7 +99,7 @@ class Links:
         for those in (self.seeds, self.given):
             asked = list(those)
             for _ in range(MAX_REDIRECTS):
-                targets = self._reader.redirects(asked, self._opened.no)
+                targets = self._progress.redirects(asked, self._opened.no)
                 for number, (target, _) in targets.items():
                     self.seed_moved(number, target)
                 asked = [no for _, no in targets.values() if no is not None]
@@ -120,7 +122,7 @@ class Links:
         refiltered = [
             page.no for page in pages if page.targets is not None and page.scope != self.scope_no
         ]
-        raw = self._reader.raw_links(refiltered) if refiltered else {}
+        raw = self._pages.raw_links(refiltered) if refiltered else {}
         signed = len(self._signed.urls) > 0
         for page in pages:
             page.raw = raw.get(page.no)
@@ -197,7 +199,7 @@ class Links:
             number is not None
             and number == visit.page.canonical_no
             and visit.page.standing is Standing.LINKS
-            and self._reader.leads_to_indexed(number, visit.page.no)
+            and self._pages.leads_to_indexed(number, visit.page.no)
         )
 
     def replay(self, page: Page) -> None:
@@ -209,7 +211,7 @@ class Links:
         if page.scope == self.scope_no:
             self.offer(unpack_numbers(page.targets), depth)
             return
-        raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
+        raw = page.raw if page.raw is not None else self._pages.raw_links([page.no])[page.no]
         links = unpack_links(raw)
         numbers, whole = self._targets(links, page, page.kind, depth)
         named = next((link.url for link in links if link.type == "canonical"), None)
@@ -224,7 +226,7 @@ class Links:
         """Let a seed that is not asked lead where it led when it was asked last."""
         for these in (self.seeds, self.given):
             if page.no in these:
-                target, number = self._reader.redirect(page.no)
+                target, number = self._pages.redirect(page.no)
                 if target is not None and these is self.seeds:
                     self.seed_moved(page.no, target)
                 if number is not None:
@@ -330,8 +332,8 @@ class Links:
         For a run that may have no reason to read robots.txt again. ``sitemaps`` reads the body of
         the robots.txt of an origin.
         """
-        for origin in self._reader.robots_origins():
-            kept = self._reader.robots(origin) if self.scope.holds(origin) else None
+        for origin in self._host_reader.robots_origins():
+            kept = self._host_reader.robots(origin) if self.scope.holds(origin) else None
             if kept is not None:
                 self.sitemaps_named(origin, sitemaps(kept.body, origin))
 
@@ -340,7 +342,7 @@ class Links:
 
         Their pages live as long as the sitemap is held; it is the sitemap that ages.
         """
-        for number, depth, scope, targets in self._reader.unnamed_sitemaps(self._opened.no):
+        for number, depth, scope, targets in self._progress.unnamed_sitemaps(self._opened.no):
             self._lead_on(number, scope, targets, depth)
 
     def _sitemaps(
@@ -375,10 +377,10 @@ class Links:
         """Hand on the depth of pages that turned out to lie nearer than when they were asked."""
         if self._relax_all:  # what was still to be handed on died with the process
             self._relax_all = False
-            for number, _ in self._reader.visited(self._opened.no):
+            for number, _ in self._progress.visited(self._opened.no):
                 self._hand_on(number)
         elif self._moved:  # what was asked before it led elsewhere, then
-            for number in self._reader.visited_elsewhere(self._opened.no, self.scope_no):
+            for number in self._progress.visited_elsewhere(self._opened.no, self.scope_no):
                 self._hand_on(number)
         self._moved = False
         while self._frontier.lowered:
@@ -397,7 +399,7 @@ class Links:
                 self._lead_on(number, scope, targets, below)
 
     def _hand_on(self, number: int) -> None:
-        stored = self._reader.targets(number)
+        stored = self._pages.targets(number)
         if stored is None:
             return
         scope, targets, same_depth = stored
@@ -412,7 +414,7 @@ class Links:
             self.offer(unpack_numbers(targets), depth)
             return
         [page] = self._book.pages([number], 0)
-        links = unpack_links(self._reader.raw_links([number])[number])
+        links = unpack_links(self._pages.raw_links([number])[number])
         self._targets(links, page, page.kind, depth)
 
     # Where the scope lies

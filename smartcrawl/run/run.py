@@ -78,16 +78,16 @@ class Run:
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: receives progress events
         self.strays = Strays()
         self._closed = False
-        self._reader = registry.reader(opened.source)
-        self.blocked_hosts = self._reader.blocked_hosts()
-        self.stored_pages = StoredPages(self._reader, registry)
-        self.frontier = workers.frontier(self._reader, self._load)
-        self.frontier.grow(self._reader.last_number())
-        self._book = AddressBook(self._reader, registry.new_number, options.trackers)
+        self._readers = registry.readers(opened.source)
+        self.blocked_hosts = self._readers.hosts.blocked_hosts()
+        self.stored_pages = StoredPages(self._readers, registry)
+        self.frontier = workers.frontier(self._readers, self._load)
+        self.frontier.grow(self._readers.pages.last_number())
+        self._book = AddressBook(self._readers.pages, registry.new_number, options.trackers)
         self.batches = self._new_batches()
-        self.hosts = workers.host_notes(self._reader, self.batches)
+        self.hosts = workers.host_notes(self._readers, self.batches)
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
-        known = self._reader.trust(forgotten)
+        known = self._readers.hosts.trust(forgotten)
         self.trust = HostTrust(known, options, self.batches, now, opened.no)
         self.links = self._new_links()
         self.extractions = self._new_extractions()
@@ -116,7 +116,7 @@ class Run:
             options=self.options,
             registry=self.registry,
             opened=self.opened,
-            reader=self._reader,
+            readers=self._readers,
             frontier=self.frontier,
             book=self._book,
             batches=self.batches,
@@ -165,7 +165,7 @@ class Run:
             orders=self.orders,
             registry=self.registry,
             workers=self.workers,
-            reader=self._reader,
+            readers=self._readers,
             links=self.links,
             collapses=self.collapses,
             due_pages=self.due_pages,
@@ -213,7 +213,7 @@ class Run:
         """Offer the seeds and, if the run is resumed, the pages reached and not visited."""
         if self.opened.over:
             return
-        self.workers.begin(self._reader)
+        self.workers.begin(self._readers)
         self.links.begin()
         if self.opened.resumed and not self.opened.shared:
             self.links.follow_seeds()
@@ -225,7 +225,7 @@ class Run:
 
     def _offer_given(self, now: int) -> None:
         """Offer the pinned pages, too, and record the seeds, pins and sitemaps of the run."""
-        pins = [no for no, url in self._reader.pins() if self.scope.allows(url)]
+        pins = [no for no, url in self._readers.pages.pins() if self.scope.allows(url)]
         self.links.offer(pins, 0)
         self.batches.submit(now)
         self.batches.drain()
@@ -359,7 +359,7 @@ class Run:
         self._closed = True
         self.workers.close()
         self.batches.close()
-        self._reader.close()
+        self._readers.close()
         self.registry.give_back()
         self.registry.close()
         self.workers.release()

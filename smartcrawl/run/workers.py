@@ -8,7 +8,7 @@ from typing import Protocol
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.run.batches import Batches
@@ -110,16 +110,16 @@ class Workers(Protocol):
     def last_steps(self) -> LastSteps:
         """The end of the run, as far as this process takes part in it."""
 
-    def frontier(self, reader: PageReader, load: Load) -> Depths:
+    def frontier(self, readers: Readers, load: Load) -> Depths:
         """Return the frontier that this process offers addresses to."""
 
-    def host_notes(self, reader: PageReader, batches: Batches) -> HostNotes:
+    def host_notes(self, readers: Readers, batches: Batches) -> HostNotes:
         """Return the notes about hosts, such as their robots.txt."""
 
     def hops(self, number: int) -> int:
         """Return the length of the redirect chain in which other workers found an address."""
 
-    def begin(self, reader: PageReader) -> None:
+    def begin(self, readers: Readers) -> None:
         """Fill the frontier with the pages that a resumed run reached and did not visit."""
 
     def start(

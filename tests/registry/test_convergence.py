@@ -29,12 +29,12 @@ from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry import pages
+from smartcrawl.registry import run_progress
 from smartcrawl.registry.commit.batch import Commit
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document, unpack_links
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.removal import candidates, sweep
 from smartcrawl.registry.removal import settle as settle_module
@@ -125,14 +125,14 @@ class Memory(Registry):
     def __init__(self, connection: Connection) -> None:
         super().__init__(SqliteDatabase(Path(":memory:")), connection, EMBEDDED)
 
-    def reader(self, source: int) -> PageReader:
-        return Reader(self.connection, source)
+    def readers(self, source: int) -> Readers:
+        return OpenReaders(self.connection, source)
 
     def close(self) -> None:
         pass
 
 
-class Reader(PageReader):
+class OpenReaders(Readers):
     def close(self) -> None:
         pass
 
@@ -779,7 +779,7 @@ def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:
 
 
 def _visits_again_after_a_resume(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pages, "_VISITED", "SELECT no, depth FROM state WHERE visited_run = -?")
+    patch.setattr(run_progress, "_VISITED", "SELECT no, depth FROM state WHERE visited_run = -?")
 
 
 def _ages_by_incomplete_runs(patch: pytest.MonkeyPatch) -> None:

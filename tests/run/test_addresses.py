@@ -53,7 +53,7 @@ class Book:
     def commit(self) -> None:
         """Write what is new, as the writer does."""
         written = [Address(*found, 3, None) for found in self.new]
-        self.desk.write(address_book=written)
+        self.desk.write(addresses=written)
         self.book.committed(written)
 
 

@@ -6,14 +6,14 @@ import hashlib
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.urls import host_key
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 
 
 class HostNotes:
     """Keeps what hosts say in this run with the batches, and finds what they said before."""
 
-    def __init__(self, reader: PageReader, batches: Batches) -> None:
+    def __init__(self, reader: HostReader, batches: Batches) -> None:
         self._reader = reader
         self._batches = batches
 

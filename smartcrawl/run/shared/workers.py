@@ -16,7 +16,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.removal.candidates import Closing
 from smartcrawl.registry.runs.membership import Membership, Turn
@@ -304,22 +304,22 @@ class SharedWorkers:
             membership.release()
             raise
 
-    def frontier(self, reader: PageReader, load: Load) -> Depths:
+    def frontier(self, readers: Readers, load: Load) -> Depths:
         """Return this worker's side of the frontier in Redis."""
         self._load = load
         return self.shared
 
-    def host_notes(self, reader: PageReader, batches: Batches) -> HostNotes:
+    def host_notes(self, readers: Readers, batches: Batches) -> HostNotes:
         """Return the notes about hosts that all workers share."""
         self._batches = batches
         self.turns.write_to(batches)
-        return SharedNotes(reader, batches, self._robots, self.shared)
+        return SharedNotes(readers.hosts, batches, self._robots, self.shared)
 
     def hops(self, number: int) -> int:
         """Return the length of the redirect chain in which other workers found an address."""
         return self._reader.hops(number, MAX_HOPS)
 
-    def begin(self, reader: PageReader) -> None:
+    def begin(self, readers: Readers) -> None:
         """Join the run's part of Redis, or fill it from the registry.
 
         Raises:
