@@ -121,7 +121,7 @@ class ExtractPipeline(VisitPipeline):
             item.document, item.links, item.targets = None, None, b""
         run.trust.learn(item)
         # Behind a seed are the pages that show whether the whole site answers so.
-        waits = item.collapse is not None and not run.links.is_seed(item.page.no)
+        waits = item.collapse is not None and not run.seeds.is_seed(item.page.no)
         if _vouches(item) and not (item.again or waits):
             run.links.replay(item.page)
         return item
@@ -160,11 +160,11 @@ class ExtractPipeline(VisitPipeline):
         await self._read(run, visit)
 
     def _redirect(self, run: Run, visit: Visit, target: str) -> None:
-        if run.links.seed_moved(visit.page.no, target):
+        if run.seeds.move(visit.page.no, target):
             hosts = ", ".join(sorted(run.scope.hosts))
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             if (resolver := installed_resolver()) is not None:
-                resolver.protect(run.links.endpoints(), run.links.ports())
+                resolver.protect(run.seeds.endpoints(), run.seeds.ports())
         if not run.links.follow_redirect(visit, target):
             visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
 

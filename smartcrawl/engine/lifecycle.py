@@ -76,10 +76,10 @@ class RunLifecycle:
             )
         resolver = installed_resolver()
         if resolver is not None:
-            resolver.protect([*run.links.endpoints(), *self._proxies()], run.links.ports())
+            resolver.protect([*run.seeds.endpoints(), *self._proxies()], run.seeds.ports())
         run.batches.observe = partial(host_now, self._crawler)
         if run.due_pages is not None:  # it may have no reason to read robots.txt again
-            run.links.sitemaps_known(sitemaps)
+            run.sitemaps.named_before(sitemaps)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._tell
         gc.collect()

@@ -15,11 +15,12 @@ from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.runs.evidence import tally
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.links import Links
 from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Load
 from smartcrawl.sources.declared import Source
@@ -92,11 +93,11 @@ class OwnLastSteps:
         self._registry = registry
         self._opened = opened
 
-    def relax(self, links: Links, write: Callable[[], None]) -> None:
+    def relax(self, depths: DepthUpdates, write: Callable[[], None]) -> None:
         """Hand on depths until no page is left whose depth became smaller."""
-        if not links.relaxed:
+        if not depths.relaxed:
             write()
-            links.relax()
+            depths.relax()
 
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons why the run did not see everything."""
@@ -197,7 +198,7 @@ class Alone:
 
     def start(
         self,
-        links: Links,
+        seeds: Seeds,
         *,
         incomplete: Callable[[str], None],
         wake: Callable[[], None],

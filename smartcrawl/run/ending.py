@@ -17,10 +17,12 @@ from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.rules.seal import Evidence, reasons
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
+from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.links import Links
 from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Workers
 from smartcrawl.sources.declared import Source
@@ -43,6 +45,8 @@ class RunEnding:
         workers: Workers,
         readers: Readers,
         links: Links,
+        seeds: Seeds,
+        depths: DepthUpdates,
         collapses: Collapses,
         due_pages: DuePages | None,
         batches: Batches,
@@ -59,6 +63,8 @@ class RunEnding:
         self._last = workers.last_steps
         self._readers = readers
         self._links = links
+        self._seeds = seeds
+        self._depths = depths
         self._collapses = collapses
         self._due_pages = due_pages
         self._batches = batches
@@ -69,7 +75,7 @@ class RunEnding:
 
     def relax(self, now: int) -> None:
         """Hand on depths that became smaller, and the links of pages read in another scope."""
-        self._last.relax(self._links, lambda: self._write(now))
+        self._last.relax(self._depths, lambda: self._write(now))
 
     def follow_unnamed(self, now: int) -> None:
         """Follow, once, the stored links of sitemaps that no page and no robots.txt named."""
@@ -78,7 +84,7 @@ class RunEnding:
         if not (self.verifies or self._unnamed_followed):
             self._unnamed_followed = True
             self._write_all(now)
-            self._links.follow_unnamed()
+            self._depths.follow_unnamed()
         if self._opened.shared:  # other workers are offered only links that are written
             self._write(now)
 
@@ -153,8 +159,8 @@ class RunEnding:
         return Ending(self._opened.no, self._opened.source, now, closing)
 
     def _in_scope(self, url: str, depth: int) -> bool:
-        inside = self._links.scope.allows(url) or belongs(self._source, url)
-        return inside and not (self._links.max_depth and depth > self._links.max_depth)
+        inside = self._seeds.scope.allows(url) or belongs(self._source, url)
+        return inside and not self._links.is_too_deep(depth)
 
     def _evidence(self) -> Evidence:
         connection, run = self._registry.connection, self._opened.no
@@ -166,7 +172,7 @@ class RunEnding:
         since = self._opened.last_complete
         not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
         seeds = (*self._outside(), *failed_seeds(connection, run))
-        sitemaps = failed_sitemaps(connection, self._opened, self._links.given)
+        sitemaps = failed_sitemaps(connection, self._opened, self._seeds.given)
         return Evidence(
             seeds_failed=tuple(map(redacted, seeds)),
             cut_by=self._last.cut_by(self._shortcomings),

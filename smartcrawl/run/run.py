@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import Any, Self
 
-from smartcrawl.index.choice import indexing_of
 from smartcrawl.model.exceptions import RegistryError, RunOverError, SinkError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.registry import Registry, Writer, Written, open_registry
+from smartcrawl.registry.registry import Registry, Writer, Written
 from smartcrawl.registry.removal.sweep import Removed
 from smartcrawl.registry.runs.runs import Role, RunResult
-from smartcrawl.registry.runs.starts import last_starts, left_out
 from smartcrawl.rules.model import Mode
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
+from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.hosts.trust import HostTrust
+from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
+from smartcrawl.run.offers import Offers
 from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings, merged
+from smartcrawl.run.signed_urls import SignedUrls
+from smartcrawl.run.sitemap_links import SitemapLinks
+from smartcrawl.run.starts import warn_of_another_start
+from smartcrawl.run.storage import registry_of
 from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
-from smartcrawl.sources.private_files import narrow_data, private_folder
 from smartcrawl.sources.scope import Scope
-
-logger = logging.getLogger(__name__)
 
 
 class Run:
@@ -89,7 +87,19 @@ class Run:
         forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
         known = self._readers.hosts.trust(forgotten)
         self.trust = HostTrust(known, options, self.batches, now, opened.no)
+        self.seeds = Seeds(source=source, registry=registry, opened=opened, readers=self._readers)
+        self._offers = self._new_offers()
+        self._signed = SignedUrls(options.trackers)
+        self.sitemaps = self._new_sitemaps()
+        self.seeds.when_moved(self._scope_moved)
         self.links = self._new_links()
+        self.depths = DepthUpdates(
+            opened=opened,
+            readers=self._readers,
+            frontier=self.frontier,
+            links=self.links,
+            seeds=self.seeds,
+        )
         self.extractions = self._new_extractions()
         self.collapses = self._new_collapses()
         self.due_pages = self._new_due_pages(now)
@@ -110,15 +120,39 @@ class Run:
             shared=opened.shared,
         )
 
+    def _new_offers(self) -> Offers:
+        budget = UrlBudget(
+            self._readers.hosts, self.options, self.shortcomings, self.opened.started_at
+        )
+        return Offers(self.frontier, self._book, self.batches, budget)
+
+    def _new_sitemaps(self) -> SitemapLinks:
+        return SitemapLinks(
+            seeds=self.seeds,
+            reader=self._readers.hosts,
+            offers=self._offers,
+            batches=self.batches,
+            signed=self._signed,
+            from_robots=self.options.sitemaps_from_robots,
+        )
+
+    def _scope_moved(self) -> None:
+        """Decide again which addresses are in scope."""
+        self._book.forget()
+        self.sitemaps.named_elsewhere()
+
     def _new_links(self) -> Links:
         return Links(
             source=self.source,
-            options=self.options,
-            registry=self.registry,
-            opened=self.opened,
-            readers=self._readers,
+            max_depth=self.source.max_depth or self.options.depth_limit,
+            last_complete=self.opened.last_complete,
+            seeds=self.seeds,
+            reader=self._readers.pages,
             frontier=self.frontier,
             book=self._book,
+            offers=self._offers,
+            sitemaps=self.sitemaps,
+            signed=self._signed,
             batches=self.batches,
             shortcomings=self.shortcomings,
             hops_of=self.workers.hops,
@@ -156,7 +190,14 @@ class Run:
         if not self.opened.due or self.forced:
             return None
         assert isinstance(self.frontier, Frontier), "one process alone asks for due pages"
-        return DuePages(self.links, self.frontier, self.extractions, self.batches, now)
+        return DuePages(
+            links=self.links,
+            seeds=self.seeds,
+            frontier=self.frontier,
+            extractions=self.extractions,
+            batches=self.batches,
+            now=now,
+        )
 
     def _new_ending(self) -> RunEnding:
         return RunEnding(
@@ -167,6 +208,8 @@ class Run:
             workers=self.workers,
             readers=self._readers,
             links=self.links,
+            seeds=self.seeds,
+            depths=self.depths,
             collapses=self.collapses,
             due_pages=self.due_pages,
             batches=self.batches,
@@ -216,7 +259,7 @@ class Run:
         self.workers.begin(self._readers)
         self.links.begin()
         if self.opened.resumed and not self.opened.shared:
-            self.links.follow_seeds()
+            self.seeds.follow_visited()
         try:
             self._offer_given(now)
         except RunOverError:  # this process stalled meanwhile
@@ -226,37 +269,20 @@ class Run:
     def _offer_given(self, now: int) -> None:
         """Offer the pinned pages, too, and record the seeds, pins and sitemaps of the run."""
         pins = [no for no, url in self._readers.pages.pins() if self.scope.allows(url)]
-        self.links.offer(pins, 0)
+        self._offers.offer(pins, 0)
         self.batches.submit(now)
         self.batches.drain()
         if self.source.ad_hoc and not self.opened.joined:
-            self._warn_of_another_start()
-        self.registry.add_seeds(self.opened.no, list(self.links.seeds))
+            given = set(self.seeds.all)
+            warn_of_another_start(self.registry, self.source, self.opened.no, given, self.options)
+        self.registry.add_seeds(self.opened.no, list(self.seeds.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
-        self.registry.add_seeds(self.opened.no, list(self.links.given), Role.SITEMAP)
-
-    def _warn_of_another_start(self) -> None:
-        """Log the seeds and sitemaps of the last run that this run was not given."""
-        connection = self.registry.connection
-        given = self.links.seeds | self.links.given
-        left = left_out(
-            connection, last_starts(connection, self.source.name, self.opened.no), given
-        )
-        if left:
-            logger.warning(
-                "%s was started from %s before, and is from %s now: pages that only the former"
-                " leads to will age and be removed; to keep both, declare the source in %s with"
-                " both as seeds, to go back, start it from the former again",
-                self.source.name,
-                ", ".join(redacted(start.url) for start in left),
-                ", ".join(map(redacted, (*self.source.seeds, *self.source.sitemaps))),
-                self.options.sources_file,
-            )
+        self.registry.add_seeds(self.opened.no, list(self.seeds.given), Role.SITEMAP)
 
     @property
     def scope(self) -> Scope:
         """The scope of the source today, after a seed may have moved it."""
-        return self.links.scope
+        return self.seeds.scope
 
     # Pages to ask for
 
@@ -265,7 +291,7 @@ class Run:
 
         ``wake`` has the engine ask for the next page; ``failed`` ends the run.
         """
-        self.workers.start(self.links, incomplete=self.incomplete, wake=wake, failed=failed)
+        self.workers.start(self.seeds, incomplete=self.incomplete, wake=wake, failed=failed)
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
@@ -303,7 +329,7 @@ class Run:
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
         """Offer the sitemaps that the robots.txt of an origin names."""
         if not self.ending.verifies:
-            self.links.sitemaps_named(origin, urls)
+            self.sitemaps.named(origin, urls)
 
     def incomplete(self, reason: str) -> None:
         """Note why this run will not have seen everything, such as ``host_down: a.example``."""
@@ -363,23 +389,6 @@ class Run:
         self.registry.give_back()
         self.registry.close()
         self.workers.release()
-
-
-def registry_of(options: Options) -> Registry:
-    """Open the registry for a run, with the partition and the table name of the settings.
-
-    Raises:
-        RegistryError: it cannot be opened or written, or its table cannot have the chosen name.
-    """
-    if options.snapshot_store == str(options.data_dir / "snapshots"):
-        with suppress(OSError):  # the first write reports the error
-            private_folder(options.data_dir)
-    narrow_data(options.data_dir)
-    registry = open_registry(options.registry, partial(indexing_of, options))
-    registry.choose(partition=options.partition, table=options.registry_table)
-    if options.snapshot_store is not None:
-        registry.keep_snapshots(SnapshotStore(options.snapshot_store))
-    return registry
 
 
 def run_of(crawler: Any) -> Run | None:

@@ -42,7 +42,7 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
             error.kind is SitemapFault.NOT_A_SITEMAP
             and html.media_type(visit.content_type, body) in html.HTML_TYPES
             and page.standing is not Standing.LINKS
-            and page.no not in run.links.given
+            and page.no not in run.seeds.given
             and run.scope.allows(visit.url)
         )
         if is_page:

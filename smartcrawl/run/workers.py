@@ -12,11 +12,12 @@ from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Depths, Frontier
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.links import Links
 from smartcrawl.run.orders import Orders
+from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.declared import Source
 
@@ -72,7 +73,7 @@ class LastSteps(Protocol):
     def ours(self) -> bool:
         """Whether this process ends the run, and no other worker has sealed it."""
 
-    def relax(self, links: Links, write: Callable[[], None]) -> None:
+    def relax(self, depths: DepthUpdates, write: Callable[[], None]) -> None:
         """Hand on depths that became smaller, and the links of pages read in another scope.
 
         ``write`` commits the open batch.
@@ -124,7 +125,7 @@ class Workers(Protocol):
 
     def start(
         self,
-        links: Links,
+        seeds: Seeds,
         *,
         incomplete: Callable[[str], None],
         wake: Callable[[], None],

@@ -24,7 +24,7 @@ from smartcrawl.run.frontier.redis import frontier
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
 from smartcrawl.run.shared.frontier import SharedFrontier
-from smartcrawl.run.shared.workers import SharedLastSteps
+from smartcrawl.run.shared.last_steps import SharedLastSteps
 
 _OWNERS = (Collapses, Commit, SharedFrontier, RunEnding, SharedLastSteps)
 

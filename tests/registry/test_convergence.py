@@ -44,6 +44,7 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
 from smartcrawl.run import run as run_module
+from smartcrawl.run import storage
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
@@ -174,7 +175,7 @@ def in_memory(connection: Connection) -> Iterator[None]:
     """Have Run.open work over a connection, and extraction done once for each body."""
     parse = pipelines.html.parse
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "open_registry", lambda *_: Memory(connection))
+        patch.setattr(storage, "open_registry", lambda *_: Memory(connection))
         patch.setattr(SqliteDatabase, "take", lambda *_: LEASE)
         patch.setattr(run_module, "Writer", Inline)
         patch.setattr(runs, "BATCH", 2)
@@ -299,10 +300,10 @@ class Crawler:
             while len(flying) < width and (page := run.next_page(lambda _: True)) is not None:
                 flying.append(page)
             if not flying:
-                if not run.links.relaxed:
+                if not run.depths.relaxed:
                     run.batches.submit(self.now)
                     run.batches.drain()
-                    run.links.relax()
+                    run.depths.relax()
                 if not run.pending:
                     run.ending.begin_verify(self.now)
                 if not run.pending:

@@ -47,7 +47,7 @@ def redirected(run: Run, page: Page, target: str) -> None:
     """Let the answer to a page be a redirect."""
     visit = Attempt(page).visit(page.url)
     visit.outcome, visit.http_status = Outcome.REDIRECT, 301
-    run.links.seed_moved(page.no, target)
+    run.seeds.move(page.no, target)
     run.links.follow_redirect(visit, target)
     visit.verdict = decide(page.standing, visit.outcome)
     run.batches.record(visit)
@@ -58,7 +58,7 @@ def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
 
     assert run.scope.hosts == {"www.example.com"}
     assert asked(run).url == MOVED
-    assert run.links.endpoints() == [("example.com", 80)], "the server's word permits nothing"
+    assert run.seeds.endpoints() == [("example.com", 80)], "the server's word permits nothing"
 
 
 def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options: Options):
@@ -88,8 +88,8 @@ def test_a_seed_that_moved_elsewhere_moves_no_scope(run: Run, target: str):
 def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
     seed = asked(run)
 
-    assert not run.links.seed_moved(seed.no + 1, MOVED)
-    assert run.links.seed_moved(seed.no, MOVED)
+    assert not run.seeds.move(seed.no + 1, MOVED)
+    assert run.seeds.move(seed.no, MOVED)
 
 
 def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
@@ -131,7 +131,7 @@ def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert again.scope.hosts == {"www.example.com"}
-    assert again.links.is_seed(asked(again).no)
+    assert again.seeds.is_seed(asked(again).no)
     again.close()
 
 
@@ -186,16 +186,16 @@ def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
 
 def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
     first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
-    assert first.links.relaxed
+    assert first.depths.relaxed
     redirected(first, asked(first), "https://example.com/")
     first.batches.submit(NOW)
     first.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
-    assert not again.links.relaxed
-    again.links.relax()
-    assert again.links.relaxed
+    assert not again.depths.relaxed
+    again.depths.relax()
+    assert again.depths.relaxed
     assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
     again.close()
 
@@ -363,7 +363,7 @@ def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options:
 
     run = Run.open(SOURCE, options, Orders(resume=True), NOW)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
-    run.links.relax()
+    run.depths.relax()
 
     assert run.next_page(lambda _: True) is None
     run.close()

@@ -6,12 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
-from smartcrawl.model.exceptions import FrontierError, SettingError, SmartcrawlError
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -20,22 +19,23 @@ from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry, Written
 from smartcrawl.registry.removal.candidates import Closing
 from smartcrawl.registry.runs.membership import Membership, Turn
-from smartcrawl.registry.runs.runs import OpenRun, RunResult, result
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Depths, Frontier
+from smartcrawl.run.frontier.memory import Depths
 from smartcrawl.run.frontier.redis.connection import connect, place_of
 from smartcrawl.run.frontier.redis.frontier import Claim, RedisFrontier
 from smartcrawl.run.frontier.redis.robots import SharedRobots
-from smartcrawl.run.hosts.gate import slot_of
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.links import MAX_HOPS, Links
+from smartcrawl.run.links import MAX_HOPS
 from smartcrawl.run.orders import Orders, closing_of
 from smartcrawl.run.run import Run
-from smartcrawl.run.shared.frontier import OVER, SharedFrontier
+from smartcrawl.run.seeds import Seeds
+from smartcrawl.run.shared.frontier import SharedFrontier
 from smartcrawl.run.shared.gate import SharedGate
+from smartcrawl.run.shared.last_steps import SharedLastSteps
 from smartcrawl.run.shared.notes import SharedNotes
-from smartcrawl.run.shortcomings import Shortcomings, merged
+from smartcrawl.run.shared.turns import SharedTurns
 from smartcrawl.run.workers import Load
 from smartcrawl.sources.declared import Source
 
@@ -59,154 +59,6 @@ def join(source: Source, options: Options, orders: Orders, now: int) -> Run:
             " crawl with one worker"
         )
     return Run.open(source, options, orders, now, SharedWorkers.open)
-
-
-class SharedTurns:
-    """The pages that this worker claimed in Redis."""
-
-    def __init__(self, shared: SharedFrontier, download_delay: float) -> None:
-        """``download_delay``: seconds between two requests to a host."""
-        self._shared = shared
-        self._download_delay = download_delay
-        self._batches: Batches | None = None
-        self._verify: Frontier | None = None
-
-    def write_to(self, batches: Batches) -> None:
-        """Watch the batches that this worker writes."""
-        self._batches = batches
-
-    def next_page(self, free: Callable[[str], bool]) -> Page | None:
-        """Return the next page of a host that is ``free``, or None when there is none now."""
-        return self._shared.next(free) if self._verify is None else self._verify.next(free)
-
-    @property
-    def resting(self) -> bool:
-        """Whether ``next_page`` returned None only to let the event loop run."""
-        return self._verify is not None and self._verify.resting
-
-    @property
-    def pending(self) -> bool:
-        """Whether there may be pages left for this worker to ask for."""
-        if self._shared.over:
-            return False
-        if self._verify is not None and len(self._verify):
-            return True
-        return self._shared.pending
-
-    @property
-    def hurries(self) -> bool:
-        """Whether to write a batch at once, because this worker has nothing else to do."""
-        is_writing = self._batches is not None and self._batches.is_writing
-        return self._shared.starves and not is_writing
-
-    @property
-    def spent(self) -> bool:
-        """Whether the workers together asked for as many pages as the run may."""
-        return self._shared.spent
-
-    def verify(self, frontier: Frontier) -> None:
-        """Hand out the pages of ``frontier``, which are to be verified before removal."""
-        self._verify = frontier
-
-    def landed(self, page: Page) -> None:
-        """Note that the requests of a page are over."""
-        self._shared.landed(page)
-
-    def unanswered(self, page: Page) -> None:
-        """Note that a page was asked for and will have no visit: it stays pending."""
-        self._shared.unanswered(page)
-
-    def is_spent(self, page: Page, crawl_delay: float | None, *, asked: bool) -> bool:
-        """Whether a page must wait for its host's next turn, because robots.txt took this one.
-
-        A claim is for one request. The first claim of a host was made before the workers knew its
-        Crawl-delay, too.
-        """
-        first = self._shared.is_first(page)
-        if first is None or not (first or asked):
-            return False
-        host, delay = slot_of(page.host), crawl_delay or 0.0
-        self._shared.tell_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
-        return bool(delay or self._download_delay)
-
-    def give_back(self, page: Page) -> None:
-        """Let a page have its host's next turn, after all workers know the Crawl-delay."""
-        self._shared.give_back(page)
-
-
-class SharedLastSteps:
-    """The end of a run that only one of its workers ends."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        membership: Membership,
-        redis: RedisFrontier,
-        shared: SharedFrontier,
-        reader: SharedReader,
-    ) -> None:
-        self._registry = registry
-        self._membership = membership
-        self._redis = redis
-        self._shared = shared
-        self._reader = reader
-        self._handed_on = False  #: whether the links of all pages were handed on
-
-    @property
-    def ours(self) -> bool:
-        """Whether this worker ends the run, and no other worker has sealed it."""
-        return self._closes and not self._shared.sealed
-
-    @property
-    def _closes(self) -> bool:
-        return self._shared.turn is not None and not self._shared.over
-
-    def relax(self, links: Links, write: Callable[[], None]) -> None:
-        """Hand on depths that became smaller, and the links of pages read in another scope."""
-        if not self.ours:
-            return
-        write()
-        try:
-            self._relax(links)
-        except FrontierError:  # the courier logs it; with Redis, the turn comes back
-            self._handed_on = False
-            self._shared.doubt()
-            return
-        write()
-
-    def _relax(self, links: Links) -> None:
-        lowered = self._redis.lowered()
-        unsure = self._shared.again or links.scope_moved
-        if unsure and not self._handed_on:
-            self._handed_on = True
-            links.hand_on(self._reader.links())
-        while lowered:
-            links.hand_on(self._reader.links(lowered))
-            lowered = self._redis.lowered()
-
-    def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
-        """Return the reasons of all workers why the run did not see everything."""
-        return Shortcomings.loads(merged(self._reader.cut(), shortcomings.news())).told()
-
-    def leave(self, why: str | None, now: int) -> RunResult | None:
-        """Leave the run to the other workers; None if this worker ends it.
-
-        A worker ends the run if it has the turn for that, or if no other worker is left.
-        """
-        self._shared.end()
-        connection, run = self._registry.connection, self._membership.run
-        if self._shared.over or self._reader.state() in OVER:
-            return result(connection, run)
-        if why is None and (self._closes or not self._membership.others(connection)):
-            return None
-        if not self._registry.leave(self._membership, now, why or "interrupted"):
-            logger.warning("run %d goes on without this worker", run)
-        return result(connection, run)
-
-    def ended(self) -> None:
-        """Remove the run from Redis; if that fails, a later run removes it."""
-        with suppress(FrontierError):
-            self._redis.retire()
 
 
 class SharedWorkers:
@@ -329,7 +181,7 @@ class SharedWorkers:
 
     def start(
         self,
-        links: Links,
+        seeds: Seeds,
         *,
         incomplete: Callable[[str], None],
         wake: Callable[[], None],
@@ -349,16 +201,16 @@ class SharedWorkers:
                 incomplete(f"host_down: {claim.host}")
 
         def load(numbers: Sequence[int]) -> list[Page]:
-            self._follow_seeds(links)
+            self._follow_seeds(seeds)
             return self._load(numbers)
 
         self.shared.attach(load=load, claimed=claimed, call=call, wake=wake, failed=failed)
 
-    def _follow_seeds(self, links: Links) -> None:
+    def _follow_seeds(self, seeds: Seeds) -> None:
         """Move the scope with the seeds that other workers visited, until all are visited."""
         if not self._settled:
-            links.follow_seeds()
-            asked = self._reader.reached([*links.seeds, *links.given])
+            seeds.follow_visited()
+            asked = self._reader.reached(seeds.all)
             self._settled = all(reached.visited for reached in asked)
 
     def listen(self, hungry: Callable[[], None], written: Callable[[], None]) -> None:
