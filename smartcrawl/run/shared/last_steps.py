@@ -24,12 +24,15 @@ class SharedLastSteps:
 
     def __init__(
         self,
+        *,
+        run: int,
         registry: Registry,
         membership: Membership,
         redis: RedisFrontier,
         shared: SharedFrontier,
         reader: SharedReader,
     ) -> None:
+        self._run = run
         self._registry = registry
         self._membership = membership
         self._redis = redis
@@ -79,7 +82,7 @@ class SharedLastSteps:
         A worker ends the run if it has the turn for that, or if no other worker is left.
         """
         self._shared.end()
-        connection, run = self._registry.connection, self._membership.run
+        connection, run = self._registry.connection, self._run
         if self._shared.over or self._reader.state() in OVER:
             return result(connection, run)
         if why is None and (self._closes or not self._membership.others(connection)):

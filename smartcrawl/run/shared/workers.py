@@ -102,7 +102,14 @@ class SharedWorkers:
         self.shared.over = opened.over
         self.gate = SharedGate(options, self.shared.tell_hosts)
         self.turns = SharedTurns(self.shared, options.download_delay)
-        self.last_steps = SharedLastSteps(registry, membership, redis, self.shared, readonly)
+        self.last_steps = SharedLastSteps(
+            run=opened.no,
+            registry=registry,
+            membership=membership,
+            redis=redis,
+            shared=self.shared,
+            reader=readonly,
+        )
         self._membership = membership
         self._robots = robots
         self._reader = readonly
