@@ -26,7 +26,7 @@ _HOST_COUNTS = """
 SELECT h.name, count(*) FROM record r JOIN host h ON h.no = r.host
  WHERE r.source = ? GROUP BY h.no
 """
-#: Addresses that may carry a session id (rules.traps), as far as LIKE can tell.
+#: Addresses that may carry a session id (rules.traps), as far as LIKE finds them.
 _SESSIONS = """
 SELECT url FROM record
  WHERE source = ?

@@ -101,7 +101,7 @@ class OwnLastSteps:
 
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons why the run did not see everything."""
-        return shortcomings.told()
+        return shortcomings.as_reasons()
 
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Close the run as interrupted; None if it ended by itself and has to be sealed."""

@@ -1,1 +1,1 @@
-"""What makes a process one of several workers of a run (design.md 9)."""
+"""One process as one of several workers of a run (design.md 9)."""

@@ -74,7 +74,7 @@ class SharedLastSteps:
 
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons of all workers why the run did not see everything."""
-        return Shortcomings.loads(merged(self._reader.cut(), shortcomings.news())).told()
+        return Shortcomings.loads(merged(self._reader.cut(), shortcomings.news())).as_reasons()
 
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Leave the run to the other workers; None if this worker ends it.
