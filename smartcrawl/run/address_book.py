@@ -1,4 +1,4 @@
-"""From the address of a link to its number, with one statement a page at most."""
+"""The numbers of addresses, looked up with at most one statement per page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class AddressBook:
         self._old: dict[str, int] = {}
         self._ids: dict[bytes, int] = {}
         self._uncommitted: dict[int, Address] = {}
-        self._renamed: dict[int, int] = {}  #: by numbers that other workers replaced
+        self._renamed: dict[int, int] = {}  #: new numbers by the old ones
 
     def numbers(
         self,

@@ -28,7 +28,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     if options.redis is None:
         return Run.open(source, options, orders, now)
     if options.due_only and not orders.force:
-        logger.info("%s: what is due is asked by this process alone", source.name)
+        logger.info("%s: this process alone asks for the pages that are due", source.name)
         return Run.open(source, options, orders, now)
     # Imported only here: one worker alone does not need these 6 MiB.
     shared: Any = import_module("smartcrawl.run.shared.workers")

@@ -67,6 +67,10 @@ class Run:
         self.opened = opened = workers.opened
         self.forced = opened.forced
         self.configuration = ExtractionConfig.of(source, options)
+        self._fingerprints = {
+            mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
+            for mode in Mode
+        }
         #: reasons why the run will not have seen everything
         self.shortcomings = Shortcomings.loads(opened.cut)
         if opened.shared:
@@ -84,9 +88,7 @@ class Run:
         self._book = AddressBook(self._readers.pages, registry.new_number, options.trackers)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
-        forgotten = now - options.max_unverified_days * 86_400 if options.max_unverified_days else 0
-        known = self._readers.hosts.trust(forgotten)
-        self.trust = HostTrust(known, options, self.batches, now, opened.no)
+        self.trust = self._new_trust(now)
         self.seeds = Seeds(source=source, registry=registry, opened=opened, readers=self._readers)
         self._offers = self._new_offers()
         self._signed = SignedUrls(options.trackers)
@@ -119,6 +121,11 @@ class Run:
             forced=opened.forced,
             shared=opened.shared,
         )
+
+    def _new_trust(self, now: int) -> HostTrust:
+        days = self.options.max_unverified_days
+        known = self._readers.hosts.trust(now - days * 86_400 if days else 0)
+        return HostTrust(known, self.options, self.batches, now, self.opened.no)
 
     def _new_offers(self) -> Offers:
         budget = UrlBudget(
@@ -159,13 +166,9 @@ class Run:
         )
 
     def _new_extractions(self) -> ExtractionPlan:
-        fingerprint = self.configuration.fingerprint
         return ExtractionPlan(
             configuration=self.configuration,
-            fingerprints={
-                mode: self.registry.fingerprint(fingerprint(mode), EXTRACTION_VERSION)
-                for mode in Mode
-            },
+            fingerprints=self._fingerprints,
             options=self.options,
             registry=self.registry,
             links=self.links,

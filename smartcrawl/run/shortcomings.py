@@ -21,9 +21,8 @@ class Shortcomings:
     """Reasons such as ``host_down: a.example``, and counts of addresses that were not followed."""
 
     reasons: list[str] = field(default_factory=list)
-    refused: dict[str, tuple[int, str]] = field(
-        default_factory=dict
-    )  #: count and first address by kind
+    #: count and first address, by kind
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict)
     changed: bool = False  #: whether it has news since it was written last
     _reported: dict[str, int] = field(default_factory=dict)  #: counts in earlier news, by kind
 
