@@ -131,7 +131,7 @@ class RobotsMiddleware:
         if not rules.allows(request.url):
             raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
         if page is not None and self._run is not None:
-            self._run.give_back(page)
+            self._run.turns.give_back(page)
             raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
 
     def _page_without_turn(self, request: Request, rules: Rules, began: float) -> Page | None:
@@ -140,7 +140,7 @@ class RobotsMiddleware:
         if self._run is None or not isinstance(attempt, Attempt) or attempt.requests:
             return None  # redirects and retries belong to the turn of the first request
         asked = rules.asked and rules.asked_at >= began
-        spent = self._run.turn_is_spent(attempt.page, rules.crawl_delay, asked=asked)
+        spent = self._run.turns.is_spent(attempt.page, rules.crawl_delay, asked=asked)
         return attempt.page if spent else None
 
 

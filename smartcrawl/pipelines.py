@@ -76,7 +76,7 @@ class ExtractPipeline(VisitPipeline):
 def _protect(run: Run) -> None:
     """Permit the name resolver to connect to the hosts of a scope that moved."""
     if (resolver := installed_resolver()) is not None:
-        resolver.protect(run.links.endpoints(), run.links.ports())
+        resolver.protect(run.seeds.endpoints(), run.seeds.ports())
 
 
 class DecidePipeline(VisitPipeline):
@@ -109,7 +109,7 @@ class CommitPipeline(VisitPipeline):
         self._closing = False
         if run is not None:
             run.registry.indexing.stop_when(partial(is_stopping, crawler))
-            run.listen(self._hurry, self._on_written)
+            run.workers.listen(self._hurry, self._on_written)
 
     async def process_item(self, item: Any) -> Any:
         """Add the Visit to the open batch; wait when the writer is two batches behind."""
@@ -123,7 +123,7 @@ class CommitPipeline(VisitPipeline):
             run.batches.record(item)
             if run.watcher is not None and not item.again:
                 run.watcher(progress_of(item))
-        if run.batches.batch.full or run.hurries:
+        if run.batches.batch.full or run.turns.hurries:
             await self._flush(run)
         elif self._timer is None:
             self._timer = self._loop.call_later(_FLUSH_AFTER, self._flush_late)
@@ -137,7 +137,7 @@ class CommitPipeline(VisitPipeline):
 
     def _hurry(self) -> None:
         """Write the open batch now, because other workers have no page left to request."""
-        if self.run is not None and self.run.batches.batch and self.run.hurries:
+        if self.run is not None and self.run.batches.batch and self.run.turns.hurries:
             self._flush_late()
 
     def _on_written(self) -> None:
@@ -157,7 +157,7 @@ class CommitPipeline(VisitPipeline):
 
     def _end(self, run: Run, error: RegistryError | SinkError) -> None:
         """End the run, unless another worker ended it already."""
-        if not (isinstance(error, RunOverError) and run.found_over()):
+        if not (isinstance(error, RunOverError) and run.workers.found_over()):
             stop(self.crawler, run, error)
 
     async def _flush(self, run: Run) -> None:
@@ -184,6 +184,6 @@ class CommitPipeline(VisitPipeline):
             run.batches.submit(int(time.time()))
             await asyncio.to_thread(run.batches.drain)
         except (RegistryError, SinkError) as error:
-            if not (isinstance(error, RunOverError) and run.found_over()):
+            if not (isinstance(error, RunOverError) and run.workers.found_over()):
                 run.failure = error
                 logger.error("%s", error)

@@ -35,7 +35,7 @@ class Edits:
             RegistryError: the registry cannot be written.
             DontCloseSpider: answers are being committed now.
         """
-        self._run.settle_collapsed(now)
+        self._run.ending.settle_collapsed(now)
         if count := len(self._run.collapses.accepted):
             pages = "1 page" if count == 1 else f"{count} pages"
             logger.info("%s shrank to less than a tenth: taken as edits", pages)

@@ -24,14 +24,8 @@ logger = logging.getLogger(__name__)
 
 def gate_of(crawler: Any) -> HostGate | None:
     """Return the gate that the components of a crawl share; None for a spider without a run."""
-    spider = crawler.spider
-    run = getattr(spider, "run", None)
-    if run is None:
-        return None
-    gate: HostGate | None = getattr(spider, "gate", None)
-    if gate is None:
-        gate = spider.gate = run.new_gate()
-    return gate
+    run = run_of(crawler)
+    return None if run is None else run.gate
 
 
 def host_of(request: Request) -> str:

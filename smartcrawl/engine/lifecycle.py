@@ -57,12 +57,12 @@ class RunLifecycle:
         """Leave a page pending for which a user's own spider raised an error."""
         attempt = response.request.meta.get("attempt") if response.request is not None else None
         if isinstance(attempt, Attempt):
-            self._run.unanswered(attempt.page)
+            self._run.turns.unanswered(attempt.page)
 
     def dropped(self, item: Any) -> None:
         """Leave a page pending whose visit a user's own pipeline dropped."""
         if isinstance(item, Visit):
-            self._run.unanswered(item.page)
+            self._run.turns.unanswered(item.page)
 
     def opened(self) -> None:
         """Log the beginning of the run, and an interrupted run that was closed."""
@@ -76,10 +76,10 @@ class RunLifecycle:
             )
         resolver = installed_resolver()
         if resolver is not None:
-            resolver.protect([*run.links.endpoints(), *self._proxies()], run.links.ports())
+            resolver.protect([*run.seeds.endpoints(), *self._proxies()], run.seeds.ports())
         run.batches.observe = partial(host_now, self._crawler)
         if run.due_pages is not None:  # it may not fetch robots.txt again
-            run.links.sitemaps_known(sitemaps)
+            run.sitemaps.named_before(sitemaps)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._send
         gc.collect()
@@ -118,8 +118,8 @@ class RunLifecycle:
             return
         if self._edits.under_way:
             raise DontCloseSpider
-        engine, edits = self._crawler.engine, self._edits.step
-        steps = (run.relax, run.follow_unnamed, run.relax, edits, run.relax, run.begin_verify)
+        engine, edits, end = self._crawler.engine, self._edits.step, run.ending
+        steps = (end.relax, end.follow_unnamed, end.relax, edits, end.relax, end.begin_verify)
         for step in (*steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None
@@ -128,7 +128,7 @@ class RunLifecycle:
                 raise DontCloseSpider
             if engine.downloader.active:  # requests of the lane are in flight
                 raise DontCloseSpider
-            if run.resting:
+            if run.turns.resting:
                 raise DontCloseSpider
             if run.extractions.pending:  # pages that were skipped just now
                 self._wake()

@@ -116,7 +116,7 @@ class NumberScheduler(BaseScheduler):
             page = self.next_page() if not full else None
         if page is not None:
             return self.request_of(page)
-        if self._run is not None and self._run.resting:
+        if self._run is not None and self._run.turns.resting:
             call_later(0, self.look_again)
         elif self._gate is not None and self._gate.throttled:
             self._wake_in_time(self._gate)

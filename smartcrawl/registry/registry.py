@@ -14,7 +14,7 @@ from smartcrawl.registry.database import choices
 from smartcrawl.registry.database.control import Control
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.numbers import AddressNumbers
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.removal.candidates import Closing, Ending
 from smartcrawl.registry.removal.sweep import Removed
 from smartcrawl.registry.runs import runs
@@ -130,9 +130,9 @@ class Registry:
         """Return the number of a fingerprint (runs.fingerprint)."""
         return self._control.retry(lambda: runs.fingerprint(self.connection, value, extraction))
 
-    def reader(self, source: int) -> PageReader:
-        """Return a reader of one source, with its own connection."""
-        return PageReader(self.database.connect(readonly=True), source)
+    def readers(self, source: int) -> Readers:
+        """Return the readers of one source, on a connection of their own."""
+        return Readers(self.database.connect(readonly=True), source)
 
     def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
         """Record the addresses that a run starts from."""

@@ -1,4 +1,4 @@
-"""From the address of a link to its number, with one statement a page at most."""
+"""The numbers of addresses, looked up with at most one statement per page."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from smartcrawl.registry.pages import PageReader
 from smartcrawl.sources.scope import Scope
 
 _CACHE = 40_000  #: addresses in each of two generations
-_OUTSIDE = 0  #: number of what lies out of scope
+_OUTSIDE = 0  #: number of addresses out of scope
 
 
 class Found(NamedTuple):
-    """An address that was met for the first time."""
+    """An address that is not in the registry yet."""
 
     no: int
     id: bytes
@@ -26,14 +26,14 @@ class Found(NamedTuple):
 
 
 Register = Callable[[Found], None]
-Refuse = Callable[[str, str], bool]  #: URL and host of an address that nobody knew before
+Refuse = Callable[[str, str], bool]  #: URL and host of a new address
 
 
 class AddressBook:
-    """Knows the numbers of addresses: from a cache, from open batches, from the registry.
+    """Finds the numbers of addresses: in a cache, in open batches, in the registry.
 
-    What a batch registers is in the registry only when it is committed; until then it is
-    served from memory.
+    A new address is in the registry only when its batch is committed; until then it is served
+    from memory.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class AddressBook:
         self._old: dict[str, int] = {}
         self._ids: dict[bytes, int] = {}
         self._uncommitted: dict[int, Address] = {}
-        self._renamed: dict[int, int] = {}  #: numbers of addresses that other workers met first
+        self._renamed: dict[int, int] = {}  #: new numbers by the old ones
 
     def numbers(
         self,
@@ -54,12 +54,15 @@ class AddressBook:
         scope: Scope,
         register: Register,
         refuse: Refuse | None = None,
+        *,
+        cached: bool = True,
     ) -> list[int]:
         """Return the distinct numbers of those ``urls`` that are in scope, in their order.
 
-        ``register`` is called for each new address, unless it is refused.
+        ``register`` is called for each new address, unless ``refuse`` refuses it. ``cached``:
+        whether ``scope`` is the one of the cache; sitemaps have another scope.
         """
-        young, old = self._young, self._old
+        young, old = (self._young, self._old) if cached else ({}, {})
         found: list[int] = []
         missing: list[tuple[int, str]] = []
         for url in urls:
@@ -77,24 +80,8 @@ class AddressBook:
             self._look_up(inside, found, register, refuse)
             for place, url in missing:
                 young[url] = found[place]
-        if len(young) > _CACHE:
+        if cached and len(young) > _CACHE:
             self._old, self._young = young, {}
-        return self._told(found)
-
-    def sitemaps(
-        self,
-        urls: Iterable[str],
-        scope: Scope,
-        register: Register,
-        refuse: Refuse | None = None,
-    ) -> list[int]:
-        """Return the distinct numbers of sitemaps; their scope is another one, so no cache."""
-        missing = list(enumerate(url for url in urls if scope.allows(url)))
-        found = [_OUTSIDE] * len(missing)
-        self._look_up(missing, found, register, refuse)
-        return self._told(found)
-
-    def _told(self, found: list[int]) -> list[int]:
         if renamed := self._renamed:
             found = [renamed.get(number, number) for number in found]
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
@@ -121,8 +108,8 @@ class AddressBook:
                 if refuse is not None and refuse(url, host):
                     continue
                 number = ids[key] = self._new_number()
-                told = None if identity == url else identity
-                register(Found(number, key, url, told, host))
+                other = None if identity == url else identity
+                register(Found(number, key, url, other, host))
             found[place] = number
 
     def remember(self, address: Address) -> None:
@@ -134,13 +121,13 @@ class AddressBook:
         return number in self._uncommitted
 
     def committed(self, addresses: Iterable[Address]) -> None:
-        """Forget addresses that the registry knows by now."""
+        """Forget addresses that are in the registry now."""
         for address in addresses:
             self._uncommitted.pop(address.no, None)
             self._ids.pop(address.id, None)
 
     def rename(self, renamed: Mapping[int, int]) -> None:
-        """Serve the numbers of those who met addresses first."""
+        """Serve the numbers of the workers that registered these addresses first."""
         self._renamed.update(renamed)
         self.committed([self._uncommitted[no] for no in renamed if no in self._uncommitted])
 
@@ -159,6 +146,6 @@ class AddressBook:
         return [by_number[number] for number in numbers if number in by_number]
 
     def forget(self) -> None:
-        """Forget which addresses are in scope, because the scope moved."""
+        """Clear the cache, because the scope moved."""
         self._young.clear()
         self._old.clear()

@@ -1,4 +1,4 @@
-"""What a run found, gathered into batches and handed to the writer in order."""
+"""The batches of a run: visits and addresses, given to the writer in order."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from smartcrawl.run.shortcomings import Shortcomings
 
 @dataclass(slots=True)
 class Progress:
-    """Counts of this process, for the live line; the registry keeps the run's own."""
+    """Counts of this process, for the progress line; the registry has those of the run."""
 
     words: dict[str, int] = field(default_factory=dict)
     visits: int = 0
     not_modified: int = 0
-    stale: int = 0  #: visits that came too late and were dropped
-    unread: int = 0  #: pages whose snapshots the store did not give
+    stale: int = 0  #: visits that were too late and were dropped
+    unread: int = 0  #: pages whose snapshots the store did not return
     lost: int = 0  #: pages whose snapshots are missing or damaged
-    not_stored: int = 0  #: pages whose bodies have no snapshot, for the store took none
+    not_stored: int = 0  #: pages whose bodies the snapshot store did not take
 
     def count(self, visit: Visit) -> None:
-        """Count one decided visit; one that was accepted is another word for the same."""
+        """Count one decided visit; an accepted visit only changes the word of an earlier one."""
         self.visits += not visit.accepted
         self.not_modified += visit.not_modified
         if visit.accepted and self.words.get("failed"):
@@ -40,17 +40,13 @@ class Progress:
             self.words[word] = self.words.get(word, 0) + 1
 
     def fail(self, word: Word) -> None:
-        """Count a visit as failed that was counted under another word."""
+        """Count a visit as failed that was counted under ``word``."""
         self.words[word.word] -= 1
         self.words["failed"] = self.words.get("failed", 0) + 1
 
 
 class Batches:
-    """The open batch of a run, and those on their way to the registry.
-
-    ``written`` is told of each batch that is in the registry. Of a ``shared`` run other workers
-    write, too.
-    """
+    """The open batch of a run, and the batches on their way to the registry."""
 
     def __init__(
         self,
@@ -62,6 +58,11 @@ class Batches:
         forced: bool = False,
         shared: bool = False,
     ) -> None:
+        """``written`` is called for each batch that is in the registry.
+
+        ``keeps_bodies``: whether bodies get snapshots. ``forced``: whether unchanged bodies do,
+        too. ``shared``: whether other workers write to the run.
+        """
         self.batch = Batch()
         self._shortcomings = shortcomings
         self.keeps_bodies = keeps_bodies
@@ -71,12 +72,12 @@ class Batches:
         self.progress = Progress()
         self._writer = writer
         self._written = written
-        self.observe: Callable[[str], HostNow] | None = None  #: how a host is being asked
-        self._seen: dict[str, HostNow] = {}  #: hosts of this run, as written last
+        self.observe: Callable[[str], HostNow] | None = None  #: current delay and state of a host
+        self._seen: dict[str, HostNow] = {}  #: hosts of this run, as they were written last
         self._submitted: deque[Future[Written]] = deque()
 
     def probe(self, visit: Visit) -> None:
-        """Take a look at an unreached page into the open batch; it is no visit."""
+        """Add the look at an unreached page to the open batch; it is no visit."""
         counts = self.batch.counts
         counts["requests"] += visit.requests
         counts["conditional_requests"] += visit.conditional_requests
@@ -86,14 +87,14 @@ class Batches:
         self.batch.probes.append(visit)
 
     def record(self, visit: Visit) -> None:
-        """Take a decided visit into the open batch."""
+        """Add a decided visit to the open batch."""
         batch, page = self.batch, visit.page
         if self.keeps_bodies and is_stored(visit, forced=self._forced or page.ordered):
             batch.bodies += len(visit.body or b"")
         else:
             visit.body = None
         if visit.again and not visit.extracted_again:
-            return  # its snapshot could not be read: nothing happened
+            return  # its snapshot could not be read: the page stays as it is
         batch.counts["reextracted"] += visit.extracted_again and not visit.lost_snapshot
         self.progress.lost += visit.lost_snapshot
         if visit.again:
@@ -143,7 +144,7 @@ class Batches:
             batch.text += sum(len(chunk.text) for chunk in visit.chunks)
 
     def _record_accepted(self, visit: Visit, *, unreachable: bool) -> None:
-        """Take an answer that waited: its visit was counted, as one without an answer."""
+        """Add an answer that waited; its visit was counted before, as one without an answer."""
         batch = self.batch
         if not unreachable:
             batch.counts["unreachable"] -= 1
@@ -167,13 +168,13 @@ class Batches:
             self._look_at_hosts()
             submitted = self._writer.submit(self.batch, now)
             self._submitted.append(submitted)
-            if (told := self.on_written) is not None:
-                submitted.add_done_callback(lambda _: told())
+            if (notify := self.on_written) is not None:
+                submitted.add_done_callback(lambda _: notify())
             self.batch = Batch()
         return self._submitted[0] if len(self._submitted) > 1 else None
 
     def _look_at_hosts(self) -> None:
-        """Note how the hosts of this batch are being asked, and those that are held back."""
+        """Record the delay and the state of this batch's hosts, and of hosts that are paused."""
         if self.observe is None:
             return
         seen = self._seen
@@ -184,10 +185,10 @@ class Batches:
                 seen[host] = self.batch.tally(host).now = now
 
     def collect(self) -> None:
-        """Take note of batches that are written.
+        """Pass on the batches that are written.
 
         Raises:
-            RegistryError: one could not be written; nothing of it is in the registry.
+            RegistryError: a batch could not be written; nothing of it is in the registry.
         """
         while self._submitted and self._submitted[0].done():
             written = self._submitted.popleft().result()
@@ -213,5 +214,5 @@ class Batches:
         return bool(self._submitted)
 
     def close(self) -> None:
-        """Wait for what was submitted and let go of the writer."""
+        """Wait for the submitted batches and close the writer."""
         self._writer.close()

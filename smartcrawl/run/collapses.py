@@ -19,7 +19,7 @@ from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import UNREACHED, Depths
 from smartcrawl.run.links import Links
 
-#: What of an answer waits beside its body.
+#: The fields of an answer that wait beside its body.
 _HEADERS = (
     "url", "http_status", "conditional", "content_length", "etag", "last_modified",
     "content_type", "content_encoding",
@@ -27,7 +27,7 @@ _HEADERS = (
 
 
 def collapse_of(visit: Visit, document: Document) -> Collapse:
-    """Return what has to wait of the answer of a collapsed page.
+    """Return the part of a collapsed page's answer that waits for the decision.
 
     >>> from smartcrawl.rules.model import Outcome
     >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED, body=b"a")
@@ -40,7 +40,7 @@ def collapse_of(visit: Visit, document: Document) -> Collapse:
 
 
 class Collapses:
-    """Decides once about the collapsed pages of a run, and makes visits of those accepted."""
+    """Decides once about the collapsed pages of a run, and makes visits of the accepted ones."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Collapses:
         self._frontier = frontier
         self._extractions = extractions
         self._batches = batches
-        self._tried: set[int] = set()  #: numbers of pages that this process has committed
-        self.accepted: deque[int] = deque()  #: numbers of pages that are to be committed
+        self._tried: set[int] = set()  #: numbers of pages that this process took before
+        self.accepted: deque[int] = deque()  #: numbers of pages to commit
 
     @property
     def waiting(self) -> int:
-        """How many pages of the run wait."""
+        """The number of collapsed pages that wait."""
         return len(collapsed.waiting(self._registry.connection, self._run))
 
     @property
@@ -72,10 +72,10 @@ class Collapses:
         return collapsed.is_undecided(self._registry.connection, self._run)
 
     def settle(self, now: int) -> None:
-        """Decide, if that was not done, and offer the old links of the pages that are withheld.
+        """Decide, unless that was done, and offer the old links of withheld pages.
 
-        Everything that was visited is in the registry afterwards. What is accepted and was not
-        committed yet is in ``accepted``. ``now`` is Unix seconds.
+        All visits are in the registry afterwards. ``accepted`` has the accepted pages that were
+        not committed yet. ``now`` is Unix seconds.
 
         Raises:
             RegistryError: the registry cannot be written, or another worker closed the run.
@@ -90,7 +90,7 @@ class Collapses:
             self.release(withheld, now)
 
     def release(self, numbers: list[int], now: int) -> None:
-        """Offer the old links of pages that are withheld, which wait no more.
+        """Offer the old links of withheld pages, which wait no more.
 
         Raises:
             RegistryError: the registry cannot be written, or another worker closed the run.
@@ -101,7 +101,7 @@ class Collapses:
         self._registry.collapsed.drop(self._run, numbers)
 
     def take(self) -> Visit | None:
-        """Return the next visit that is to be committed, None when there is none left."""
+        """Return the next visit to commit; None: no page is left."""
         while self.accepted:
             number = self.accepted.popleft()
             self._tried.add(number)
@@ -116,7 +116,7 @@ class Collapses:
         self._batches.drain()
 
     def _pages(self, numbers: list[int]) -> list[Page]:
-        """Return pages as the registry has them, at the depth that the run found for them."""
+        """Return pages out of the registry, at the depth that the run found for them."""
         pages = self._links.pages(numbers)
         frontier = self._frontier
         for page in pages:

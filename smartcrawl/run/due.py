@@ -1,4 +1,4 @@
-"""Which pages a due crawl asks, and what becomes of those whose time has not come (M-11, U-16)."""
+"""The pages that a due crawl asks for, and the others, which count as reached (M-11, U-16)."""
 
 from __future__ import annotations
 
@@ -13,33 +13,38 @@ from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.links import Links
+from smartcrawl.run.seeds import Seeds
 
 SKIPPED: Final = 1
 ASKED_AFTER_ALL: Final = 2  #: it was skipped before
 
 
 class DuePages:
-    """Lets the pages that are due have their turn; the others count as reached.
+    """Chooses the pages that are due; the others are skipped and count as reached.
 
-    The stored links of what is skipped stay in force, so that whatever lies behind it is found.
+    The stored links of a skipped page are followed, so that the pages behind it are found.
     """
 
     def __init__(
         self,
+        *,
         links: Links,
+        seeds: Seeds,
         frontier: Frontier,
         extractions: ExtractionPlan,
         batches: Batches,
         now: int,
     ) -> None:
+        """``now``: Unix seconds."""
         self.skipped = 0  #: pages
         self._skipped = bytearray()  #: by number
         self._links = links
+        self._seeds = seeds
         self._frontier = frontier
         self._extractions = extractions
         self._batches = batches
         self._now = now
-        self._modified: dict[int, int] = {}  #: when sitemaps say that a page was modified last
+        self._modified: dict[int, int] = {}  #: Unix seconds of the last change, as sitemaps say
 
     def due(self, pages: Iterable[Page]) -> list[Page]:
         """Return those pages that are due; skip the others."""
@@ -58,7 +63,7 @@ class DuePages:
         modified = self._modified.get(page.no)
         return (
             page.ordered
-            or page.signs & NAMES_SIGNED > 0  # what it signs cannot be asked without it
+            or page.signs & NAMES_SIGNED > 0  # its signed links can be read from its body alone
             or (_needs_a_visit(page) and not page.error_count)
             or page.last_checked is None
             or is_due(page.next_visit, self._now)
@@ -71,7 +76,7 @@ class DuePages:
         if not self._skipped[page.no]:
             self._batches.batch.skipped.append(page.no)
             if page.moved:
-                self._links.skipped_redirect(page)
+                self._seeds.follow_stored(page)
         self._skipped[page.no] = SKIPPED
         self.skipped += 1
         if page.extraction is Extraction.AGAIN:
@@ -80,9 +85,10 @@ class DuePages:
             self._links.replay(page)
 
     def notice(self, entries: Iterable[Link], stored: Sequence[Link]) -> None:
-        """Bring forward what a sitemap says was modified since it was read last.
+        """Bring forward the pages that a sitemap reports as modified since it was read last.
 
-        An entry whose lastmod stayed the same is no news, whatever it says.
+        An entry with an unchanged lastmod is no news, whatever time it states. ``stored``: the
+        entries that the sitemap had before.
         """
         before = {link.url: link.anchor for link in stored}
         news: dict[str, int] = {}
@@ -101,7 +107,7 @@ class DuePages:
 
 
 def _needs_a_visit(page: Page) -> bool:
-    """Whether today's configuration asks for more than its snapshot can give without a visit."""
+    """Whether today's configuration asks for more than the page's snapshot can give."""
     match page.extraction:
         case Extraction.STANDS:
             return False

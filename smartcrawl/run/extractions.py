@@ -1,4 +1,4 @@
-"""How each page of a run enters the index today, and which are extracted again for that (M-15)."""
+"""The plan of extraction: the index mode of each page, and the pages to extract again (M-15)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class ExtractionPlan:
-    """Holds today's configuration against what each page was extracted with."""
+    """Compares today's configuration with the one that each page was extracted with."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class ExtractionPlan:
         stored_pages: StoredPages,
         batches: Batches,
     ) -> None:
-        """``fingerprints``: the numbers that stand for the configuration of each mode."""
+        """``fingerprints``: the numbers of today's configuration in each mode."""
         self.again = Queue()  #: numbers of skipped pages that are to be extracted again
-        self.under_way = False  #: whether pages are being extracted out of their snapshots
+        self.under_way = False  #: whether pages are being extracted from their snapshots
         self._configuration = configuration
         self._fingerprints = fingerprints
         self._registry = registry
@@ -48,13 +48,13 @@ class ExtractionPlan:
         self._stored_pages = stored_pages
         self._batches = batches
         self._whole_left = options.re_extract_per_run or -1
-        self._whole: set[int] = set()  #: numbers of pages that are among those
-        self._unread_told = False
+        self._whole: set[int] = set()  #: numbers of the pages that may be requested whole
+        self._unread_logged = False
 
     def configure(self, page: Page, *, kind: int | None = None) -> None:
-        """Find how a page is to enter the index today, and how it comes to that.
+        """Set the page's index mode of today, and the way to get its content.
 
-        ``kind``: what it turned out to be, where that is known.
+        ``kind``: the level of a sitemap or 0 for a page, where the answer decided that.
         """
         listed = page.kind if kind is None else kind
         mode = Mode.LINKS_ONLY if listed else self._configuration.mode_of(page.url)
@@ -74,11 +74,11 @@ class ExtractionPlan:
 
     @property
     def pending(self) -> bool:
-        """Whether pages are being extracted out of their snapshots, or wait for that."""
+        """Whether pages are being extracted from their snapshots, or wait for it."""
         return self.under_way or len(self.again) > 0
 
     def take(self, most: int) -> list[Page]:
-        """Return the next pages whose snapshots are to be extracted, without a visit."""
+        """Return the next pages to extract from their snapshots, without a visit."""
         pages = self._links.pages(self.again.take(most))
         for page in pages:
             self.configure(page)
@@ -86,10 +86,10 @@ class ExtractionPlan:
         return pages
 
     def unread(self, why: str) -> None:
-        """Note that the store did not give a snapshot; the page stays as it is until it does."""
+        """Count a page whose snapshot the store did not return; the page stays as it is."""
         self._batches.progress.unread += 1
-        if not self._unread_told:
-            self._unread_told = True
+        if not self._unread_logged:
+            self._unread_logged = True
             logger.warning(
                 "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
                 " again; where the snapshots are gone for good, crawl once with -a force=1",

@@ -1,31 +1,31 @@
-"""How much a run may meet: what looks endless is left alone, and told as what cut the run."""
+"""The budget of new addresses: a run does not follow addresses that look endless."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.rules.traps import Budget, Trap
 from smartcrawl.run.shortcomings import Shortcomings
 
 
 class UrlBudget:
-    """Asks the budget of one run about the addresses that nobody knew before."""
+    """Checks new addresses against the budget of one run, and counts the refused ones."""
 
     def __init__(
-        self, reader: PageReader, options: Options, shortcomings: Shortcomings, started_at: int
+        self, reader: HostReader, options: Options, shortcomings: Shortcomings, started_at: int
     ) -> None:
-        """``started_at``: when the run did, in seconds since 1970."""
-        self.hit = False  #: whether a limit on numbers refused something; for the caller to reset
+        """``started_at``: start of the run, in Unix seconds."""
+        self.hit = False  #: whether a limit on numbers refused an address; the caller resets it
         self._reader = reader
         self._options = options
         self._shortcomings = shortcomings
         self._started_at = started_at
-        self._budget: Budget | None = None  #: None: nothing new was met so far
+        self._budget: Budget | None = None  #: None: no new address was found so far
 
     def refuse(self, url: str, host: str) -> bool:
-        """Whether an address that nobody knew before is left alone, because it looks endless."""
+        """Whether a new address is not followed, because it looks endless."""
         budget = self._budget
         if budget is None:
             budget = self._budget = self._new_budget()
@@ -36,7 +36,7 @@ class UrlBudget:
         return trap is not None
 
     def _new_budget(self) -> Budget:
-        """Return a budget that knows what the registry holds already."""
+        """Return a budget that counts the addresses in the registry, too."""
         budget = Budget(
             year=datetime.fromtimestamp(self._started_at, UTC).year,
             per_host=self._options.host_url_budget,

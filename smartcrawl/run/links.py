@@ -1,124 +1,100 @@
-"""Where links lead: from addresses to numbers, each offered to the frontier once a run."""
+"""The links of visited and stored pages, followed within the scope."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from smartcrawl.model.batches import Address
 from smartcrawl.model.documents import Link
-from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
-from smartcrawl.model.urls import endpoint, has_port, host_key
+from smartcrawl.model.urls import host_key
 from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
-from smartcrawl.run.address_book import AddressBook, Found, Register
+from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import Depths
-from smartcrawl.run.limits import UrlBudget
+from smartcrawl.run.offers import Offers
+from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
+from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, rename_keys
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.scope import Scope
 
-MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address
 SITEMAP: Final = "sitemap"  #: type of a link to another sitemap; any other leads to a page
 REDIRECT: Final = "redirect"  #: type of the one link that a redirect is
-CUT: Final = "cut"  #: type of a link to the page itself: there are more links than are kept
-_UNFILTERED: Final = 0  #: stands for a scope where stored numbers do not tell all
+CUT: Final = "cut"  #: type of a link to the page itself: it has more links than are stored
+_UNFILTERED: Final = 0  #: number of a scope where the stored numbers are not all links
 
 
 class Links:
-    """Follows links within the scope, and knows the depth and the kind of what they lead to.
-
-    A sitemap is an address of its own kind: it need not fit the patterns of the scope, and
-    what it lists lies as deep as itself.
-    """
+    """Offers the targets of links, and finds the depth and the kind of each target."""
 
     def __init__(
         self,
         *,
         source: Source,
-        options: Options,
-        registry: Registry,
-        opened: OpenRun,
+        max_depth: int,
+        last_complete: int,
+        seeds: Seeds,
         reader: PageReader,
         frontier: Depths,
         book: AddressBook,
+        offers: Offers,
+        sitemaps: SitemapLinks,
+        signed: SignedUrls,
         batches: Batches,
         shortcomings: Shortcomings,
         hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
-        """``hops_of``: by how many redirects in a row others found an address."""
-        self.scope: Scope = source.scope
-        self.scope_no = registry.fingerprint(self.scope.fingerprint())
-        self.max_depth = source.max_depth or options.depth_limit
-        self.seeds: set[int] = set()
-        self.given: set[int] = set()  #: sitemaps given by hand: like seeds, they have to answer
+        """``max_depth``: 0 for no limit; ``last_complete``: the last complete run.
+
+        ``hops_of`` returns the length of the redirect chain in which other workers found an
+        address.
+        """
         self._source = source
-        self._registry = registry
-        self._opened = opened
+        self._max_depth = max_depth
+        self._last_complete = last_complete
+        self._seeds = seeds
         self._reader = reader
         self._frontier = frontier
         self._book = book
+        self._offers = offers
+        self._sitemaps = sitemaps
+        self._signed = signed
         self._batches = batches
         self._shortcomings = shortcomings
-        self._options = options
-        self._limits = UrlBudget(reader, options, shortcomings, opened.started_at)
-        self._kinds: dict[int, int] = {}  #: of sitemaps that were named in this run
-        self._hops: dict[int, int] = {}  #: redirects in a row that led to a page
+        self._hops: dict[int, int] = {}  #: lengths of the redirect chains that led to pages
         self._hops_of = hops_of
-        self._relax_all = opened.resumed
-        self._moved = False  #: whether the scope did, since depths were handed on
-        self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named outside of the scope
-        self._signed = SignedUrls(options.trackers)
 
-    # How it begins
+    # Beginning
 
     def begin(self) -> None:
-        """Offer the seeds and sitemaps that were given, and what was registered by hand."""
-        source = self._source
-        given = [self._signed.bare(url) for url in source.seeds]
-        seeds = self._book.numbers(given, self.scope, self._register(None, 0))
-        self.offer(seeds, 0)
-        self.seeds = set(seeds)
+        """Offer the seeds and sitemaps that were given with the source."""
+        source, seeds = self._source, self._seeds
+        urls = [self._signed.bare(url) for url in source.seeds]
+        numbers = self._offers.numbers(urls, seeds.scope, 0, given=True)
+        self._offers.offer(numbers, 0)
+        seeds.seeds = set(numbers)
         sitemaps = [self._signed.bare(url) for url in source.sitemaps]
         hosts = map(host_key, sitemaps)
-        self.given = set(self._sitemaps(sitemaps, hosts, kind=1, depth=0, given=True))
-
-    def follow_seeds(self) -> None:
-        """Find the scope where seeds that this run asked before it was interrupted moved it."""
-        for those in (self.seeds, self.given):
-            asked = list(those)
-            for _ in range(MAX_REDIRECTS):
-                targets = self._reader.redirects(asked, self._opened.no)
-                for number, (target, _) in targets.items():
-                    self.seed_moved(number, target)
-                asked = [no for _, no in targets.values() if no is not None]
-                those.update(asked)
+        seeds.given = set(self._sitemaps.offer(sitemaps, hosts, kind=1, depth=0, given=True))
 
     def rename(self, renamed: Mapping[int, int]) -> None:
-        """Learn that other workers met addresses first, under other numbers."""
+        """Take the numbers of other workers for addresses that they registered first."""
         self._book.rename(renamed)
-        for these in (self.seeds, self.given):
-            theirs = {renamed[number] for number in these if number in renamed}
-            these.difference_update(renamed)
-            these.update(theirs)
-        for told in (self._kinds, self._hops):
-            for number in [number for number in told if number in renamed]:
-                told.setdefault(renamed[number], told.pop(number))
+        self._seeds.rename(renamed)
+        self._sitemaps.rename(renamed)
+        rename_keys(self._hops, renamed)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, each with the kind and the links that count today."""
-        pages = self._book.pages(numbers, self._opened.last_complete)
+        pages = self._book.pages(numbers, self._last_complete)
+        scope_no = self._seeds.scope_no
         refiltered = [
-            page.no for page in pages if page.targets is not None and page.scope != self.scope_no
+            page.no for page in pages if page.targets is not None and page.scope != scope_no
         ]
         raw = self._reader.raw_links(refiltered) if refiltered else {}
         signed = len(self._signed.urls) > 0
@@ -126,26 +102,30 @@ class Links:
             page.raw = raw.get(page.no)
             if signed:
                 page.signed = self._signed.whole(page.url)
-            named = self._kinds.get(page.no, 0)
+            named = self._sitemaps.kind(page.no)
             if page.kind or page.standing is Standing.BARE:
                 page.kind = named or page.kind
-            else:  # it was a page so far: what it answers tells what it is
+            else:  # it was a page so far: its answer decides whether it is a sitemap
                 page.named = named
         return pages
 
     def keeps_links(self, page: Page) -> bool:
-        """Whether a page that is read alike has all of its links in the registry.
+        """Whether the registry has all links of a page whose body is read alike.
 
-        It has where they were filtered by today's scope, no limit left one out, and none is of use
-        only with the signature that its body names.
+        That is so where the links were filtered by today's scope, no limit left one out, and none
+        can be requested only with the signature in the page's body.
         """
         return (
             page.targets is not None
-            and page.scope == self.scope_no
+            and page.scope == self._seeds.scope_no
             and not page.signs & NAMES_SIGNED
         )
 
-    # What a visit leads to
+    def is_too_deep(self, depth: int) -> bool:
+        """Whether pages at a depth are not followed any more."""
+        return self._max_depth > 0 and depth > self._max_depth
+
+    # Links of a visit
 
     def follow(
         self,
@@ -156,10 +136,10 @@ class Links:
         canonical: str | None = None,
         cut: bool = False,
     ) -> None:
-        """Offer the links of a new body, and keep them packed on the visit to be stored.
+        """Offer the links of a new body, and pack them on the visit to be stored.
 
-        ``canonical``, absolute, is what the page names as its better address (M-20). ``cut``:
-        whether there are more links than are kept, which every later run has to know.
+        ``canonical``: the absolute URL that the page names as its better address (M-20). ``cut``:
+        whether the page has more links than are stored, which every later run has to know.
         """
         page, links = visit.page, list(links)
         listed = [
@@ -173,25 +153,26 @@ class Links:
             listed.append(Link(visit.url, "", CUT, False))
         visit.links, visit.links_count = pack_links(listed), len(listed)
         depth = self._frontier.depth(page.no) + (not same_depth)
-        if self.max_depth and depth > self.max_depth:
+        if self.is_too_deep(depth):
             return
         numbers, whole = self._targets(listed, page, visit.kind, depth)
         visit.targets = pack_numbers(numbers)
-        visit.scope = self.scope_no if whole else _UNFILTERED
+        visit.scope = self._seeds.scope_no if whole else _UNFILTERED
         visit.canonical_no = self._canonical(canonical, page.no, depth)
 
     def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
-        """Return the number of what a page names as canonical, if that is another in scope."""
+        """Return the number of a page's canonical URL, if that is another page in scope."""
         if url is None:
             return None
         url = self._signed.bare(url)
-        found = self._book.numbers(
-            [url], self.scope, self._register(origin, depth), self._limits.refuse
-        )
+        found = self._offers.numbers([url], self._seeds.scope, depth, origin=origin)
         return next((number for number in found if number != origin), None)
 
     def stands_aside(self, visit: Visit) -> bool:
-        """Whether a page still names the canonical page it stood aside for, and that is indexed."""
+        """Whether a page is still left out of the index for the same canonical page.
+
+        That is so while the canonical page is indexed.
+        """
         number = visit.canonical_no
         return (
             number is not None
@@ -200,52 +181,12 @@ class Links:
             and self._reader.leads_to_indexed(number, visit.page.no)
         )
 
-    def replay(self, page: Page) -> None:
-        """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
-        same_depth = page.kind or (page.moved and page.standing is Standing.BARE)
-        depth = self._frontier.depth(page.no) + (not same_depth)
-        if page.targets is None or (self.max_depth and depth > self.max_depth):
-            return
-        if page.scope == self.scope_no:
-            self.offer(unpack_numbers(page.targets), depth)
-            return
-        raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
-        links = unpack_links(raw)
-        numbers, whole = self._targets(links, page, page.kind, depth)
-        named = next((link.url for link in links if link.type == "canonical"), None)
-        number = page.canonical_no
-        if page.standing is Standing.HELD:  # what stands aside is judged by what it was read as
-            number = self._canonical(named, page.no, depth)
-        if whole:
-            targets = pack_numbers(numbers)
-            self._batches.batch.retargeted.append((page.no, self.scope_no, targets, number))
-
-    def skipped_redirect(self, page: Page) -> None:
-        """Let a seed that is not asked lead where it led when it was asked last."""
-        for these in (self.seeds, self.given):
-            if page.no in these:
-                target, number = self._reader.redirect(page.no)
-                if target is not None and these is self.seeds:
-                    self.seed_moved(page.no, target)
-                if number is not None:
-                    these.add(number)
-
-    def numbers_of(self, urls: Mapping[str, int]) -> dict[int, int]:
-        """Return what is told of addresses that were just followed, by their numbers."""
-        found: dict[int, int] = {}
-        for url, told in urls.items():
-            numbers = self._book.numbers(
-                [url], self.scope, self._register(None, 0), self._limits.refuse
-            )
-            found.update(dict.fromkeys(numbers, told))
-        return found
-
     def follow_redirect(self, visit: Visit, target: str) -> bool:
-        """Record where a redirect leads and offer its target at the same depth (M-21).
+        """Record the target of a redirect and offer it at the same depth (M-21).
 
-        Returns False, and follows nothing, when too many redirects in a row lead here. What more
-        than five lead to counts for nothing (rules.moves.fates); a few more are followed, because
-        the later ones of a chain may be linked by themselves.
+        Returns False, and follows nothing, when too many redirects in a row lead here. A target
+        after more than five redirects counts for nothing (rules.moves.fates); a few more are
+        followed, because the later addresses of a chain may be linked by themselves.
         """
         number = visit.page.no
         visit.location = target = self._signed.bare(target)
@@ -255,23 +196,61 @@ class Links:
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
         targets = unpack_numbers(visit.targets)
-        if len(self._frontier) > waiting:  # nothing else led there so far
+        if len(self._frontier) > waiting:  # no other link led there so far
             self._hops.update(dict.fromkeys(targets, hops))
-        for these in (self.seeds, self.given):
-            if number in these:
-                these.update(targets)
+        self._seeds.redirected(number, targets)
         return True
+
+    def numbers_of(self, urls: Mapping[str, int]) -> dict[int, int]:
+        """Return the values of addresses that were just followed, by the addresses' numbers."""
+        found: dict[int, int] = {}
+        for url, value in urls.items():
+            numbers = self._offers.numbers([url], self._seeds.scope, 0)
+            found.update(dict.fromkeys(numbers, value))
+        return found
+
+    # Stored links
+
+    def replay(self, page: Page) -> None:
+        """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
+        same_depth = page.kind or (page.moved and page.standing is Standing.BARE)
+        depth = self._frontier.depth(page.no) + (not same_depth)
+        if page.targets is None or self.is_too_deep(depth):
+            return
+        scope_no = self._seeds.scope_no
+        if page.scope == scope_no:
+            self._offers.offer(unpack_numbers(page.targets), depth)
+            return
+        raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
+        links = unpack_links(raw)
+        numbers, whole = self._targets(links, page, page.kind, depth)
+        named = next((link.url for link in links if link.type == "canonical"), None)
+        number = page.canonical_no
+        if page.standing is Standing.HELD:  # a page left out keeps the canonical it was read with
+            number = self._canonical(named, page.no, depth)
+        if whole:
+            targets = pack_numbers(numbers)
+            self._batches.batch.retargeted.append((page.no, scope_no, targets, number))
+
+    def lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
+        """Offer the stored links of a page, filtered again where another scope filtered them."""
+        if scope == self._seeds.scope_no:
+            self._offers.offer(unpack_numbers(targets), depth)
+            return
+        [page] = self._book.pages([number], 0)
+        links = unpack_links(self._reader.raw_links([number])[number])
+        self._targets(links, page, page.kind, depth)
 
     def _targets(
         self, links: Iterable[Link], page: Page, kind: int, depth: int
     ) -> tuple[list[int], bool]:
-        """Offer what the links of a page lead to today.
+        """Offer the targets that the links of a page have today.
 
-        Returns the numbers, and whether they are all: what a limit left out may be asked for
-        by a later run, and until then no run has seen everything.
+        Returns the numbers, and whether they are complete: an address that a limit left out may be
+        asked for by a later run, and until then no run has seen everything.
         """
         urls, sitemaps, moved = [], [], []
-        whole, self._limits.hit = True, False
+        whole, self._offers.budget.hit = True, False
         for link in links:
             if link.type == CUT:
                 whole = False
@@ -282,167 +261,17 @@ class Links:
                 moved.append(link.url)
             elif not link.nofollow or link.type == "canonical":
                 urls.append(link.url)
-        register = self._register(page.no, depth)
-        found = self._book.numbers(urls, self.scope, register, self._limits.refuse)
+        found = self._offers.numbers(urls, self._seeds.scope, depth, origin=page.no)
         numbers = [number for number in found if number != page.no]
-        self.offer(numbers, depth)
+        self._offers.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
-            # What robots.txt may name anywhere may move anywhere.
+            # A sitemap that robots.txt may name on any host may move to any host.
             hosts = [page.host, *(map(host_key, listed) if nesting == 1 else ())]
             if listed and nesting > MAX_NESTING:
                 whole = False
                 self._shortcomings.count("sitemap_nesting", listed[0])
             elif listed:
-                numbers += self._sitemaps(listed, hosts, origin=page.no, kind=nesting, depth=depth)
-        return list(dict.fromkeys(numbers)), whole and not self._limits.hit
-
-    def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
-        def register(found: Found) -> None:
-            address = Address(*found, depth, origin, kind)
-            self._frontier.grow(found.no)
-            self._batches.batch.addresses.append(address)
-            self._book.remember(address)
-
-        return register
-
-    def offer(self, numbers: Sequence[int], depth: int) -> None:
-        """Offer numbers at a depth, and note which of them that reached or brought nearer."""
-        reached = self._batches.batch.reached
-        for number in self._frontier.offer(numbers, depth):
-            if not self._book.is_new(number) or number in self._frontier.lowered:
-                reached[number] = depth
-
-    # Sitemaps
-
-    def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
-        """Offer the sitemaps that the robots.txt of ``origin`` names, wherever they lie."""
-        if not (self._options.sitemaps_from_robots and urls):
-            return
-        if self.scope.holds(origin):
-            urls = [self._signed.bare(url) for url in urls]
-            self._sitemaps(urls, map(host_key, urls), kind=1, depth=0)
-        else:
-            self._elsewhere.append((origin, urls))
-
-    def sitemaps_known(self, sitemaps: Callable[[bytes, str], Sequence[str]]) -> None:
-        """Offer the sitemaps that the kept robots.txt of the scope's origins name.
-
-        For a run that may have no reason to read robots.txt again. ``sitemaps`` reads the body of
-        the robots.txt of an origin.
-        """
-        for origin in self._reader.robots_origins():
-            kept = self._reader.robots(origin) if self.scope.holds(origin) else None
-            if kept is not None:
-                self.sitemaps_named(origin, sitemaps(kept.body, origin))
-
-    def follow_unnamed(self) -> None:
-        """Follow the stored links of sitemaps that nobody named in this run.
-
-        Their pages live as long as the sitemap is held; it is the sitemap that ages.
-        """
-        for number, depth, scope, targets in self._reader.unnamed_sitemaps(self._opened.no):
-            self._lead_on(number, scope, targets, depth)
-
-    def _sitemaps(
-        self,
-        urls: Iterable[str],
-        hosts: Iterable[str],
-        *,
-        kind: int,
-        depth: int,
-        origin: int | None = None,
-        given: bool = False,
-    ) -> list[int]:
-        """Offer sitemaps that lie in scope or on one of ``hosts``; return their numbers."""
-        scope = replace(
-            self.scope,
-            hosts=self.scope.hosts.union(hosts),
-            url_patterns=(),
-            skipped_extensions=frozenset(),
-        )
-        register = self._register(origin, depth, kind)
-        found = self._book.sitemaps(urls, scope, register, None if given else self._limits.refuse)
-        numbers = [number for number in found if number != origin]
-        for number in numbers:
-            if kind < self._kinds.get(number, MAX_NESTING + 1):
-                self._kinds[number] = self._batches.batch.kinds[number] = kind
-        self.offer(numbers, depth)
-        return numbers
-
-    # Depth
-
-    def relax(self) -> None:
-        """Hand on the depth of pages that turned out to lie nearer than when they were asked."""
-        if self._relax_all:  # what was still to be handed on died with the process
-            self._relax_all = False
-            for number, _ in self._reader.visited(self._opened.no):
-                self._hand_on(number)
-        elif self._moved:  # what was asked before it led elsewhere, then
-            for number in self._reader.visited_elsewhere(self._opened.no, self.scope_no):
-                self._hand_on(number)
-        self._moved = False
-        while self._frontier.lowered:
-            self._hand_on(self._frontier.lowered.pop())
-
-    @property
-    def relaxed(self) -> bool:
-        """Whether there is no depth left to hand on."""
-        return not (self._relax_all or self._moved or self._frontier.lowered)
-
-    def hand_on(self, links: Iterable[tuple[int, int, bytes, bool, int]]) -> None:
-        """Offer what pages lead to, given as (depth, scope, targets, same depth, number)."""
-        for depth, scope, targets, same_depth, number in links:
-            below = depth + (not same_depth)
-            if not (self.max_depth and below > self.max_depth):
-                self._lead_on(number, scope, targets, below)
-
-    def _hand_on(self, number: int) -> None:
-        stored = self._reader.targets(number)
-        if stored is None:
-            return
-        scope, targets, same_depth = stored
-        depth = self._frontier.depth(number) + (not same_depth)
-        if self.max_depth and depth > self.max_depth:
-            return
-        self._lead_on(number, scope, targets, depth)
-
-    def _lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
-        """Offer the stored links of a page, read again where another scope filtered them."""
-        if scope == self.scope_no:
-            self.offer(unpack_numbers(targets), depth)
-            return
-        [page] = self._book.pages([number], 0)
-        links = unpack_links(self._reader.raw_links([number])[number])
-        self._targets(links, page, page.kind, depth)
-
-    # Where the scope lies
-
-    def endpoints(self) -> list[tuple[str, int]]:
-        """Return the (host, port) pairs that were given by hand."""
-        return [endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
-
-    def ports(self) -> list[tuple[str, int]]:
-        """Return the (host, port) pairs that the source names as its own."""
-        return [endpoint(f"http://{host}/") for host in self.scope.hosts if has_port(host)]
-
-    def is_seed(self, number: int) -> bool:
-        """Whether a page is a seed of this run, or what a seed redirected to."""
-        return number in self.seeds
-
-    def seed_moved(self, number: int, target: str) -> bool:
-        """Follow a seed's redirect to the same host with or without ``www.``.
-
-        Only an ad-hoc source moves: a declared one says itself where it lies. Returns
-        whether the scope moved.
-        """
-        moved = self.scope.moved_to(target) if self._source.ad_hoc else None
-        if moved is None or not self.is_seed(number):
-            return False
-        self.scope = moved
-        self.scope_no = self._registry.fingerprint(moved.fingerprint())
-        self._book.forget()
-        self._moved = True
-        elsewhere, self._elsewhere = self._elsewhere, []
-        for origin, urls in elsewhere:
-            self.sitemaps_named(origin, urls)
-        return True
+                numbers += self._sitemaps.offer(
+                    listed, hosts, origin=page.no, kind=nesting, depth=depth
+                )
+        return list(dict.fromkeys(numbers)), whole and not self._offers.budget.hit

@@ -1,4 +1,4 @@
-"""Opening the run that the arguments of a spider ask for."""
+"""Open the run that the arguments of a spider ask for."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ _FROM_SCRAPYD = ("_job", "_version")
 
 
 def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
-    """Open a run of ``source``, join the one that other workers are at, or go on with the last.
+    """Open a run of ``source``, join the one of other workers, or resume the last one.
 
     Raises:
         RunHeldError: another process crawls this source alone.
-        SmartcrawlError: it cannot be opened; the message names the remedy.
+        SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
     if options.redis is None:
         return Run.open(source, options, orders, now)
     if options.due_only and not orders.force:
-        logger.info("%s: what is due is asked by this process alone", source.name)
+        logger.info("%s: this process alone asks for the pages that are due", source.name)
         return Run.open(source, options, orders, now)
-    shared: Any = import_module("smartcrawl.run.shared.run")  # 6 MiB that one worker does not need
-    run: Run = shared.SharedRun.join(source, options, orders, now)
+    # Imported only here: one worker alone does not need these 6 MiB.
+    shared: Any = import_module("smartcrawl.run.shared.workers")
+    run: Run = shared.join(source, options, orders, now)
     return run
 
 
@@ -39,7 +40,7 @@ def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
     """Return the source that ``url``, ``source`` or sources.toml names.
 
     Raises:
-        SourceError: none or several fit, or an argument is unknown.
+        SourceError: no source or several sources fit, or an argument is unknown.
     """
     unknown = [name for name in arguments if name not in (*ARGUMENTS, *_FROM_SCRAPYD)]
     if unknown:
@@ -71,7 +72,7 @@ def orders(arguments: dict[str, Any]) -> Orders:
     """Return the orders in the spider's arguments.
 
     Raises:
-        SourceError: ``max_pages`` is no whole number, or a switch is neither on nor off.
+        SourceError: a number is not a whole number, or a switch is neither on nor off.
     """
     pages = str(arguments.get("max_pages", "0"))
     if not pages.isdecimal():

@@ -1,4 +1,4 @@
-"""What was ordered for one run, and what follows from it for the run's end."""
+"""The orders for one run, and the policy that they give its end."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from smartcrawl.sources.refusals import belongs
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What was ordered for this run beside its source."""
+    """The orders for a run beside its source: the arguments of the spider."""
 
     force: bool = False
     resume: bool = False
-    max_pages: int = 0  #: 0: none
+    max_pages: int = 0  #: 0: no limit
     lost_threshold: int | None = None  #: None: as the settings say
-    job: str | None = None  #: what workers are given that are to work on the same run
+    job: str | None = None  #: name that all workers of one run are given
 
 
 def policy_of(options: Options, orders: Orders) -> Policy:
-    """Return what ages and when it goes, as settings and orders say."""
+    """Return the removal policy of the settings, changed by the orders."""
     if orders.lost_threshold is None:
         return options.policy
     return replace(options.policy, lost_threshold=orders.lost_threshold)
 
 
 def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
-    """Return what the end of a run needs to know of its source and of the choices made."""
+    """Return the source's rules and the settings that the end of a run needs."""
     depth_limit = source.max_depth or options.depth_limit
     return Closing(
         policy=policy_of(options, orders),
@@ -40,7 +40,7 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
         undo_ttl=options.undo_ttl,
         snapshot_retention=options.snapshot_retention,
         gone_ttl=options.gone_ttl,
-        # What a daily full crawl would find counts, and no more.
+        # The counts of a due crawl rise no faster than those of a daily full crawl.
         pace=options.schedule.spread(options.schedule.base, 0),
         in_scope=lambda url, depth: (
             belongs(source, url) and not (depth_limit and depth > depth_limit)

@@ -82,7 +82,7 @@ class Reading:
             GivenUpError: the crawl ended before the document was read.
         """
         run = self._run
-        run.landed(visit.page)
+        run.turns.landed(visit.page)
         try:
             await self._fill_in(visit)
         except GivenUpError:
@@ -96,7 +96,7 @@ class Reading:
             visit.document, visit.links, visit.targets = None, None, b""
         run.trust.learn(visit)
         # The pages behind a seed show whether the whole site answers in this way.
-        waits = visit.collapse is not None and not run.links.is_seed(visit.page.no)
+        waits = visit.collapse is not None and not run.seeds.is_seed(visit.page.no)
         if _keeps_links(visit) and not (visit.again or waits):
             run.links.replay(visit.page)
         return None
@@ -149,7 +149,7 @@ class Reading:
 
     def _redirect(self, visit: Visit, target: str) -> None:
         run = self._run
-        if run.links.seed_moved(visit.page.no, target):
+        if run.seeds.move(visit.page.no, target):
             hosts = ", ".join(sorted(run.scope.hosts))
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             self._scope_moved()
@@ -191,7 +191,7 @@ class Reading:
         run, page = self._run, visit.page
         alike = run.stored_pages.is_read_alike(visit)
         keeps = alike and run.links.keeps_links(page) and not nofollow
-        known = None if run.forces(page) else run.stored_pages.told(page)
+        known = None if run.forces(page) else run.stored_pages.language(page)
         try:
             document, readable = await self._documents.read(
                 visit, body, links=not keeps, language=known, forced=run.forces(page)

@@ -1,4 +1,4 @@
-"""What kept a run from seeing everything, as far as it is known before its end."""
+"""The reasons why a run did not see everything, collected before its end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ _SHOWN = 200  #: characters of an address
 
 @dataclass(slots=True)
 class Shortcomings:
-    """Reasons such as ``host_down: a.example``, and addresses that were left alone, counted."""
+    """Reasons such as ``host_down: a.example``, and counts of addresses that were not followed."""
 
     reasons: list[str] = field(default_factory=list)
-    refused: dict[str, tuple[int, str]] = field(default_factory=dict)  #: how many, and the first
-    changed: bool = False  #: since it was written last
-    _told: dict[str, int] = field(default_factory=dict)  #: of those refused, in earlier news
+    #: count and first address, by kind
+    refused: dict[str, tuple[int, str]] = field(default_factory=dict)
+    changed: bool = False  #: whether it has news since it was written last
+    _reported: dict[str, int] = field(default_factory=dict)  #: counts in earlier news, by kind
 
     def add(self, reason: str) -> None:
         """Note a reason, once."""
@@ -33,49 +34,49 @@ class Shortcomings:
             self.changed = True
 
     def count(self, kind: str, url: str) -> None:
-        """Count an address at which something was left out, such as ``too_many_links``."""
+        """Count an address where a limit left links out; ``kind`` is such as ``too_many_links``."""
         count, first = self.refused.get(kind, (0, redacted(url)[:_SHOWN]))
         self.refused[kind] = count + 1, first
         self.changed = True
 
     def refuse(self, trap: Trap, url: str) -> None:
-        """Count an address that was not followed, and tell people of the first of its kind."""
+        """Count an address that was not followed, and log the first of its kind."""
         self.count(trap, url)
         count, first = self.refused[trap]
         if count == 1:
             logger.warning("not followed: %s (%s: %s)", first, trap, trap.words)
 
-    def told(self) -> tuple[str, ...]:
-        """Return everything as reasons.
+    def as_reasons(self) -> tuple[str, ...]:
+        """Return the reasons, and the counted addresses as further ones.
 
         >>> shortcomings = Shortcomings()
         >>> shortcomings.add("max_pages")
         >>> shortcomings.refused["calendar"] = (2, "http://a.example/cal/2031")
-        >>> shortcomings.told()
+        >>> shortcomings.as_reasons()
         ('max_pages', 'calendar: 2 addresses, such as http://a.example/cal/2031')
         """
         return (
             *self.reasons,
-            *(_told(kind, count, first) for kind, (count, first) in self.refused.items()),
+            *(_reason(kind, count, first) for kind, (count, first) in self.refused.items()),
         )
 
     def dumps(self) -> str:
-        """Return it as the registry keeps it while the run is open."""
+        """Return the JSON that the registry stores while the run is open."""
         return json.dumps({"reasons": self.reasons, "refused": self.refused})
 
     def news(self) -> str:
-        """Return what came since the last call, in the manner of ``dumps`` (see ``merged``)."""
+        """Return the reasons, and the counts since the last call, as JSON (see ``merged``)."""
         refused = {
-            kind: (count - self._told.get(kind, 0), first)
+            kind: (count - self._reported.get(kind, 0), first)
             for kind, (count, first) in self.refused.items()
-            if count > self._told.get(kind, 0)
+            if count > self._reported.get(kind, 0)
         }
-        self._told = {kind: count for kind, (count, _) in self.refused.items()}
+        self._reported = {kind: count for kind, (count, _) in self.refused.items()}
         return json.dumps({"reasons": self.reasons, "refused": refused})
 
     @classmethod
     def loads(cls, text: str) -> Self:
-        """Return what ``dumps`` returned."""
+        """Read the JSON of ``dumps``."""
         stored = json.loads(text)
         refused = {
             trap: (count, first) for trap, (count, first) in stored.get("refused", {}).items()
@@ -84,7 +85,7 @@ class Shortcomings:
 
 
 def merged(stored: str, news: str) -> str:
-    """Return what several workers found, as one of them would have kept it.
+    """Add the news of one worker to the stored JSON of all workers.
 
     >>> merged('{"refused": {"calendar": [2, "http://a.example/1"]}}',
     ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
@@ -99,12 +100,12 @@ def merged(stored: str, news: str) -> str:
     return shortcomings.dumps()
 
 
-def _told(kind: str, count: int, first: str) -> str:
-    """Return one kind as a reason.
+def _reason(kind: str, count: int, first: str) -> str:
+    """Return the counted addresses of one kind as a reason.
 
-    >>> _told("calendar", 1, "http://a.example/"), _told("too_many_links", 1, "http://a.example/")
+    >>> _reason("calendar", 1, "http://a.example/"), _reason("too_many_links", 1, "http://a.example/")
     ('calendar: 1 address, http://a.example/', 'too_many_links: http://a.example/')
-    >>> _told("too_many_links", 3, "http://a.example/")
+    >>> _reason("too_many_links", 3, "http://a.example/")
     'too_many_links: http://a.example/ and 2 more'
     """
     if kind not in _TRAPS:

@@ -1,4 +1,4 @@
-"""Addresses with what gives access to them, remembered for one run and never stored (R0-77)."""
+"""Addresses with signatures, which are kept in memory for one run and never stored (R0-77)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ MAX_SIGNED: Final = 100_000  #: addresses with a signature that one run remember
 
 
 class SignedUrls:
-    """Takes off what gives access when an address is met, and has it again when that is asked."""
+    """Removes the signature of an address that is found, and adds it when that is requested."""
 
     def __init__(self, trackers: Trackers) -> None:
-        self.urls: dict[str, str] = {}  #: whole, by normalized source
+        self.urls: dict[str, str] = {}  #: whole addresses, by normalized URL
         self._trackers = trackers
 
     def bare(self, url: str) -> str:
-        """Return an address as it may be stored, and remember for this run what gives access."""
+        """Return an address without its signature, which is remembered for this run."""
         bare = unsigned(url)
         if bare != url and len(self.urls) < MAX_SIGNED:
             self.urls[normalize(bare, self._trackers)] = url
         return bare
 
     def whole(self, url: str) -> str | None:
-        """Return an address as it is asked for; None: as it is stored."""
+        """Return an address with its signature; None: it has no signature."""
         return self.urls.get(normalize(url, self._trackers))

@@ -1,4 +1,4 @@
-"""Visits that brought a sitemap or feed: what it lists is followed, and it is never indexed."""
+"""Visits of sitemaps and feeds, whose entries are followed and which are never indexed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _FAULTS: Final = {
 
 
 def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
-    """Read a sitemap or feed; False when it is a page after all.
+    """Read a sitemap or feed; return False if the body is a page after all.
 
-    It is never indexed. One that does not parse to its end changes nothing: what was
-    read of it before counts.
+    A sitemap is never indexed. If it does not parse to its end, its visit changes nothing: the
+    entries that were stored before stay in force.
     """
     page = visit.page
     try:
@@ -42,7 +42,7 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
             error.kind is SitemapFault.NOT_A_SITEMAP
             and html.media_type(visit.content_type, body) in html.HTML_TYPES
             and page.standing is not Standing.LINKS
-            and page.no not in run.links.given
+            and page.no not in run.seeds.given
             and run.scope.allows(visit.url)
         )
         if is_page:
@@ -56,7 +56,7 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
     kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
     links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
     before = run.stored_pages.links(page)
-    if found.kind.is_feed:  # a feed is a window: what left it is not gone
+    if found.kind.is_feed:  # a feed is a window: pages that left it are not gone
         for link in before:
             if link.type == kind and len(links) < MAX_ENTRIES:
                 links.setdefault(link.url, link)

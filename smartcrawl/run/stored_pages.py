@@ -1,4 +1,4 @@
-"""What is held of a page, for those who read its body: what it said before, and the body itself."""
+"""Stored pages, read back for comparison and re-extraction."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from smartcrawl.model.documents import Link
 from smartcrawl.model.exceptions import SnapshotStoreError
 from smartcrawl.model.pages import Page, Unreadable, Visit
 from smartcrawl.registry.pack import unpack_links
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Standing
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
-_PATIENCE: Final = 3  #: snapshots in a row that a store may fail to give
+_PATIENCE: Final = 3  #: read errors in a row after which the snapshot store is given up
 
 
 class StoredPages:
-    """Reads what registry and snapshots hold of the pages of one run."""
+    """Reads the stored pages of one run out of the registry and their snapshots."""
 
-    def __init__(self, reader: PageReader, registry: Registry) -> None:
-        self._reader = reader
+    def __init__(self, readers: Readers, registry: Registry) -> None:
+        self._pages = readers.pages
+        self._contents = readers.contents
         self._registry = registry
-        self._alike = reader.configurations(EXTRACTION_VERSION)
-        self._unread = 0  #: snapshots in a row that their store did not give
+        self._alike = readers.contents.configurations(EXTRACTION_VERSION)
+        self._unread = 0  #: snapshots in a row that their store failed to return
 
     @property
     def store_failed(self) -> bool:
-        """Whether the store of the snapshots is left alone for the rest of the run."""
+        """Whether the store of the snapshots is not asked any more in this run."""
         return self._unread >= _PATIENCE
 
     async def body(self, page: Page) -> tuple[bytes, str]:
-        """Return the body that is held of a page, out of its snapshot, and its Content-Type.
+        """Return the stored body of a page, out of its snapshot, and its Content-Type.
 
         Raises:
-            SnapshotStoreError: its store does not answer; one that failed several times in a row
-                is left alone for the rest of the run.
-            SnapshotError: it is not there, or damaged.
+            SnapshotStoreError: the store does not answer; after several errors in a row it is not
+                asked any more in this run.
+            SnapshotError: the snapshot is missing or damaged.
         """
         snapshots = self._registry.snapshots
-        assert snapshots is not None, "what is extracted again has a snapshot"
+        assert snapshots is not None, "a page that is extracted again has a snapshot"
         if self.store_failed:
             raise SnapshotStoreError("the store failed before in this run")
-        place = self._reader.snapshot(snapshots, page.no)
+        place = self._contents.snapshot(snapshots, page.no)
         try:
             body = await snapshots.read(place)
         except SnapshotStoreError:
@@ -53,7 +54,7 @@ class StoredPages:
         return body, place.content_type
 
     def is_read_alike(self, visit: Visit) -> bool:
-        """Whether this version has read the same body before, under whatever configuration."""
+        """Whether this version extracted the same body before, under any configuration."""
         page = visit.page
         return (
             visit.extracted_again
@@ -61,41 +62,41 @@ class StoredPages:
             and page.configuration in self._alike
         )
 
-    def told(self, page: Page) -> DetectedLanguage | None:
-        """Return the stored language of a page, and the digest of what it was detected by.
+    def language(self, page: Page) -> DetectedLanguage | None:
+        """Return the stored language of a page, and the digest of the text it was detected by.
 
-        None where nothing is stored, or another version extracted it. Source: R0-76.
+        None where no language is stored, or another version extracted it. Source: R0-76.
         """
         if page.content is None or page.configuration not in self._alike:
             return None
-        found = self._reader.told(page.content)
+        found = self._contents.language(page.content)
         return DetectedLanguage(*found) if found is not None else None
 
     def unreadable(self, body_hash: bytes, media: str) -> Unreadable | None:
-        """Return why this version cannot read a body, None if that is not known."""
-        return self._reader.unreadable(body_hash, EXTRACTION_VERSION, media)
+        """Return the reason why this version cannot read a body; None: no reason is stored."""
+        return self._contents.unreadable(body_hash, EXTRACTION_VERSION, media)
 
     def content_hash(self, page: Page) -> bytes | None:
-        """Return the content hash of what is stored of a page, and note its text hash there."""
+        """Return the hash of a page's stored content, and set the page's text hash."""
         if page.standing is Standing.BARE:
             return None
-        found, page.text_hash = self._reader.hashes(page.no)
+        found, page.text_hash = self._contents.hashes(page.no)
         return found
 
     def had_text(self, visit: Visit) -> bool:
-        """Whether the text of a visit is one of the last five that its page had."""
+        """Whether the text of a visit is one of the last five texts of its page."""
         assert visit.text_hash is not None, "it was read"
-        return self._reader.had_text(visit.page.no, visit.text_hash)
+        return self._contents.had_text(visit.page.no, visit.text_hash)
 
     def text_length(self, page: Page) -> int:
-        """Return how many characters of text are held of a page."""
-        return self._reader.text_length(page.content) if page.content is not None else 0
+        """Return the length of a page's stored text in characters."""
+        return self._contents.text_length(page.content) if page.content is not None else 0
 
     def canonical_url(self, page: Page) -> str | None:
-        """Return what a page named as canonical when it was read last."""
-        return self._reader.canonical_url(page.no)
+        """Return the canonical URL that a page named when it was read last."""
+        return self._contents.canonical_url(page.no)
 
     def links(self, page: Page) -> list[Link]:
-        """Return the links that are held of a page."""
-        raw = self._reader.raw_links([page.no])
+        """Return the stored links of a page."""
+        raw = self._pages.raw_links([page.no])
         return unpack_links(raw[page.no]) if raw else []

@@ -1,4 +1,4 @@
-"""Origins that send bytes which no request asked for, as lane and engine of a run find them."""
+"""Origins that send bytes without a request, as the lane and the engine find them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-FRESH: Final = "fresh"  #: in Request.meta: asked on a connection of its own, used for nothing else
-_MOST: Final = 2  #: connections of an origin
+FRESH: Final = "fresh"  #: in Request.meta: sent on a connection that is used for no other request
+_MOST: Final = 2  #: connections with stray bytes after which an origin is suspect
 
 
 class Strays:
     """Counts connections on which bytes came without a request.
 
-    An origin (scheme, host and port, as in its addresses) that did it on two of them gets one
-    request a connection for the rest of the run.
+    An origin (scheme, host and port, as in its addresses) with two such connections gets one
+    request per connection for the rest of the run.
 
     Source: docs/adr/0032.
     """
@@ -26,7 +26,7 @@ class Strays:
         self._suspect: set[str] = set()
 
     def came(self, origin: str) -> None:
-        """Count a connection."""
+        """Count a connection of an origin with stray bytes."""
         self._connections[origin] += 1
         if self._connections[origin] == _MOST:
             self._suspect.add(origin)
@@ -36,7 +36,7 @@ class Strays:
             )
 
     def suspects(self, origin: str) -> bool:
-        """Whether an origin gets one request a connection."""
+        """Whether an origin gets one request per connection."""
         return origin in self._suspect
 
 

@@ -1,4 +1,4 @@
-"""Visits filled in from answers."""
+"""Visits, filled in from responses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from smartcrawl.rules.model import Fault, Outcome
 def confirmed(
     visit: Visit, etag: str | None, last_modified: str | None, *, latency: float
 ) -> Visit:
-    """Fill in the Visit of a page that answered 304; ``latency`` in seconds.
+    """Fill in the visit of a page that answered 304; ``latency`` is in seconds.
 
     A 304 may renew validators; those that it does not repeat stay (RFC 9111 section 3.2). A 304
-    whose ETag names another version than the request did confirms nothing (section 4.3.4). An ETag
-    of another version is never stored, also where the request had only a date: the text is not its.
+    with the ETag of another version than the request's confirms nothing (section 4.3.4). An ETag
+    of another version is never stored, not even if the request had only a date: the stored text
+    belongs to another version.
     """
     page = visit.page
     visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304

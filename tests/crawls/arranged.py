@@ -19,13 +19,14 @@ from smartcrawl.registry.commit.batch import Commit
 from smartcrawl.registry.database import heartbeat, postgres
 from smartcrawl.registry.runs import runs
 from smartcrawl.run.collapses import Collapses
+from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.frontier.redis import frontier
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
 from smartcrawl.run.shared.desk import RegistryDesk
-from smartcrawl.run.shared.run import SharedRun
+from smartcrawl.run.shared.last_steps import SharedLastSteps
 
-_OWNERS = (Collapses, Commit, RegistryDesk, SharedRun)
+_OWNERS = (Collapses, Commit, RegistryDesk, RunEnding, SharedLastSteps)
 
 
 def hurry(seconds: float) -> None:

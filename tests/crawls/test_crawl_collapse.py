@@ -380,8 +380,8 @@ def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: 
 @pytest.mark.parametrize(
     ("place", "count"),
     [
-        ("SharedRun.settle_collapsed", 2),
-        ("SharedRun.settle_collapsed", 4),
+        ("RunEnding.settle_collapsed", 2),
+        ("RunEnding.settle_collapsed", 4),
         ("Collapses.take", 2),  # nothing is taken of pages that are withheld
         ("Collapses.release", 4),
     ],

@@ -308,7 +308,7 @@ def test_a_seed_moves_to_the_same_host_with_or_without_www_only(
 ):
     run = Run.open(ad_hoc(seed, {}), options(tmp_path), Orders(), now=1_700_000_000)
     try:
-        assert run.links.seed_moved(1, target) is moves
+        assert run.seeds.move(1, target) is moves
         assert run.scope.allows(target) is (moves or target.startswith(seed))
         assert run.scope.allows(seed) is not moves
     finally:

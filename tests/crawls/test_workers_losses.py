@@ -217,7 +217,7 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
     assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)], "it went on"
 
 
-@pytest.mark.parametrize("place", ["SharedRun.relax", "settle_sealed"])
+@pytest.mark.parametrize("place", ["SharedLastSteps.relax", "settle_sealed"])
 def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     stage: Stage, second: Crew, redis: servers.Redis, place: str
 ):

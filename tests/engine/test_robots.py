@@ -859,11 +859,12 @@ class Shared(Run):
     def __init__(self, *, spent: bool) -> None:
         super().__init__()
         self.spent = spent
-        self.turns: list[tuple[float | None, bool]] = []
+        self.turns = self
+        self.delays: list[tuple[float | None, bool]] = []
         self.given_back: list[int] = []
 
-    def turn_is_spent(self, page, crawl_delay, *, asked) -> bool:
-        self.turns.append((crawl_delay, asked))
+    def is_spent(self, page, crawl_delay, *, asked) -> bool:
+        self.delays.append((crawl_delay, asked))
         return self.spent
 
     def give_back(self, page) -> None:
@@ -881,14 +882,14 @@ def test_a_page_waits_for_another_turn_when_robots_txt_had_this_one():
     rules = (200, {}, BODY + b"Crawl-delay: 2\n")
     with pytest.raises(TurnSpentError) as caught:
         passes(Engine(rules, run=run), first_request())
-    assert (run.turns, run.given_back) == ([(2.0, True)], [7])
+    assert (run.delays, run.given_back) == ([(2.0, True)], [7])
     failure = SimpleNamespace(value=caught.value, request=first_request())
     assert list(VisitSpider("site").errback(failure)) == []
 
     passes(Engine(rules, run=run), first_request(requests=1))
     with pytest.raises(RobotsDisallowedError):
         passes(Engine(rules, run=run), first_request("a"))
-    assert (len(run.turns), run.given_back) == (2, [7])
+    assert (len(run.delays), run.given_back) == (2, [7])
     passes(Engine(rules, run=Shared(spent=False)), first_request())
 
 
@@ -902,7 +903,7 @@ def test_pages_that_waited_for_robots_txt_lost_their_turns_and_later_ones_did_no
         await middleware.process_request(first_request())
 
     asyncio.run(all_of_them())
-    assert run.turns == 3 * [(None, True)] + [(None, False)]
+    assert run.delays == 3 * [(None, True)] + [(None, False)]
 
 
 def test_the_middleware_can_be_switched_off():

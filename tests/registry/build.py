@@ -21,7 +21,7 @@ from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, connect, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_links, pack_numbers
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.removal.candidates import Closing, Ending
 from smartcrawl.registry.removal.sweep import Removed
 from smartcrawl.registry.runs import runs
@@ -138,8 +138,8 @@ class Desk:
         that of all others.
         """
         runs.begin_verify(self.connection, self.ending(now))
-        numbers = self.reader.to_verify(self._run.no)
-        pages = self.reader.pages(numbers, self._run.last_complete) if numbers else []
+        numbers = self.readers.progress.to_verify(self._run.no)
+        pages = self.readers.pages.pages(numbers, self._run.last_complete) if numbers else []
         probes = []
         for page in pages:
             page.verify = True
@@ -169,8 +169,8 @@ class Desk:
         return self.run
 
     @property
-    def reader(self) -> PageReader:
-        return PageReader(self.connection, self._run.source)
+    def readers(self) -> Readers:
+        return Readers(self.connection, self._run.source)
 
     def address(
         self,
@@ -195,15 +195,15 @@ class Desk:
 
     def number(self, url: str) -> int:
         key = digest(normalize(url))
-        found = self.reader.numbers((key,))
+        found = self.readers.pages.numbers((key,))
         return found[key]
 
     def page(self, url: str) -> Page:
         """The page as this run reads it, registered first when it is new."""
         key = digest(normalize(url))
-        if key not in self.reader.numbers((key,)):
+        if key not in self.readers.pages.numbers((key,)):
             self.add(url)
-        page = self.reader.pages([self.number(url)], self._run.last_complete)[0]
+        page = self.readers.pages.pages([self.number(url)], self._run.last_complete)[0]
         page.wanted = 1
         return page
 

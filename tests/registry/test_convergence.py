@@ -30,12 +30,12 @@ from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry import pages
+from smartcrawl.registry import run_progress
 from smartcrawl.registry.commit.batch import Commit
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_document, unpack_links
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.readers import Readers
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal import candidates, sweep
 from smartcrawl.registry.removal import settle as settle_module
@@ -46,6 +46,7 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
 from smartcrawl.run import run as run_module
+from smartcrawl.run import storage
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
@@ -127,14 +128,14 @@ class Memory(Registry):
     def __init__(self, connection: Connection) -> None:
         super().__init__(SqliteDatabase(Path(":memory:")), connection, EMBEDDED)
 
-    def reader(self, source: int) -> PageReader:
-        return Reader(self.connection, source)
+    def readers(self, source: int) -> Readers:
+        return OpenReaders(self.connection, source)
 
     def close(self) -> None:
         pass
 
 
-class Reader(PageReader):
+class OpenReaders(Readers):
     def close(self) -> None:
         pass
 
@@ -176,7 +177,7 @@ def in_memory(connection: Connection) -> Iterator[None]:
     """Have Run.open work over a connection, and extraction done once for each body."""
     parse = html.parse
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "open_registry", lambda *_: Memory(connection))
+        patch.setattr(storage, "open_registry", lambda *_: Memory(connection))
         patch.setattr(SqliteDatabase, "take", lambda *_: LEASE)
         patch.setattr(run_module, "Writer", Inline)
         patch.setattr(runs, "BATCH", 2)
@@ -299,12 +300,12 @@ class Crawler:
             while len(flying) < width and (page := run.next_page(lambda _: True)) is not None:
                 flying.append(page)
             if not flying:
-                if not run.links.relaxed:
+                if not run.depths.relaxed:
                     run.batches.submit(self.now)
                     run.batches.drain()
-                    run.links.relax()
+                    run.depths.relax()
                 if not run.pending:
-                    run.begin_verify(self.now)
+                    run.ending.begin_verify(self.now)
                 if not run.pending:
                     break
                 continue
@@ -779,7 +780,7 @@ def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:
 
 
 def _visits_again_after_a_resume(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pages, "_VISITED", "SELECT no, depth FROM state WHERE visited_run = -?")
+    patch.setattr(run_progress, "_VISITED", "SELECT no, depth FROM state WHERE visited_run = -?")
 
 
 def _ages_by_incomplete_runs(patch: pytest.MonkeyPatch) -> None:

@@ -97,12 +97,12 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     if outcome is Outcome.CHANGED and reply.noindex:
         outcome, error = Outcome.NOT_ACCEPTABLE, "why"
     elif outcome is Outcome.CHANGED and page.standing is Standing.HELD:
-        equal = desk.reader.content_hash(page.no) == content_hash(document(text))
+        equal = desk.readers.contents.content_hash(page.no) == content_hash(document(text))
         outcome = Outcome.SAME if equal else outcome
     told = {"canonical": reply.canonical}
     named = desk.number(reply.canonical) if reply.canonical else None
     aside = page.standing is Standing.LINKS and named is not None and named == page.canonical_no
-    if outcome is Outcome.CHANGED and aside and desk.reader.leads_to_indexed(named, page.no):
+    if outcome is Outcome.CHANGED and aside and desk.readers.pages.leads_to_indexed(named, page.no):
         outcome = Outcome.ALIAS
     visit = desk.visit(
         A, text, outcome=outcome, status=status, error=error, told=told, canonical_no=named

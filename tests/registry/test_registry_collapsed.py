@@ -76,7 +76,7 @@ def test_a_page_that_waits_is_a_failure_until_it_is_committed_once(known: Desk):
     assert state(known, A) == (2, 200, 0, 2)
     assert known.value("SELECT failures FROM state WHERE no = ?", (number,)) == 0
     known.write(accepted(known, A, "shorter"))
-    assert known.reader.content_hash(number) == known.visit(A, "short").content_hash
+    assert known.readers.contents.content_hash(number) == known.visit(A, "short").content_hash
     assert collapsed.waiting(known.connection, known.run.no) == {}
 
 
@@ -174,11 +174,11 @@ def test_the_links_of_a_page_that_waits_lead_nowhere_yet(known: Desk):
     known.write(known.visit(A, LONG, links=[], targets=[known.number(B)]))
     known.seal()
     known.open()
-    assert known.reader.targets(number) is not None
+    assert known.readers.pages.targets(number) is not None
     known.write(waits(known, A, 1))
-    assert known.reader.targets(number) is None
+    assert known.readers.pages.targets(number) is None
     collapsed.drop(known.connection, known.run.no, [number])
-    assert known.reader.targets(number) is not None
+    assert known.readers.pages.targets(number) is not None
 
 
 def replaced(desk: Desk, *texts: str) -> None:
@@ -187,7 +187,7 @@ def replaced(desk: Desk, *texts: str) -> None:
         desk.seal()
         desk.open()
         visit = desk.visit(A, text)
-        visit.page = replace(visit.page, text_hash=desk.reader.hashes(visit.page.no)[1])
+        visit.page = replace(visit.page, text_hash=desk.readers.contents.hashes(visit.page.no)[1])
         desk.write(visit)
 
 
@@ -196,17 +196,19 @@ def test_the_last_five_texts_of_a_page_are_known(known: Desk):
     replaced(known, *texts)
     number = known.number(A)
 
-    had = [known.reader.had_text(number, known.visit(A, text).text_hash) for text in texts]
+    had = [
+        known.readers.contents.had_text(number, known.visit(A, text).text_hash) for text in texts
+    ]
     assert had == [False, *[True] * 5, False]  # the last is the one it has
     assert known.connection.execute("SELECT count(*) FROM former_text").get == 1
     other = known.number(B)
-    assert not known.reader.had_text(other, known.visit(A, texts[3]).text_hash)
+    assert not known.readers.contents.had_text(other, known.visit(A, texts[3]).text_hash)
 
 
 def test_another_title_is_no_other_text(known: Desk):
     known.write(known.visit(A, "the same"))
     number = known.number(A)
-    before = known.reader.hashes(number)[1]
+    before = known.readers.contents.hashes(number)[1]
     visit = known.visit(A, "the same", title="New")
     visit.page = replace(visit.page, text_hash=before)
     known.seal()

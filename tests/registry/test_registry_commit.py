@@ -203,7 +203,9 @@ def test_a_page_that_may_be_indexed_at_last_has_its_hashes_in_the_content_row(de
     found = row(desk)
     assert (found["content_hash"], found["text_hash"]) == (None, None)
     assert (found["standing"], found["outcome"]) == (Standing.HELD, Word.NEW)
-    assert desk.reader.content_hash(found["no"]) == desk.value("SELECT content_hash FROM content")
+    assert desk.readers.contents.content_hash(found["no"]) == desk.value(
+        "SELECT content_hash FROM content"
+    )
 
 
 def test_a_redirect_is_recorded_with_its_target_and_forgotten_on_the_next_body(desk: Desk):

@@ -456,8 +456,8 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
     desk.add("http://a.example/deep", depth=2)
     desk.add("http://a.example/b", depth=1)
 
-    assert list(desk.reader.pending(1)) == [(3, 1), (2, 2)]
-    assert list(desk.reader.visited(1)) == [(1, 0)]
+    assert list(desk.readers.progress.pending(1)) == [(3, 1), (2, 2)]
+    assert list(desk.readers.progress.visited(1)) == [(1, 0)]
     assert evidence.tally(desk.connection, 1) == (1, 0, 2)
 
 
@@ -546,7 +546,7 @@ def test_numbers_that_were_not_used_are_given_back(file: Path):
 
     registry.numbers.give_back()
 
-    assert registry.reader(1).last_number() == 3
+    assert registry.readers(1).pages.last_number() == 3
     assert registry.numbers.draw() == 4
     registry.close()
 
@@ -558,7 +558,7 @@ def test_nothing_is_given_back_when_somebody_drew_meanwhile(file: Path):
 
     first.numbers.give_back()
 
-    assert second.reader(1).last_number() >= number
+    assert second.readers(1).pages.last_number() >= number
     assert first.numbers.draw() > number
     first.close()
     second.close()

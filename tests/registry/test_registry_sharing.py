@@ -223,7 +223,7 @@ def test_what_cut_the_run_is_what_all_workers_found(desk: Desk, workers: tuple[W
             worker.write(cut=cuts.news())
 
     (stored,) = desk.rows("SELECT cut FROM run")[0]
-    assert Shortcomings.loads(str(stored)).told() == (
+    assert Shortcomings.loads(str(stored)).as_reasons() == (
         "robots_unknown: b.example", "too_many_links: http://a.example/hub and 3 more",
     )  # fmt: skip
 

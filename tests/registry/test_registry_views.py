@@ -585,7 +585,7 @@ def test_links_are_shown_as_written_with_the_hash_of_what_they_lead_to(file: Pat
     desk.open()
     post = desk.index(POST, "words", links=links)
 
-    assert unpack_links(desk.reader.raw_links([post])[post])[:2] == links[:2]
+    assert unpack_links(desk.readers.pages.raw_links([post])[post])[:2] == links[:2]
     rows = reports(file).execute("SELECT * FROM outlinks ORDER BY id").fetchall()
     desk.close()
 

@@ -29,10 +29,10 @@ def test_a_known_page_is_looked_up_with_its_number_depth_and_validators(desk: De
     desk.seal()
     desk.open()
 
-    assert list(desk.reader.pending(desk.run.no)) == []
+    assert list(desk.readers.progress.pending(desk.run.no)) == []
     desk.reach(A, depth=3)
 
-    assert list(desk.reader.pending(desk.run.no)) == [(number, 3)]
+    assert list(desk.readers.progress.pending(desk.run.no)) == [(number, 3)]
     page = desk.page(A)
     assert (page.url, page.no, page.depth) == (A, number, 3)
     assert (page.etag, page.last_modified) == ('"abc123"', "Mon")

@@ -113,7 +113,7 @@ class Player:
         while True:
             page = run.next_page(lambda _: True)
             if page is None:
-                for end in (run.follow_unnamed, run.begin_verify):
+                for end in (run.ending.follow_unnamed, run.ending.begin_verify):
                     if not run.pending:
                         end(self.now)
                 if not run.pending:

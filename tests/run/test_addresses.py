@@ -51,7 +51,7 @@ class Book:
         return self.book.numbers(urls, scope, self.register)
 
     def commit(self) -> None:
-        """Write what is new, as the writer does."""
+        """Write the new addresses, as the writer does."""
         written = [Address(*found, 3, None) for found in self.new]
         self.desk.write(addresses=written)
         self.book.committed(written)

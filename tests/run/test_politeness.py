@@ -387,14 +387,15 @@ class Bench:
         self.asked: list[tuple[str, int]] = []
         self.crawler.spider = Spider()
         self.crawler.spider.crawler = self.crawler
+        options = Options.of(SETTINGS | {"DATA_DIR": "nowhere"} | settings)
         self.crawler.spider.run = SimpleNamespace(
-            options=Options.of(SETTINGS | {"DATA_DIR": "nowhere"} | settings),
+            options=options,
             blocked_hosts=frozenset(),
             incomplete=self.incomplete.append,
             hosts=SimpleNamespace(
                 asks_for_time=lambda url, seconds: self.asked.append((url, seconds))
             ),
-            new_gate=lambda: HostGate(self.crawler.spider.run.options),
+            gate=HostGate(options),
         )
         self.hosts = HostMiddleware.from_crawler(self.crawler)
         self.retry = PassingRetryMiddleware.from_crawler(self.crawler)

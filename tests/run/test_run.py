@@ -1,4 +1,4 @@
-"""The context of a run, apart from Scrapy: where a seed moved, and who is asked next."""
+"""The context of a run, apart from Scrapy: moved seeds, the next page, the end."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -47,7 +47,7 @@ def redirected(run: Run, page: Page, target: str) -> None:
     """Let the answer to a page be a redirect."""
     visit = Attempt(page).visit(page.url)
     visit.outcome, visit.http_status = Outcome.REDIRECT, 301
-    run.links.seed_moved(page.no, target)
+    run.seeds.move(page.no, target)
     run.links.follow_redirect(visit, target)
     visit.verdict = decide(page.standing, visit.outcome)
     run.batches.record(visit)
@@ -58,7 +58,7 @@ def test_the_scope_moves_with_a_seed_that_moved_to_www(run: Run):
 
     assert run.scope.hosts == {"www.example.com"}
     assert asked(run).url == MOVED
-    assert run.links.endpoints() == [("example.com", 80)], "the server's word permits nothing"
+    assert run.seeds.endpoints() == [("example.com", 80)], "the server's word permits nothing"
 
 
 def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options: Options):
@@ -88,12 +88,12 @@ def test_a_seed_that_moved_elsewhere_moves_no_scope(run: Run, target: str):
 def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
     seed = asked(run)
 
-    assert not run.links.seed_moved(seed.no + 1, MOVED)
-    assert run.links.seed_moved(seed.no, MOVED)
+    assert not run.seeds.move(seed.no + 1, MOVED)
+    assert run.seeds.move(seed.no, MOVED)
 
 
 def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
-    """What one run did not reach is where the next one begins (design.md 12)."""
+    """The next run begins with the pages that a limited run did not reach (design.md 12)."""
     visits = {1: NOW - 10, 3: NOW - 20}
     queue = RankedQueue(lambda asked: {n: visits[n] for n in asked if n in visits})
     for number in (1, 2, 3, 4):
@@ -114,7 +114,7 @@ def test_closing_twice_is_closing_once(options: Options):
 
 
 def test_a_closed_run_leaves_one_file_that_holds_everything(options: Options):
-    """Whoever copies registry.db while nothing runs has a whole backup."""
+    """A copy of registry.db that is made while nothing runs is a whole backup."""
     Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
 
     assert [path.name for path in options.registry.parent.glob("registry.db*")] == ["registry.db"]
@@ -131,7 +131,7 @@ def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert again.scope.hosts == {"www.example.com"}
-    assert again.links.is_seed(asked(again).no)
+    assert again.seeds.is_seed(asked(again).no)
     again.close()
 
 
@@ -162,7 +162,7 @@ def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: O
     assert run.next_page(lambda _: True) is None
     redirected(run, seed, MOVED)
 
-    run.relax(NOW)
+    run.ending.relax(NOW)
 
     left = [asked(run) for _ in range(3)]
     assert {(page.url, page.kind) for page in left} == {
@@ -178,7 +178,7 @@ def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
     run.sitemaps_named("http://example.com", [f"http://h{n}.example/s.xml" for n in range(9)])
 
     assert len(run.frontier) == 2, "the seed and one more host"
-    assert run.shortcomings.told() == (
+    assert run.shortcomings.as_reasons() == (
         "too_many_hosts: 8 addresses, such as http://h1.example/s.xml",
     )
     run.close()
@@ -186,21 +186,21 @@ def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
 
 def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
     first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
-    assert first.links.relaxed
+    assert first.depths.relaxed
     redirected(first, asked(first), "https://example.com/")
     first.batches.submit(NOW)
     first.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
 
-    assert not again.links.relaxed
-    again.links.relax()
-    assert again.links.relaxed
+    assert not again.depths.relaxed
+    again.depths.relax()
+    assert again.depths.relaxed
     assert asked(again).depth == 0, "the target of a redirect lies as deep as what redirects"
     again.close()
 
 
-# What a visit of a known page is, and what its run removes
+# Visits of known pages, and removal at the end
 
 
 ONE, TWO = "http://a.example/1", "http://a.example/2"
@@ -243,7 +243,7 @@ def flushed(run: Run) -> None:
 
 @pytest.fixture
 def held(options: Options) -> Options:
-    """Options of a registry in which both pages are held."""
+    """Options of a registry in which both pages are stored."""
     run = Run.open(SOURCE, options, Orders(), NOW)
     answered(run, ONE, Outcome.CHANGED, 200, "one")
     answered(run, TWO, Outcome.CHANGED, 200, "two")
@@ -252,7 +252,7 @@ def held(options: Options) -> Options:
 
 
 def test_a_304_of_a_page_that_was_lost_ends_that_and_is_no_touch_in_bulk(held: Options):
-    """U-19: lost and gone counts, status and marks are cleared, and the event is told."""
+    """U-19: lost and gone counts, status and marks are cleared, and an event is recorded."""
     run = Run.open(SOURCE, held, Orders(), NOW)
     answered(run, ONE, Outcome.NOT_FOUND, 404)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
@@ -291,12 +291,12 @@ def test_an_order_may_ask_for_removal_after_one_run_and_the_settings_keep_theirs
 def test_who_watches_is_told_what_the_sweep_removes(held: Options):
     run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
     number = answered(run, ONE, Outcome.NOT_FOUND, 404).page.no
-    told: list[dict[str, object]] = []
-    run.watcher = told.append
+    events: list[dict[str, object]] = []
+    run.watcher = events.append
 
     run.finish("finished", NOW)
 
-    assert told == [
+    assert events == [
         {
             "url": ONE,
             "pageId": number,
@@ -310,7 +310,7 @@ def test_who_watches_is_told_what_the_sweep_removes(held: Options):
 
 @pytest.mark.parametrize("reason", ["shutdown", "commit_failed"])
 def test_a_run_that_did_not_end_by_itself_removes_nothing(held: Options, reason: str):
-    """design.md 8: not even what has direct evidence against it."""
+    """design.md 8: not even pages with direct evidence against them."""
     run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
     answered(run, ONE, Outcome.NOT_FOUND, 404)
     flushed(run)
@@ -344,7 +344,7 @@ def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
     again.close()
 
 
-# Where it goes on
+# Resumed runs
 
 
 @pytest.mark.covers("U-15")
@@ -363,7 +363,7 @@ def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options:
 
     run = Run.open(SOURCE, options, Orders(resume=True), NOW)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
-    run.links.relax()
+    run.depths.relax()
 
     assert run.next_page(lambda _: True) is None
     run.close()
@@ -371,7 +371,7 @@ def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options:
 
 @pytest.fixture
 def moved(options: Options) -> Options:
-    """Options of a registry in which a seed moved its scope to www, where two pages are held."""
+    """Options of a registry in which a seed moved its scope to www, where two pages are stored."""
     run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
     redirected(run, asked(run), MOVED)
     answered(run, MOVED, Outcome.CHANGED, 200, "home", f"{MOVED}a")

@@ -48,7 +48,7 @@ class Soft404Probe:
         if not run.options.soft_404 or not document.sections:
             return False
         texts = {"title": document.title, "text": document.text, "path": _path(visit.url)}
-        if run.links.is_seed(page.no):
+        if run.seeds.is_seed(page.no):
             self._seeds.setdefault(host_key(visit.url), texts)
             return False
         answer = await self._answer_of(visit.url)

@@ -172,7 +172,7 @@ class RevalidationLane:
         rules = self._robots.at_hand(origin.name)
         if rules is None or rules.unknown is not None or not rules.allows(page.url):
             return False
-        return not self._run.turn_is_spent(page, rules.crawl_delay, asked=False)
+        return not self._run.turns.is_spent(page, rules.crawl_delay, asked=False)
 
     # Requests
 
@@ -219,7 +219,7 @@ class RevalidationLane:
                 await asyncio.wait([answer.clean])  # no more bodies in memory than in the engine
         except Exception:
             logger.exception("cannot process %s", flight.page.url)
-            self._run.unanswered(flight.page)
+            self._run.turns.unanswered(flight.page)
         finally:
             slot.transferring.discard(request)
             slot.active.discard(request)
@@ -243,7 +243,7 @@ class RevalidationLane:
         else:
             slot.lastseen = time.monotonic()
         if is_stopping(self._crawler):
-            self._run.unanswered(flight.page)  # it stays pending
+            self._run.turns.unanswered(flight.page)  # it stays pending
             return None
         etag = flight.headers.get("If-None-Match")
         flight.attempt.asks(flight.page.url, conditional=True, etag=etag)
@@ -295,7 +295,7 @@ class RevalidationLane:
                     self._handover.pass_on(request)
             except Exception:
                 logger.exception("cannot process %s", flight.page.url)
-                self._run.unanswered(flight.page)
+                self._run.turns.unanswered(flight.page)
             finally:
                 self._land(flight)
 

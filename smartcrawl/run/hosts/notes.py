@@ -6,14 +6,14 @@ import hashlib
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.urls import host_key
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 
 
 class HostNotes:
     """Adds the records of this run to the batches, and reads those of earlier runs."""
 
-    def __init__(self, reader: PageReader, batches: Batches) -> None:
+    def __init__(self, reader: HostReader, batches: Batches) -> None:
         self._reader = reader
         self._batches = batches
 

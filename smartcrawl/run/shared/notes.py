@@ -7,7 +7,7 @@ from contextlib import suppress
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.model.urls import host_key
-from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.gate import slot_of
@@ -19,7 +19,7 @@ class SharedNotes(HostNotes):
     """Writes robots.txt files to Redis, for all workers."""
 
     def __init__(
-        self, reader: PageReader, batches: Batches, robots: SharedRobots, shared: SharedFrontier
+        self, reader: HostReader, batches: Batches, robots: SharedRobots, shared: SharedFrontier
     ) -> None:
         super().__init__(reader, batches)
         self._robots = robots

@@ -1,0 +1,70 @@
+"""Reading the stored content of pages: hashes, language, text length, snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smartcrawl.model.pages import Unreadable
+from smartcrawl.model.ports import Connection
+from smartcrawl.registry.commit.collapsed import had_text
+from smartcrawl.registry.commit.snapshots import Place, Snapshots
+from smartcrawl.registry.commit.unreadable import find
+
+_HASHES = """
+SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)
+  FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
+"""
+_TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
+_LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
+_CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
+_CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
+
+
+class ContentReader:
+    """The stored contents of pages, by their numbers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def content_hash(self, no: int) -> bytes | None:
+        """Return the hash of a page's stored content."""
+        return self.hashes(no)[0]
+
+    def hashes(self, no: int) -> tuple[bytes | None, bytes | None]:
+        """Return the hashes of a page's stored content and stored text."""
+        row: Any = self._connection.execute(_HASHES, (no,)).fetchone()
+        return (None, None) if row is None else (row[0], row[1])
+
+    def had_text(self, no: int, text_hash: bytes) -> bool:
+        """Whether a page recently had a text (collapsed.had_text)."""
+        return had_text(self._connection, no, text_hash)
+
+    def text_length(self, content: int) -> int:
+        """Return the length of a content's text in characters."""
+        return int(self._connection.execute(_TEXT_LENGTH, (content,)).get or 0)
+
+    def language(self, content: int) -> tuple[bytes, str] | None:
+        """Return a content's language, after the digest of the text that it was detected by."""
+        row: Any = self._connection.execute(_LANGUAGE, (content,)).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def canonical_url(self, no: int) -> str | None:
+        """Return the canonical URL that a page named when it was read last."""
+        value: str | None = self._connection.execute(_CANONICAL_URL, (no,)).get
+        return value
+
+    def snapshot(self, snapshots: Snapshots, no: int) -> Place:
+        """Return the place of a page's snapshot (Snapshots.find)."""
+        return snapshots.find(self._connection, no)
+
+    def unreadable(self, body_hash: bytes, extraction: int, media: str) -> Unreadable | None:
+        """Return the reason why an extraction version cannot read a body.
+
+        None: no reason is stored.
+        """
+        return find(self._connection, body_hash, extraction, media)
+
+    def configurations(self, extraction: int) -> frozenset[int]:
+        """Return the fingerprints of all configurations under which a version extracted."""
+        rows: Any = self._connection.execute(_CONFIGURATIONS, (extraction,))
+        return frozenset(no for (no,) in rows)

@@ -1,0 +1,24 @@
+"""The readers of one source, over a connection of their own."""
+
+from __future__ import annotations
+
+from smartcrawl.model.ports import Connection
+from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.page_contents import ContentReader
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.run_progress import ProgressReader
+
+
+class Readers:
+    """The readers of the event loop: they see committed data and wait for no writer."""
+
+    def __init__(self, connection: Connection, source: int) -> None:
+        self.pages = PageReader(connection, source)
+        self.contents = ContentReader(connection)
+        self.hosts = HostReader(connection, source)
+        self.progress = ProgressReader(connection, source)
+        self._connection = connection
+
+    def close(self) -> None:
+        """Close the connection; the last one of a file leaves no write-ahead log behind."""
+        self._connection.close()

@@ -1,0 +1,191 @@
+"""The end of a run: last links, pages to verify, evidence, and the seal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page
+from smartcrawl.model.redaction import redacted
+from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.removal.candidates import Ending
+from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.runs.evidence import failed_seeds, failed_sitemaps, silent, tally
+from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.run.batches import Batches
+from smartcrawl.run.collapses import Collapses
+from smartcrawl.run.depths import DepthUpdates
+from smartcrawl.run.due import DuePages
+from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.links import Links
+from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.seeds import Seeds
+from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.workers import Workers
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.refusals import belongs
+
+
+class RunEnding:
+    """The last steps of a run, each taken when nothing else is left to ask for.
+
+    Only the process that ends the run takes them.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        options: Options,
+        orders: Orders,
+        registry: Registry,
+        workers: Workers,
+        readers: Readers,
+        links: Links,
+        seeds: Seeds,
+        depths: DepthUpdates,
+        collapses: Collapses,
+        due_pages: DuePages | None,
+        batches: Batches,
+        shortcomings: Shortcomings,
+    ) -> None:
+        self.verifies = False  #: whether unreached pages are being looked at
+        self.reasons: tuple[str, ...] | None = None  #: why it is incomplete, before it verified
+        self._source = source
+        self._options = options
+        self._orders = orders
+        self._registry = registry
+        self._opened = workers.opened
+        self._workers = workers
+        self._last = workers.last_steps
+        self._readers = readers
+        self._links = links
+        self._seeds = seeds
+        self._depths = depths
+        self._collapses = collapses
+        self._due_pages = due_pages
+        self._batches = batches
+        self._shortcomings = shortcomings
+        self._unnamed_followed = False
+
+    # Links that were not followed yet
+
+    def relax(self, now: int) -> None:
+        """Hand on depths that became smaller, and the links of pages read in another scope."""
+        self._last.relax(self._depths, lambda: self._write(now))
+
+    def follow_unnamed(self, now: int) -> None:
+        """Follow, once, the stored links of sitemaps that no page and no robots.txt named."""
+        if not self._last.ours:
+            return
+        if not (self.verifies or self._unnamed_followed):
+            self._unnamed_followed = True
+            self._write_all(now)
+            self._depths.follow_unnamed()
+        if self._opened.shared:  # other workers are offered only links that are written
+            self._write(now)
+
+    def settle_collapsed(self, now: int) -> None:
+        """Decide, once, whether the collapsed pages that wait are edits."""
+        if self._last.ours and not self.verifies:
+            self._collapses.settle(now)
+
+    def _write(self, now: int) -> None:
+        self._batches.submit(now)
+        self._batches.drain()
+
+    def _write_all(self, now: int) -> None:
+        """Write the open batch, and those that are filled while it is written."""
+        self._write(now)
+        while self._batches.batch:
+            self._write(now)
+
+    # Pages to verify
+
+    def begin_verify(self, now: int) -> bool:
+        """Look at pages that were not reached for long enough, if the run saw everything.
+
+        Returns whether there is a page to look at; later calls return False.
+        """
+        if not self._last.ours or self.verifies:
+            return False
+        self._write_all(now)
+        turns = self._workers.turns
+        if turns.pending:  # the links of pages that could not be stored
+            return False
+        self.verifies = True
+        frontier = Frontier(self._load_to_verify)
+        turns.verify(frontier)
+        self.reasons = reasons(self._evidence())
+        if self.reasons:
+            return False
+        self._registry.begin_verify(self._ending(now))
+        frontier.grow(self._readers.pages.last_number())
+        frontier.offer(self._readers.progress.to_verify(self._opened.no), 0)
+        return turns.pending
+
+    def _load_to_verify(self, numbers: Sequence[int]) -> list[Page]:
+        pages = self._links.pages(numbers)
+        for page in pages:
+            page.verify = True
+        return pages
+
+    # The seal
+
+    def finish(
+        self, reason: str, why: str | None, now: int, removed: Callable[[list[Removed]], None]
+    ) -> RunResult:
+        """Seal, settle and sweep the run, unless this process has to leave it as it is.
+
+        ``reason`` is Scrapy's. ``why``: the reason why this process cannot go on, None if it has
+        nothing left to do. ``removed`` is called with the pages that the sweep removes.
+        """
+        result = self._last.leave(why, now)
+        if result is not None:
+            return result
+        found = self.reasons if self.reasons is not None else reasons(self._evidence())
+        if reason != "finished":
+            found = (reason, *found)
+        result = self._registry.end(self._ending(now), found, removed, shared=self._opened.shared)
+        self._last.ended()
+        return result
+
+    def _ending(self, now: int) -> Ending:
+        closing = closing_of(self._source, self._options, self._orders)
+        closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
+        return Ending(self._opened.no, self._opened.source, now, closing)
+
+    def _in_scope(self, url: str, depth: int) -> bool:
+        inside = self._seeds.scope.allows(url) or belongs(self._source, url)
+        return inside and not self._links.is_too_deep(depth)
+
+    def _evidence(self) -> Evidence:
+        connection, run = self._registry.connection, self._opened.no
+        visits, unreachable, pending = tally(connection, run)
+        skipped = self._due_pages.skipped if self._due_pages is not None else 0
+        pending += self._collapses.waiting - skipped  # collapsed pages vouch for no link yet
+        if pending and self._workers.turns.spent:
+            self._shortcomings.add("max_pages")
+        since = self._opened.last_complete
+        not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
+        seeds = (*self._outside(), *failed_seeds(connection, run))
+        sitemaps = failed_sitemaps(connection, self._opened, self._seeds.given)
+        return Evidence(
+            seeds_failed=tuple(map(redacted, seeds)),
+            cut_by=self._last.cut_by(self._shortcomings),
+            sitemaps_failed=tuple(map(redacted, sitemaps)),
+            visits=visits,
+            unreachable=unreachable,
+            pending=pending,
+            skipped=skipped,
+            not_due=not_due,
+            silent=silent(connection, run, since) if skipped else 0,
+        )
+
+    def _outside(self) -> tuple[str, ...]:
+        """Return the seeds that the source's own scope leaves out."""
+        scope = self._source.scope
+        return tuple(f"{url} (out of scope)" for url in self._source.seeds if not scope.allows(url))

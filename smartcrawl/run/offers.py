@@ -1,0 +1,75 @@
+"""From URLs to numbers: new addresses are registered, and numbers offered to the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from smartcrawl.model.batches import Address
+from smartcrawl.run.address_book import AddressBook, Found, Register
+from smartcrawl.run.batches import Batches
+from smartcrawl.run.frontier.memory import Depths
+from smartcrawl.run.limits import UrlBudget
+from smartcrawl.sources.scope import Scope
+
+
+class Offers:
+    """Registers addresses in the open batch, and offers each to the frontier once a run."""
+
+    def __init__(
+        self, frontier: Depths, book: AddressBook, batches: Batches, budget: UrlBudget
+    ) -> None:
+        self.budget = budget
+        self._frontier = frontier
+        self._book = book
+        self._batches = batches
+
+    def numbers(
+        self,
+        urls: Iterable[str],
+        scope: Scope,
+        depth: int,
+        *,
+        origin: int | None = None,
+        given: bool = False,
+    ) -> list[int]:
+        """Return the distinct numbers of those ``urls`` that are in scope, in their order.
+
+        New addresses are registered at ``depth`` as found on the page ``origin``, within the
+        budget of the run unless they were ``given`` with the source.
+        """
+        refuse = None if given else self.budget.refuse
+        return self._book.numbers(urls, scope, self._register(origin, depth), refuse)
+
+    def sitemap_numbers(
+        self,
+        urls: Iterable[str],
+        scope: Scope,
+        depth: int,
+        *,
+        origin: int | None,
+        kind: int,
+        given: bool,
+    ) -> list[int]:
+        """Return the distinct numbers of sitemaps, whose scope is another one than that of pages.
+
+        See ``numbers``; ``kind`` is their level.
+        """
+        refuse = None if given else self.budget.refuse
+        register = self._register(origin, depth, kind)
+        return self._book.numbers(urls, scope, register, refuse, cached=False)
+
+    def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
+        def register(found: Found) -> None:
+            address = Address(*found, depth, origin, kind)
+            self._frontier.grow(found.no)
+            self._batches.batch.addresses.append(address)
+            self._book.remember(address)
+
+        return register
+
+    def offer(self, numbers: Sequence[int], depth: int) -> None:
+        """Offer numbers at a depth, and record those that were unreached or are nearer now."""
+        reached = self._batches.batch.reached
+        for number in self._frontier.offer(numbers, depth):
+            if not self._book.is_new(number) or number in self._frontier.lowered:
+                reached[number] = depth

@@ -1,0 +1,98 @@
+"""The end of a shared run, as far as one worker takes part in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from smartcrawl.model.exceptions import FrontierError
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.membership import Membership
+from smartcrawl.registry.runs.runs import RunResult, result
+from smartcrawl.registry.runs.shared_reader import SharedReader
+from smartcrawl.run.depths import DepthUpdates
+from smartcrawl.run.frontier.redis.frontier import RedisFrontier
+from smartcrawl.run.shared.desk import OVER
+from smartcrawl.run.shared.frontier import SharedFrontier
+from smartcrawl.run.shortcomings import Shortcomings, merged
+
+logger = logging.getLogger(__name__)
+
+
+class SharedLastSteps:
+    """The end of a run that only one of its workers ends."""
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        registry: Registry,
+        membership: Membership,
+        redis: RedisFrontier,
+        shared: SharedFrontier,
+        reader: SharedReader,
+    ) -> None:
+        self._run = run
+        self._registry = registry
+        self._membership = membership
+        self._redis = redis
+        self._shared = shared
+        self._reader = reader
+        self._handed_on = False  #: whether the links of all pages were handed on
+
+    @property
+    def ours(self) -> bool:
+        """Whether this worker ends the run, and no other worker has sealed it."""
+        return self._closes and not self._shared.sealed
+
+    @property
+    def _closes(self) -> bool:
+        return self._shared.turn is not None and not self._shared.over
+
+    def relax(self, depths: DepthUpdates, write: Callable[[], None]) -> None:
+        """Hand on depths that became smaller, and the links of pages read in another scope."""
+        if not self.ours:
+            return
+        write()
+        try:
+            self._relax(depths)
+        except FrontierError:  # the courier logs it; with Redis, the turn comes back
+            self._handed_on = False
+            self._shared.doubt()
+            return
+        write()
+
+    def _relax(self, depths: DepthUpdates) -> None:
+        lowered = self._redis.lowered()
+        unsure = self._shared.again or depths.scope_moved
+        if unsure and not self._handed_on:
+            self._handed_on = True
+            depths.hand_on(self._reader.links())
+        while lowered:
+            depths.hand_on(self._reader.links(lowered))
+            lowered = self._redis.lowered()
+
+    def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
+        """Return the reasons of all workers why the run did not see everything."""
+        return Shortcomings.loads(merged(self._reader.cut(), shortcomings.news())).as_reasons()
+
+    def leave(self, why: str | None, now: int) -> RunResult | None:
+        """Leave the run to the other workers; None if this worker ends it.
+
+        A worker ends the run if it has the turn for that, or if no other worker is left.
+        """
+        self._shared.end()
+        connection, run = self._registry.connection, self._run
+        if self._shared.over or self._reader.state() in OVER:
+            return result(connection, run)
+        if why is None and (self._closes or not self._membership.others(connection)):
+            return None
+        if not self._registry.leave(self._membership, now, why or "interrupted"):
+            logger.warning("run %d goes on without this worker", run)
+        return result(connection, run)
+
+    def ended(self) -> None:
+        """Remove the run from Redis; if that fails, a later run removes it."""
+        with suppress(FrontierError):
+            self._redis.retire()

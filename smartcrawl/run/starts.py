@@ -1,0 +1,31 @@
+"""The addresses that an ad-hoc source is started from, compared with those of the last run."""
+
+from __future__ import annotations
+
+import logging
+
+from smartcrawl.model.options import Options
+from smartcrawl.model.redaction import redacted
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.starts import last_starts, left_out
+from smartcrawl.sources.declared import Source
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_another_start(
+    registry: Registry, source: Source, run: int, given: set[int], options: Options
+) -> None:
+    """Log the seeds and sitemaps of the last run that are not among the ``given`` numbers."""
+    connection = registry.connection
+    left = left_out(connection, last_starts(connection, source.name, run), given)
+    if left:
+        logger.warning(
+            "%s was started from %s before, and is from %s now: pages that only the former"
+            " leads to will age and be removed; to keep both, declare the source in %s with"
+            " both as seeds, to go back, start it from the former again",
+            source.name,
+            ", ".join(redacted(start.url) for start in left),
+            ", ".join(map(redacted, (*source.seeds, *source.sitemaps))),
+            options.sources_file,
+        )
