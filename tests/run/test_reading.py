@@ -28,9 +28,9 @@ class Parts:
         self.scope = SimpleNamespace(hosts={"b.example"}, holds=lambda url: True)
         self.registry = SimpleNamespace(database=self)
         self.stored_pages = SimpleNamespace(
-            unreadable=None, is_read_alike=lambda visit: False, told=lambda page: None
+            unreadable=None, is_read_alike=lambda visit: False, language=lambda page: None
         )
-        self.trust = self.links = self
+        self.trust = self.links = self.seeds = self.turns = self
 
     def damage(self, error: Exception) -> RegistryError | None:
         return DAMAGE if isinstance(error, OSError) else None
@@ -53,7 +53,7 @@ class Parts:
     def follow(self, visit: Visit, links, **_: object) -> None:
         self.calls.append("follow")
 
-    def seed_moved(self, number: int, target: str) -> bool:
+    def move(self, number: int, target: str) -> bool:
         if self.error is not None:
             raise self.error
         return True
