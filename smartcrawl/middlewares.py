@@ -75,7 +75,7 @@ class RevalidationMiddleware:
         attempt: Attempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.content_length = len(response.body)
-            attempt.wire_bytes += attempt.content_length
+            attempt.traffic.wire_bytes += attempt.content_length
             encoding = response.headers.get("Content-Encoding")
             attempt.content_encoding = encoding.decode("latin-1").lower() if encoding else None
         return response
@@ -137,7 +137,7 @@ class RobotsMiddleware:
     def _page_without_turn(self, request: Request, rules: Rules, began: float) -> Page | None:
         """Return the page of a request whose turn was spent on robots.txt since ``began``."""
         attempt = request.meta.get("attempt")
-        if self._run is None or not isinstance(attempt, Attempt) or attempt.requests:
+        if self._run is None or not isinstance(attempt, Attempt) or attempt.traffic.requests:
             return None  # redirects and retries belong to the turn of the first request
         asked = rules.asked and rules.asked_at >= began
         spent = self._run.turns.is_spent(attempt.page, rules.crawl_delay, asked=asked)

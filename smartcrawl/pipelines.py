@@ -56,7 +56,7 @@ class ExtractPipeline(VisitPipeline):
     async def process_item(self, item: Any) -> Any:
         """Fill in a Visit; a damaged registry ends the run."""
         run = self.run
-        if not isinstance(item, Visit) or run is None or item.page.verify:
+        if not isinstance(item, Visit) or run is None or item.page.plan.verify:
             return item
         assert self._reading is not None, "the spider has a run"
         try:
@@ -85,10 +85,10 @@ class DecidePipeline(VisitPipeline):
     def process_item(self, item: Any) -> Any:
         """Set the verdict."""
         run = self.run
-        if isinstance(item, Visit) and run is not None and not item.page.verify:
+        if isinstance(item, Visit) and run is not None and not item.page.plan.verify:
             item.verdict = verdict_of(run, item)
             if item.verdict.action is not Action.INDEX:
-                item.chunks = []
+                item.parsed.chunks = []
             if not item.again:
                 component = "edit" if item.accepted else "visit"
                 self.crawler.stats.inc_value(f"{component}/{item.verdict.word.word}")
@@ -117,7 +117,7 @@ class CommitPipeline(VisitPipeline):
         if not isinstance(item, Visit) or run is None or run.failure is not None:
             return item
         self._loop = asyncio.get_running_loop()
-        if item.page.verify:
+        if item.page.plan.verify:
             run.batches.probe(item)
         else:
             run.batches.record(item)

@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.run import Run, run_of
 
@@ -70,7 +70,7 @@ class ReExtraction:
         """Read pages one after the other, as one of several tasks."""
         chain: Any = self._crawler.engine.scraper.itemproc
         while (page := self._next()) is not None:
-            if page.content_length > _LARGE:
+            if page.record.content_length > _LARGE:
                 async with self._large:
                     await chain.process_item_async(_again(page))
             else:
@@ -99,11 +99,11 @@ class ReExtraction:
 
 def _again(page: Page) -> Visit:
     """Return the visit of a page without a request: as if a 304 had confirmed it."""
+    record = page.record
     return Visit(
         page=page,
         outcome=Outcome.NOT_MODIFIED,
         url=page.url,
-        etag=page.etag,
-        last_modified=page.last_modified,
         again=True,
+        answer=PageAnswer(etag=record.etag, last_modified=record.last_modified),
     )

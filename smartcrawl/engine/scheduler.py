@@ -214,9 +214,9 @@ class NumberScheduler(BaseScheduler):
         }
         if page.kind:
             meta["download_maxsize"] = self._max_sitemap
-        head = self._run is not None and not page.verify and self._run.trust.asks_head(page)
+        head = self._run is not None and not page.plan.verify and self._run.trust.asks_head(page)
         return Request(
-            page.signed or page.url,
+            page.plan.signed or page.url,
             method="HEAD" if head else "GET",
             callback=spider.parse,  # type: ignore[union-attr]  # open() was called
             errback=spider.errback,  # type: ignore[union-attr]  # a spider with a run has it

@@ -30,10 +30,10 @@ class WaitingDocuments:
 
     def take(self, visit: Visit) -> bool:
         """Take a visit if it is a document; return False for others, which are to be yielded."""
-        body = visit.body or b""
+        body = visit.answer.body or b""
         if len(self._tasks) >= MOST or self._bytes + len(body) > MOST_BYTES:
             return False
-        if html.media_type(visit.content_type, body, visit.url) not in FORMATS:
+        if html.media_type(visit.answer.content_type, body, visit.url) not in FORMATS:
             return False
         self._bytes += len(body)
         task = asyncio.ensure_future(self._process(visit, len(body)))

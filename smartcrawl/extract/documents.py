@@ -94,7 +94,7 @@ class DocumentReader:
 
         Source: R0-59, R0-60, R0-76.
         """
-        header, url = visit.content_type, visit.url
+        header, url = visit.answer.content_type, visit.url
         media_type = html.media_type(header, body, url)
         if media_type in html.HTML_TYPES:
             page = await self._page(visit, body, links=links, detect=language is None)
@@ -110,7 +110,7 @@ class DocumentReader:
 
     async def _page(self, visit: Visit, body: bytes, *, links: bool, detect: bool) -> Document:
         """Return the document of an HTML page; ``detect``: whether to detect its language."""
-        header, url = visit.content_type, visit.url
+        header, url = visit.answer.content_type, visit.url
         if visit.extracted_again and len(body) <= MAX_PAGE:
             if self._pages is None:
                 self._pages = Portions(self._pool(pages_only=True), self._selected)
@@ -130,11 +130,12 @@ class DocumentReader:
         self, visit: Visit, body: bytes, media_type: str, *, forced: bool
     ) -> Document:
         """Return the document of a body that is no page; bytes that failed before fail at once."""
-        assert visit.body_hash is not None, "the body was hashed on arrival"
-        media = _media(media_type, visit.content_type)
-        known = None if forced else self._unreadable(visit.body_hash, media)
+        parsed = visit.parsed
+        assert parsed.body_hash is not None, "the body was hashed on arrival"
+        media = _media(media_type, visit.answer.content_type)
+        known = None if forced else self._unreadable(parsed.body_hash, media)
         if known is not None and known.allowed >= self._allowed(known.fault):
-            visit.unreadable = known
+            parsed.unreadable = known
             raise FormatError(_KINDS[known.fault], f"{known.message} {_NOT_AGAIN}")
         if self._formats is None:
             self._formats = self._pool()
@@ -145,7 +146,7 @@ class DocumentReader:
                 return await self._formats.read(
                     body,
                     media_type=media_type,
-                    content_type=visit.content_type,
+                    content_type=visit.answer.content_type,
                     url=visit.url,
                     share=Share(self._budget, visit.page.host),
                 )
@@ -155,7 +156,7 @@ class DocumentReader:
             if error.lasting:
                 fault = FORMAT_FAULTS[error.kind]
                 why = (fault, self._allowed(fault), str(error)[:_MAX_MESSAGE])
-                visit.unreadable = Unreadable(visit.body_hash, EXTRACTION_VERSION, media, *why)
+                parsed.unreadable = Unreadable(parsed.body_hash, EXTRACTION_VERSION, media, *why)
             raise
 
     def _allowed(self, fault: Fault) -> int:

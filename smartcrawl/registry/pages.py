@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smartcrawl.model.pages import Page
+from smartcrawl.model.pages import Page, PageRecord, PageState
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.database.sequences import last
 from smartcrawl.rules.http import MAX_REDIRECTS
@@ -13,15 +13,15 @@ from smartcrawl.rules.model import Standing, Status
 from smartcrawl.rules.moves import canonical_of
 
 _PAGES = """
-SELECT r.no, r.url, h.name, s.depth, s.standing, s.status, s.effective_status, r.etag,
-       r.last_modified, r.body_hash, r.content, coalesce(r.content_length, 0),
-       coalesce(r.configuration, 0), coalesce(l.scope, 0), l.targets, s.reached_run,
+SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
+       r.etag, r.last_modified, r.body_hash, r.content, coalesce(r.content_length, 0),
+       coalesce(r.configuration, 0), r.snapshot, coalesce(r.verified_at, r.last_indexed),
+       r.canonical_no, coalesce(l.scope, 0), l.targets, r.first_run, r.signs,
        r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL,
-       s.lost_count, s.gone_count, s.lost_since, s.gone_since, s.unchanged_count, s.error_count,
-       r.canonical_no, r.last_indexed IS NOT NULL, r.first_run, r.kind,
-       r.redirect_target IS NOT NULL, s.next_visit, s.last_checked,
-       i.generation, i.requested OR i.generation > i.processed, r.snapshot, s.attempts,
-       coalesce(r.verified_at, r.last_indexed), s.http_status, r.signs, s.visited_run,
+       r.redirect_target IS NOT NULL, r.last_indexed IS NOT NULL,
+       s.standing, s.status, i.requested OR i.generation > i.processed, i.generation,
+       s.effective_status, s.http_status, s.visited_run, s.attempts, s.last_checked, s.next_visit,
+       s.unchanged_count, s.error_count, s.lost_count, s.gone_count, s.lost_since, s.gone_since,
        s.etag_marks
   FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no) LEFT JOIN item i USING (no)
   JOIN host h ON h.no = r.host
@@ -85,41 +85,12 @@ class PageReader:
                 no=row[0],
                 url=row[1],
                 host=row[2],
-                depth=row[3] if row[15] >= since else 0xFFFF,
-                standing=Standing(row[4]),
-                status=Status(row[5]),
-                effective_status=row[6],
-                etag=row[7],
-                last_modified=row[8],
-                body_hash=row[9],
-                content=row[10],
-                content_length=row[11],
-                configuration=row[12],
-                scope=row[13],
-                targets=row[14],
-                noted=bool(row[16]),
-                lost_count=row[17],
-                gone_count=row[18],
-                lost_since=row[19],
-                gone_since=row[20],
-                unchanged_count=row[21],
-                error_count=row[22],
-                canonical_no=row[23],
-                was_held=bool(row[24]),
-                first_run=row[25],
-                kind=row[26],
-                moved=bool(row[27]),
-                next_visit=row[28],
-                last_checked=row[29],
-                generation=row[30] or 0,
-                ordered=bool(row[31]),
-                snapshot=row[32],
-                attempts=row[33],
-                verified_at=row[34],
-                http_status=row[35],
-                signs=row[36],
-                visited_run=row[37],
-                etag_marks=row[38],
+                depth=row[3] if row[4] >= since else 0xFFFF,
+                kind=row[5],
+                record=PageRecord(*row[6:19], *map(bool, row[19:22])),
+                state=PageState(
+                    Standing(row[22]), Status(row[23]), bool(row[24]), row[25] or 0, *row[26:]
+                ),
             )
         return [found[number] for number in numbers if number in found]
 

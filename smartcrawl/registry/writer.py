@@ -102,7 +102,7 @@ class Writer:
             stale = self._committed(batch, new, now, failed)
             reached = self._reached(batch) if self._sharing is not None else []
         for visit in batch.visits:
-            visit.body = None
+            visit.answer.body = None
         renamed: dict[int, int] = {}
         if self._sharing is not None:
             renamed, self._sharing.news = self._sharing.news, {}

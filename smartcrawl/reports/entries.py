@@ -60,7 +60,7 @@ class Entry(NamedTuple):
     kind: int  #: see Page.kind
     snapshot: int  #: whether the stored body has a snapshot
     ordered: int  #: whether an operator ordered it to be indexed anew
-    etag_marks: int  #: see Page.etag_marks
+    etag_marks: int  #: see PageState.etag_marks
 
     @property
     def sound(self) -> bool:

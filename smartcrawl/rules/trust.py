@@ -14,7 +14,7 @@ _TENTH: Final = 10
 #: Fields of Trust that are not added up over workers.
 _ONCE: Final = ("honoured", "run", "matched", "matched_before")
 
-# Bits of ``Page.etag_marks``. The numbers are stored; never renumber.
+# Bits of ``PageState.etag_marks``. The numbers are stored; never renumber.
 UNCONFIRMED: Final = 1  #: its last 304 named another version: the next request has no condition
 TURNED: Final = 2  #: its last body had the bytes of the one before, and another ETag
 

@@ -78,28 +78,31 @@ class Batches:
 
     def probe(self, visit: Visit) -> None:
         """Add the look at an unreached page to the open batch; it is no visit."""
+        traffic = visit.traffic
         counts = self.batch.counts
-        counts["requests"] += visit.requests
-        counts["conditional_requests"] += visit.conditional_requests
+        counts["requests"] += traffic.requests
+        counts["conditional_requests"] += traffic.conditional_requests
         counts["not_modified"] += visit.not_modified
-        counts["bytes_downloaded"] += visit.wire_bytes
-        visit.body = None
+        counts["bytes_downloaded"] += traffic.wire_bytes
+        visit.answer.body = None
         self.batch.probes.append(visit)
 
     def record(self, visit: Visit) -> None:
         """Add a decided visit to the open batch."""
+        answer, parsed, traffic = visit.answer, visit.parsed, visit.traffic
         batch, page = self.batch, visit.page
-        if self.keeps_bodies and is_stored(visit, forced=self._forced or page.ordered):
-            batch.bodies += len(visit.body or b"")
+        record, state = page.record, page.state
+        if self.keeps_bodies and is_stored(visit, forced=self._forced or state.ordered):
+            batch.bodies += len(answer.body or b"")
         else:
-            visit.body = None
+            answer.body = None
         if visit.again and not visit.extracted_again:
             return  # its snapshot could not be read: the page stays as it is
         batch.counts["reextracted"] += visit.extracted_again and not visit.lost_snapshot
         self.progress.lost += visit.lost_snapshot
         if visit.again:
             batch.visits.append(visit)
-            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+            batch.text += sum(len(chunk.text) for chunk in parsed.chunks)
             return
         unreachable = no_answer(visit.outcome, visit.http_status)
         if visit.accepted:
@@ -107,20 +110,20 @@ class Batches:
             return
         if visit.collapse is not None:
             batch.bodies += len(visit.collapse.body)
-        saved = page.content_length if visit.not_modified else 0
+        saved = record.content_length if visit.not_modified else 0
         counts = batch.counts
         counts["visits"] += 1
         counts["unreachable"] += unreachable
-        counts["requests"] += visit.requests
-        counts["conditional_requests"] += visit.conditional_requests
+        counts["requests"] += traffic.requests
+        counts["conditional_requests"] += traffic.conditional_requests
         counts["not_modified"] += visit.not_modified
-        counts["bytes_downloaded"] += visit.wire_bytes
+        counts["bytes_downloaded"] += traffic.wire_bytes
         counts["bytes_saved"] += saved
         tally = batch.tally(page.host)
         tally.crawled += not unreachable
         tally.failed += unreachable
-        tally.downloaded += visit.wire_bytes
-        tally.response_ms += visit.response_ms
+        tally.downloaded += traffic.wire_bytes
+        tally.response_ms += answer.response_ms
         self.progress.count(visit)
         if visit.error:
             visit.error = redacted(visit.error)
@@ -128,20 +131,20 @@ class Batches:
             visit.outcome is Outcome.NOT_MODIFIED
             and visit.http_status == 304
             and visit.action is Action.TOUCH
-            and page.standing is Standing.HELD
-            and page.status is Status.INDEXED
-            and not page.noted
-            and not page.lost_count
-            and visit.etag == page.etag
-            and visit.last_modified == page.last_modified
+            and state.standing is Standing.HELD
+            and state.status is Status.INDEXED
+            and not record.noted
+            and not state.lost_count
+            and answer.etag == record.etag
+            and answer.last_modified == record.last_modified
             and visit.url == page.url
             and visit.snapshot_error is None
         ):
             batch.touched.append(page.no)
             return
         batch.visits.append(visit)
-        if visit.document is not None:
-            batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+        if parsed.document is not None:
+            batch.text += sum(len(chunk.text) for chunk in parsed.chunks)
 
     def _record_accepted(self, visit: Visit, *, unreachable: bool) -> None:
         """Add an answer that waited; its visit was counted before, as one without an answer."""
@@ -155,7 +158,7 @@ class Batches:
         if visit.error:
             visit.error = redacted(visit.error)
         batch.visits.append(visit)
-        batch.text += sum(len(chunk.text) for chunk in visit.chunks)
+        batch.text += sum(len(chunk.text) for chunk in visit.parsed.chunks)
 
     def submit(self, now: int) -> Future[Written] | None:
         """Give the open batch to the writer; return the batch before last, if still written."""

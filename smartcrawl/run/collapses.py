@@ -8,7 +8,7 @@ from typing import Any
 
 from smartcrawl.extract.hashes import text_hash
 from smartcrawl.model.documents import Document
-from smartcrawl.model.pages import Collapse, Page, Visit
+from smartcrawl.model.pages import Collapse, Page, PageAnswer, Traffic, Visit
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.snapshot_store import packed, unpacked
 from smartcrawl.registry.registry import Registry
@@ -21,8 +21,7 @@ from smartcrawl.run.links import Links
 
 #: The fields of an answer that wait beside its body.
 _HEADERS = (
-    "url", "http_status", "conditional", "content_length", "etag", "last_modified",
-    "content_type", "content_encoding",
+    "content_length", "etag", "last_modified", "content_type", "content_encoding",
 )  # fmt: skip
 
 
@@ -30,13 +29,18 @@ def collapse_of(visit: Visit, document: Document) -> Collapse:
     """Return the part of a collapsed page's answer that waits for the decision.
 
     >>> from smartcrawl.rules.model import Outcome
-    >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED, body=b"a")
+    >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED)
     >>> json.loads(collapse_of(visit, Document()).answer)["url"]
     ''
     """
-    answer: dict[str, Any] = {name: getattr(visit, name) for name in _HEADERS}
-    answer["robots_tags"] = list(visit.robots_tags)
-    return Collapse(text_hash(document), json.dumps(answer), packed(visit.body or b""))
+    answer: dict[str, Any] = {
+        "url": visit.url,
+        "http_status": visit.http_status,
+        "conditional": visit.traffic.conditional,
+    }
+    answer |= {name: getattr(visit.answer, name) for name in _HEADERS}
+    answer["robots_tags"] = list(visit.answer.robots_tags)
+    return Collapse(text_hash(document), json.dumps(answer), packed(visit.answer.body or b""))
 
 
 class Collapses:
@@ -107,7 +111,7 @@ class Collapses:
             self._tried.add(number)
             found = collapsed.answer_of(self._registry.connection, number)
             pages = self._pages([number])
-            if found is not None and pages and pages[0].standing is Standing.HELD:
+            if found is not None and pages and pages[0].state.standing is Standing.HELD:
                 return _visit(pages[0], found)
         return None
 
@@ -130,11 +134,16 @@ class Collapses:
 
 def _visit(page: Page, collapse: Collapse) -> Visit:
     answer: dict[str, Any] = json.loads(collapse.answer)
-    answer["robots_tags"] = tuple(answer["robots_tags"])
     return Visit(
         page=page,
         outcome=Outcome.CHANGED,
-        body=unpacked(collapse.body),
+        http_status=answer["http_status"],
+        url=answer["url"],
         accepted=True,
-        **answer,
+        traffic=Traffic(conditional=answer["conditional"]),
+        answer=PageAnswer(
+            body=unpacked(collapse.body),
+            robots_tags=tuple(answer["robots_tags"]),
+            **{name: answer[name] for name in _HEADERS},
+        ),
     )

@@ -60,14 +60,16 @@ class DuePages:
         return asked
 
     def _is_due(self, page: Page) -> bool:
+        state = page.state
         modified = self._modified.get(page.no)
         return (
-            page.ordered
-            or page.signs & NAMES_SIGNED > 0  # its signed links can be read from its body alone
-            or (_needs_a_visit(page) and not page.error_count)
-            or page.last_checked is None
-            or is_due(page.next_visit, self._now)
-            or (modified is not None and modified > page.last_checked)
+            state.ordered
+            or page.record.signs & NAMES_SIGNED
+            > 0  # its signed links can be read from its body alone
+            or (_needs_a_visit(page) and not state.error_count)
+            or state.last_checked is None
+            or is_due(state.next_visit, self._now)
+            or (modified is not None and modified > state.last_checked)
         )
 
     def _skip(self, page: Page) -> None:
@@ -75,13 +77,13 @@ class DuePages:
             self._skipped.extend(bytes(len(self._frontier.reached) - len(self._skipped)))
         if not self._skipped[page.no]:
             self._batches.batch.skipped.append(page.no)
-            if page.moved:
+            if page.record.moved:
                 self._seeds.follow_stored(page)
         self._skipped[page.no] = SKIPPED
         self.skipped += 1
-        if page.extraction is Extraction.AGAIN:
+        if page.plan.extraction is Extraction.AGAIN:
             self._extractions.again.put(page.no)
-        if page.kind or page.status is not Status.OUT_OF_SCOPE:
+        if page.kind or page.state.status is not Status.OUT_OF_SCOPE:
             self._links.replay(page)
 
     def notice(self, entries: Iterable[Link], stored: Sequence[Link]) -> None:
@@ -108,14 +110,15 @@ class DuePages:
 
 def _needs_a_visit(page: Page) -> bool:
     """Whether today's configuration asks for more than the page's snapshot can give."""
-    match page.extraction:
+    plan = page.plan
+    match plan.extraction:
         case Extraction.STANDS:
             return False
         case Extraction.REFUSED:
-            return not page.noted  # asked once: its removal may wait for approval
+            return not page.record.noted  # asked once: its removal may wait for approval
         case Extraction.AGAIN:
-            return page.standing is not Standing.HELD
+            return page.state.standing is not Standing.HELD
         case Extraction.WHOLE:
-            return not page.waits
+            return not plan.waits
         case _:
-            assert_never(page.extraction)
+            assert_never(plan.extraction)

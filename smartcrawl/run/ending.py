@@ -130,7 +130,7 @@ class RunEnding:
     def _load_to_verify(self, numbers: Sequence[int]) -> list[Page]:
         pages = self._links.pages(numbers)
         for page in pages:
-            page.verify = True
+            page.plan.verify = True
         return pages
 
     # The seal

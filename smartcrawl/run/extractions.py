@@ -56,18 +56,19 @@ class ExtractionPlan:
 
         ``kind``: the level of a sitemap or 0 for a page, where the answer decided that.
         """
+        plan, record = page.plan, page.record
         listed = page.kind if kind is None else kind
         mode = Mode.LINKS_ONLY if listed else self._configuration.mode_of(page.url)
-        page.mode, page.wanted = mode, self._fingerprints[mode]
-        page.extraction = extraction(
-            page.standing,
+        plan.mode, plan.wanted = mode, self._fingerprints[mode]
+        plan.extraction = extraction(
+            page.state.standing,
             mode,
-            same_configuration=page.configuration == page.wanted,
-            snapshot=page.snapshot is not None and self._registry.snapshots is not None,
+            same_configuration=record.configuration == plan.wanted,
+            snapshot=record.snapshot is not None and self._registry.snapshots is not None,
         )
-        page.doubted = self._trust.doubts(page) or page.signs & NAMES_SIGNED > 0
-        if page.extraction is Extraction.WHOLE:
-            page.waits = self._whole_left == 0 and page.no not in self._whole
+        plan.doubted = self._trust.doubts(page) or record.signs & NAMES_SIGNED > 0
+        if plan.extraction is Extraction.WHOLE:
+            plan.waits = self._whole_left == 0 and page.no not in self._whole
             if self._whole_left > 0 and page.no not in self._whole:
                 self._whole.add(page.no)
                 self._whole_left -= 1

@@ -94,19 +94,21 @@ class Links:
         pages = self._book.pages(numbers, self._last_complete)
         scope_no = self._seeds.scope_no
         refiltered = [
-            page.no for page in pages if page.targets is not None and page.scope != scope_no
+            page.no
+            for page in pages
+            if page.record.targets is not None and page.record.scope != scope_no
         ]
         raw = self._reader.raw_links(refiltered) if refiltered else {}
         signed = len(self._signed.urls) > 0
         for page in pages:
             page.raw = raw.get(page.no)
             if signed:
-                page.signed = self._signed.whole(page.url)
+                page.plan.signed = self._signed.whole(page.url)
             named = self._sitemaps.kind(page.no)
-            if page.kind or page.standing is Standing.BARE:
+            if page.kind or page.state.standing is Standing.BARE:
                 page.kind = named or page.kind
             else:  # it was a page so far: its answer decides whether it is a sitemap
-                page.named = named
+                page.plan.named = named
         return pages
 
     def keeps_links(self, page: Page) -> bool:
@@ -115,10 +117,11 @@ class Links:
         That is so where the links were filtered by today's scope, no limit left one out, and none
         can be requested only with the signature in the page's body.
         """
+        record = page.record
         return (
-            page.targets is not None
-            and page.scope == self._seeds.scope_no
-            and not page.signs & NAMES_SIGNED
+            record.targets is not None
+            and record.scope == self._seeds.scope_no
+            and not record.signs & NAMES_SIGNED
         )
 
     def is_too_deep(self, depth: int) -> bool:
@@ -141,24 +144,25 @@ class Links:
         ``canonical``: the absolute URL that the page names as its better address (M-20). ``cut``:
         whether the page has more links than are stored, which every later run has to know.
         """
+        parsed = visit.parsed
         page, links = visit.page, list(links)
         listed = [
             link._replace(url=self._signed.bare(link.url)) if "?" in link.url else link
             for link in links
         ]
-        visit.names_signed = any(
+        parsed.names_signed = any(
             link.url != bare.url for link, bare in zip(links, listed, strict=True)
         )
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
-        visit.links, visit.links_count = pack_links(listed), len(listed)
+        parsed.links, parsed.links_count = pack_links(listed), len(listed)
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.is_too_deep(depth):
             return
         numbers, whole = self._targets(listed, page, visit.kind, depth)
-        visit.targets = pack_numbers(numbers)
-        visit.scope = self._seeds.scope_no if whole else _UNFILTERED
-        visit.canonical_no = self._canonical(canonical, page.no, depth)
+        parsed.targets = pack_numbers(numbers)
+        parsed.scope = self._seeds.scope_no if whole else _UNFILTERED
+        parsed.canonical_no = self._canonical(canonical, page.no, depth)
 
     def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
         """Return the number of a page's canonical URL, if that is another page in scope."""
@@ -173,11 +177,11 @@ class Links:
 
         That is so while the canonical page is indexed.
         """
-        number = visit.canonical_no
+        number = visit.parsed.canonical_no
         return (
             number is not None
-            and number == visit.page.canonical_no
-            and visit.page.standing is Standing.LINKS
+            and number == visit.page.record.canonical_no
+            and visit.page.state.standing is Standing.LINKS
             and self._reader.leads_to_indexed(number, visit.page.no)
         )
 
@@ -189,13 +193,13 @@ class Links:
         followed, because the later addresses of a chain may be linked by themselves.
         """
         number = visit.page.no
-        visit.location = target = self._signed.bare(target)
+        visit.answer.location = target = self._signed.bare(target)
         hops = max(self._hops.get(number, 0), self._hops_of(number)) + 1
         if hops > MAX_HOPS:
             return False
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
-        targets = unpack_numbers(visit.targets)
+        targets = unpack_numbers(visit.parsed.targets)
         if len(self._frontier) > waiting:  # no other link led there so far
             self._hops.update(dict.fromkeys(targets, hops))
         self._seeds.redirected(number, targets)
@@ -213,20 +217,21 @@ class Links:
 
     def replay(self, page: Page) -> None:
         """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
-        same_depth = page.kind or (page.moved and page.standing is Standing.BARE)
+        record, state = page.record, page.state
+        same_depth = page.kind or (record.moved and state.standing is Standing.BARE)
         depth = self._frontier.depth(page.no) + (not same_depth)
-        if page.targets is None or self.is_too_deep(depth):
+        if record.targets is None or self.is_too_deep(depth):
             return
         scope_no = self._seeds.scope_no
-        if page.scope == scope_no:
-            self._offers.offer(unpack_numbers(page.targets), depth)
+        if record.scope == scope_no:
+            self._offers.offer(unpack_numbers(record.targets), depth)
             return
         raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
         links = unpack_links(raw)
         numbers, whole = self._targets(links, page, page.kind, depth)
         named = next((link.url for link in links if link.type == "canonical"), None)
-        number = page.canonical_no
-        if page.standing is Standing.HELD:  # a page left out keeps the canonical it was read with
+        number = record.canonical_no
+        if state.standing is Standing.HELD:  # a page left out keeps the canonical it was read with
             number = self._canonical(named, page.no, depth)
         if whole:
             targets = pack_numbers(numbers)

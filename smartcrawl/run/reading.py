@@ -81,6 +81,7 @@ class Reading:
         Raises:
             GivenUpError: the crawl ended before the document was read.
         """
+        parsed = visit.parsed
         run = self._run
         run.turns.landed(visit.page)
         try:
@@ -93,7 +94,7 @@ class Reading:
                 return damage
             logger.exception("cannot process %s", visit.url)
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
-            visit.document, visit.links, visit.targets = None, None, b""
+            parsed.document, parsed.links, parsed.targets = None, None, b""
         run.trust.learn(visit)
         # The pages behind a seed show whether the whole site answers in this way.
         waits = visit.collapse is not None and not run.seeds.is_seed(visit.page.no)
@@ -106,12 +107,13 @@ class Reading:
         await self._documents.close()
 
     async def _fill_in(self, visit: Visit) -> None:
+        answer = visit.answer
         if visit.outcome is Outcome.NOT_MODIFIED:
             await self._confirm(visit)
-        elif visit.outcome is Outcome.REDIRECT and visit.location is not None:
-            self._redirect(visit, visit.location)
-        elif visit.body is not None:
-            await self._read(visit, visit.body)
+        elif visit.outcome is Outcome.REDIRECT and answer.location is not None:
+            self._redirect(visit, answer.location)
+        elif answer.body is not None:
+            await self._read(visit, answer.body)
 
     async def _confirm(self, visit: Visit) -> None:
         """Take a 304: it confirms the body, but not that the page may still be indexed.
@@ -120,23 +122,27 @@ class Reading:
         that the stored body is read again.
         """
         page = visit.page
+        plan = page.plan
         noindex, _ = _header_directives(visit)
         if noindex:
-            if page.standing is Standing.HELD:
+            if page.state.standing is Standing.HELD:
                 visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
-            elif page.canonical_no is not None:  # no alias any more: the next request is whole
-                visit.etag = visit.last_modified = None
-        elif page.extraction is Extraction.REFUSED:
-            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
-        elif page.extraction is Extraction.AGAIN:
+            elif (
+                page.record.canonical_no is not None
+            ):  # no alias any more: the next request is whole
+                visit.answer.etag = visit.answer.last_modified = None
+        elif plan.extraction is Extraction.REFUSED:
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(plan.mode)
+        elif plan.extraction is Extraction.AGAIN:
             await self._read_again(visit)
 
     async def _read_again(self, visit: Visit) -> None:
         """Read the stored body of a page under the changed configuration (M-15)."""
+        answer = visit.answer
         run, page = self._run, visit.page
         visit.extracted_again = True
         try:
-            visit.body, visit.content_type = await run.stored_pages.body(page)
+            answer.body, answer.content_type = await run.stored_pages.body(page)
         except SnapshotStoreError as error:  # the store failed; the snapshot may be sound
             visit.extracted_again = False
             run.extractions.unread(str(error))
@@ -144,8 +150,8 @@ class Reading:
         except SnapshotError as error:
             visit.snapshot_error = str(error)
             return
-        visit.outcome, visit.content_length = Outcome.CHANGED, page.content_length
-        await self._read(visit, visit.body)
+        visit.outcome, answer.content_length = Outcome.CHANGED, page.record.content_length
+        await self._read(visit, answer.body)
 
     def _redirect(self, visit: Visit, target: str) -> None:
         run = self._run
@@ -159,9 +165,9 @@ class Reading:
     async def _read(self, visit: Visit, body: bytes) -> None:
         """Read a body: as a sitemap, as the stored one, or as a document."""
         run, page = self._run, visit.page
-        visit.body_hash = body_hash(body)
+        visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
-        as_sitemap = page.kind or page.named or looks_like(body)
+        as_sitemap = page.kind or page.plan.named or looks_like(body)
         if as_sitemap and read_as_sitemap(run, visit, body):
             return
         if _is_emptied(visit, body) and not run.forces(page):
@@ -174,12 +180,13 @@ class Reading:
     def _is_stored(self, visit: Visit) -> bool:
         """Whether the stored page and its links are all that reading this body would yield."""
         page = visit.page
+        record = page.record
         return (
-            visit.body_hash == page.body_hash
-            and page.standing is Standing.HELD
-            and page.configuration == page.wanted
-            and not page.signs & NAMES_SIGNED  # its links are of no use without signatures
-            and bool(page.targets)  # none may be due to a nofollow header of that time
+            visit.parsed.body_hash == record.body_hash
+            and page.state.standing is Standing.HELD
+            and record.configuration == page.plan.wanted
+            and not record.signs & NAMES_SIGNED  # its links are of no use without signatures
+            and bool(record.targets)  # none may be due to a nofollow header of that time
             and visit.url == page.url  # relative links resolve against the answering address
             and visit.outcome is Outcome.CHANGED
         )
@@ -188,6 +195,7 @@ class Reading:
         self, visit: Visit, body: bytes, *, noindex: bool, nofollow: bool
     ) -> None:
         """Read and judge a document, and follow its links."""
+        parsed = visit.parsed
         run, page = self._run, visit.page
         alike = run.stored_pages.is_read_alike(visit)
         keeps = alike and run.links.keeps_links(page) and not nofollow
@@ -199,34 +207,37 @@ class Reading:
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
             return
-        visit.document = document
+        parsed.document = document
         if document.canonical is not None:
-            visit.document = replace(document, canonical=unsigned(document.canonical))
+            parsed.document = replace(document, canonical=unsigned(document.canonical))
         self._hash(visit, document)
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
-            visit.body = None  # without a snapshot: another configuration does not read it either
+            visit.answer.body = (
+                None  # without a snapshot: another configuration does not read it either
+            )
         else:
-            await self._judge(visit, visit.document, noindex=noindex)
+            await self._judge(visit, parsed.document, noindex=noindex)
         if visit.http_status == Fault.COLLAPSED:
             return  # its links are followed when it is accepted
         if keeps:
-            visit.canonical_no = page.canonical_no
+            parsed.canonical_no = page.record.canonical_no
         else:
             self._follow(visit, document, nofollow=nofollow)
         if visit.outcome in (Outcome.SOFT_404, Outcome.UNPROCESSABLE):
-            visit.links = None
+            parsed.links = None
         elif visit.outcome is Outcome.CHANGED and run.links.stands_aside(visit):
             visit.outcome = Outcome.ALIAS
 
     def _hash(self, visit: Visit, document: Document) -> None:
+        parsed = visit.parsed
         if self._run.options.content_hash_basis == "bytes":
-            visit.content_hash = visit.text_hash = visit.body_hash
+            parsed.content_hash = parsed.text_hash = parsed.body_hash
         else:
-            visit.text_hash = text_hash(document)
-            visit.content_hash = content_hash(document)
-        visit.sample = html.sample_of(document)
+            parsed.text_hash = text_hash(document)
+            parsed.content_hash = content_hash(document)
+        parsed.sample = html.sample_of(document)
 
     async def _judge(self, visit: Visit, document: Document, *, noindex: bool) -> None:
         """Decide whether a document is to be indexed, and whether it is new."""
@@ -234,21 +245,22 @@ class Reading:
         if noindex or document.noindex:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
             if not document.noindex:  # a 304 may omit the header: the next answer must be whole
-                visit.etag = visit.last_modified = None
-        elif page.mode is not Mode.INDEX:
-            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.mode)
+                visit.answer.etag = visit.answer.last_modified = None
+        elif page.plan.mode is not Mode.INDEX:
+            visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.plan.mode)
         elif visit.outcome is Outcome.CHANGED:
             await self._judge_change(visit, document)
 
     async def _judge_change(self, visit: Visit, document: Document) -> None:
         """Compare a document with the stored page, and shield that from answers of no page."""
+        parsed = visit.parsed
         run, page = self._run, visit.page
-        held = page.standing is Standing.HELD
+        held = page.state.standing is Standing.HELD
         if held and (
-            visit.extracted_again or visit.content_hash == run.stored_pages.content_hash(page)
+            visit.extracted_again or parsed.content_hash == run.stored_pages.content_hash(page)
         ):
             visit.outcome = Outcome.SAME
-            visit.recanonical = (
+            parsed.recanonical = (
                 run.options.force_on_canonical  # R0-86
                 and document.canonical != run.stored_pages.canonical_url(page)
             )
@@ -261,19 +273,22 @@ class Reading:
             if refusal[0] is Fault.COLLAPSED and run.collapses.undecided:
                 visit.collapse = collapse_of(visit, document)
             visit.fail(*refusal)
-            visit.document = None
+            parsed.document = None
             return
-        visit.chunks = chunks(document)
+        parsed.chunks = chunks(document)
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
         """Return why an answer may not replace the stored page, None when it may."""
         pages, page = self._run.stored_pages, visit.page
         length, before = len(document.text), pages.text_length(page)
         if is_login(
-            visit.body or b"", title=document.title, text_length=length, held_text_length=before
+            visit.answer.body or b"",
+            title=document.title,
+            text_length=length,
+            held_text_length=before,
         ):
             return Fault.LOGIN, "a login form instead of the page: the stored page stays"
-        found_so = page.error_count if page.http_status == Fault.COLLAPSED else 0
+        found_so = page.state.error_count if page.state.http_status == Fault.COLLAPSED else 0
         collapsed = is_collapsed(text_length=length, held_text_length=before)
         if collapsed and not (accepts_collapse(found_so) or pages.had_text(visit)):
             message = f"{length:,} of {before:,} characters remain: the stored page stays for now"
@@ -282,7 +297,7 @@ class Reading:
 
     def _follow(self, visit: Visit, document: Document, *, nofollow: bool) -> None:
         run, links = self._run, document.links
-        if nofollow or document.nofollow or visit.page.mode is Mode.NONE:
+        if nofollow or document.nofollow or visit.page.plan.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
         run.links.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
         for url in filter(run.scope.holds, document.overlong):
@@ -292,14 +307,15 @@ class Reading:
 def verdict_of(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit that was read."""
     page = visit.page
-    force = run.forces(page) or page.configuration != page.wanted or visit.recanonical
-    alias = page.canonical_no is not None
-    return decide(page.standing, visit.outcome, force=force, alias=alias)
+    record = page.record
+    force = run.forces(page) or record.configuration != page.plan.wanted or visit.parsed.recanonical
+    alias = record.canonical_no is not None
+    return decide(page.state.standing, visit.outcome, force=force, alias=alias)
 
 
 def _header_directives(visit: Visit) -> tuple[bool, bool]:
     """Return whether the X-Robots-Tag lines of an answer say noindex, and nofollow."""
-    directives = [html.robots_directives(line) for line in visit.robots_tags]
+    directives = [html.robots_directives(line) for line in visit.answer.robots_tags]
     return any(noindex for noindex, _ in directives), any(nofollow for _, nofollow in directives)
 
 
@@ -309,7 +325,7 @@ def _keeps_links(visit: Visit) -> bool:
     A stored page stays, whatever its address answers, and so do its links. An excluded page
     has no links in force, nor has an error at an address of which nothing is stored.
     """
-    standing = visit.page.standing
+    standing = visit.page.state.standing
     match visit.outcome:
         case Outcome.EXCLUDED:
             return bool(visit.page.kind)  # the pages of a sitemap live as long as its stored links
@@ -318,7 +334,7 @@ def _keeps_links(visit: Visit) -> bool:
         case Outcome.NOT_ACCEPTABLE:
             return standing is Standing.HELD
         case _:
-            return visit.links is None
+            return visit.parsed.links is None
 
 
 def _not_indexed(mode: Mode) -> str:
@@ -330,7 +346,7 @@ def _is_emptied(visit: Visit, body: bytes) -> bool:
     page = visit.page
     return (
         visit.outcome is Outcome.CHANGED
-        and page.standing is Standing.HELD
+        and page.state.standing is Standing.HELD
         and not body.strip(_BLANK)
-        and visit.body_hash != page.body_hash
+        and visit.parsed.body_hash != page.record.body_hash
     )

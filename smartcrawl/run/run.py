@@ -328,7 +328,7 @@ class Run:
 
     def forces(self, page: Page) -> bool:
         """Whether a page is indexed anew whatever it answers."""
-        return self.forced or page.ordered
+        return self.forced or page.state.ordered
 
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
         """Offer the sitemaps that the robots.txt of an origin names."""

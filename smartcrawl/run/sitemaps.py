@@ -32,16 +32,17 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
     A sitemap is never indexed. If it does not parse to its end, its visit changes nothing: the
     entries that were stored before stay in force.
     """
+    answer, parsed = visit.answer, visit.parsed
     page = visit.page
     try:
-        found = read_sitemap(body, content_type=visit.content_type, url=visit.url)
+        found = read_sitemap(body, content_type=answer.content_type, url=visit.url)
     except SitemapError as error:
         if not page.kind:
             return False
         is_page = (
             error.kind is SitemapFault.NOT_A_SITEMAP
-            and html.media_type(visit.content_type, body) in html.HTML_TYPES
-            and page.standing is not Standing.LINKS
+            and html.media_type(answer.content_type, body) in html.HTML_TYPES
+            and page.state.standing is not Standing.LINKS
             and page.no not in run.seeds.given
             and run.scope.allows(visit.url)
         )
@@ -51,8 +52,8 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
             return False
         visit.fail(_FAULTS[error.kind], str(error))
         return True
-    if page.standing is not Standing.HELD:
-        visit.kind = page.kind or page.named or 1
+    if page.state.standing is not Standing.HELD:
+        visit.kind = page.kind or page.plan.named or 1
     kind = SITEMAP if found.kind is SitemapKind.INDEX else "entry"
     links = {entry.url: Link(entry.url, entry.lastmod, kind, False) for entry in found.entries}
     before = run.stored_pages.links(page)
@@ -60,8 +61,8 @@ def read_as_sitemap(run: Run, visit: Visit, body: bytes) -> bool:
         for link in before:
             if link.type == kind and len(links) < MAX_ENTRIES:
                 links.setdefault(link.url, link)
-    visit.document = Document(content_type=html.media_type(visit.content_type, body))
-    visit.text_hash = visit.content_hash = visit.body_hash
+    parsed.document = Document(content_type=html.media_type(answer.content_type, body))
+    parsed.text_hash = parsed.content_hash = parsed.body_hash
     visit.outcome = Outcome.NOT_ACCEPTABLE
     noun = "feed" if found.kind.is_feed else "sitemap"
     count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"

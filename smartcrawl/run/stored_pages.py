@@ -58,8 +58,8 @@ class StoredPages:
         page = visit.page
         return (
             visit.extracted_again
-            and page.standing is Standing.HELD
-            and page.configuration in self._alike
+            and page.state.standing is Standing.HELD
+            and page.record.configuration in self._alike
         )
 
     def language(self, page: Page) -> DetectedLanguage | None:
@@ -67,9 +67,10 @@ class StoredPages:
 
         None where no language is stored, or another version extracted it. Source: R0-76.
         """
-        if page.content is None or page.configuration not in self._alike:
+        record = page.record
+        if record.content is None or record.configuration not in self._alike:
             return None
-        found = self._contents.language(page.content)
+        found = self._contents.language(record.content)
         return DetectedLanguage(*found) if found is not None else None
 
     def unreadable(self, body_hash: bytes, media: str) -> Unreadable | None:
@@ -78,19 +79,20 @@ class StoredPages:
 
     def content_hash(self, page: Page) -> bytes | None:
         """Return the hash of a page's stored content, and set the page's text hash."""
-        if page.standing is Standing.BARE:
+        if page.state.standing is Standing.BARE:
             return None
         found, page.text_hash = self._contents.hashes(page.no)
         return found
 
     def had_text(self, visit: Visit) -> bool:
         """Whether the text of a visit is one of the last five texts of its page."""
-        assert visit.text_hash is not None, "it was read"
-        return self._contents.had_text(visit.page.no, visit.text_hash)
+        assert visit.parsed.text_hash is not None, "it was read"
+        return self._contents.had_text(visit.page.no, visit.parsed.text_hash)
 
     def text_length(self, page: Page) -> int:
         """Return the length of a page's stored text in characters."""
-        return self._contents.text_length(page.content) if page.content is not None else 0
+        record = page.record
+        return self._contents.text_length(record.content) if record.content is not None else 0
 
     def canonical_url(self, page: Page) -> str | None:
         """Return the canonical URL that a page named when it was read last."""

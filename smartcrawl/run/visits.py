@@ -19,18 +19,23 @@ def confirmed(
     of another version is never stored, not even if the request had only a date: the stored text
     belongs to another version.
     """
+    answer = visit.answer
     page = visit.page
+    record = page.record
     visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304
-    visit.response_ms = int(1000 * latency)
-    visit.etag, visit.last_modified = page.etag, page.last_modified
-    if (etag or page.etag, last_modified or page.last_modified) == (page.etag, page.last_modified):
+    answer.response_ms = int(1000 * latency)
+    answer.etag, answer.last_modified = record.etag, record.last_modified
+    if (etag or record.etag, last_modified or record.last_modified) == (
+        record.etag,
+        record.last_modified,
+    ):
         return visit
     etag, last_modified = kept_validators(etag, last_modified, int(time.time()))
-    if is_other_version(visit.asked_etag, etag):
-        why = f"a 304 with the ETag {etag:.80} to a request with {visit.asked_etag:.80}"
+    if is_other_version(visit.traffic.asked_etag, etag):
+        why = f"a 304 with the ETag {etag:.80} to a request with {visit.traffic.asked_etag:.80}"
         visit.fail(Fault.OTHER_VERSION, f"{why}: the stored page stays, the next request is whole")
         return visit
-    if etag and page.etag and not is_other_version(page.etag, etag):
-        visit.etag = etag
-    visit.last_modified = last_modified or page.last_modified
+    if etag and record.etag and not is_other_version(record.etag, etag):
+        answer.etag = etag
+    answer.last_modified = last_modified or record.last_modified
     return visit

@@ -53,10 +53,11 @@ class SiteSpider(VisitSpider):
         assert response.request is not None
         attempt: Attempt = response.meta["attempt"]
         visit = attempt.visit(unsigned(response.url))
+        answer = visit.answer
         visit.http_status = response.status
-        visit.outcome = outcome_of(response.status, conditional=attempt.conditional)
+        visit.outcome = outcome_of(response.status, conditional=attempt.traffic.conditional)
         lines = response.headers.getlist("X-Robots-Tag")
-        visit.robots_tags = tuple(line.decode("latin-1") for line in lines)
+        answer.robots_tags = tuple(line.decode("latin-1") for line in lines)
         if visit.outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and visit.page.lacks_signature:
             why = f"HTTP status {response.status} without the signature that it was read under"
             visit.fail(Fault.UNSIGNED, why)
@@ -66,12 +67,12 @@ class SiteSpider(VisitSpider):
             yield self._after_head(response, visit)
             return
         latency = response.meta.get("download_latency", 0)
-        if visit.outcome is Outcome.NOT_MODIFIED and not visit.page.verify:
+        if visit.outcome is Outcome.NOT_MODIFIED and not visit.page.plan.verify:
             etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
             yield confirmed(visit, etag, date, latency=latency)
             return
-        visit.response_ms = int(1000 * latency)
-        visit.etag, visit.last_modified = kept_validators(
+        answer.response_ms = int(1000 * latency)
+        answer.etag, answer.last_modified = kept_validators(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
         if visit.outcome is Outcome.BAD_HEADER:
@@ -79,14 +80,14 @@ class SiteSpider(VisitSpider):
         wall = wall_of(response) if response.status != 304 else None
         if wall is not None:
             visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
-        if wall is not None or visit.page.verify:
+        if wall is not None or visit.page.plan.verify:
             yield visit
             return
         match visit.outcome:
             case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
-                visit.body = response.body
-                visit.content_type = _header(response, "Content-Type") or ""
-                visit.content_encoding = attempt.content_encoding
+                answer.body = response.body
+                answer.content_type = _header(response, "Content-Type") or ""
+                answer.content_encoding = attempt.content_encoding
             case Outcome.REDIRECT:
                 again = self._redirected(response, visit, attempt)
                 if again is not None:
@@ -94,11 +95,12 @@ class SiteSpider(VisitSpider):
                     return
             case Outcome.NOT_FOUND | Outcome.HTTP_ERROR | Outcome.TRANSIENT:
                 visit.error = f"HTTP status {response.status}"
-        if visit.body is None or self.waiting is None or not self.waiting.take(visit):
+        if answer.body is None or self.waiting is None or not self.waiting.take(visit):
             yield visit
 
     def _after_head(self, response: Response, visit: Visit) -> Visit | Request:
         """Return the Visit of a page that a HEAD confirms, otherwise the GET of the page."""
+        answer = visit.answer
         assert self.run is not None
         assert response.request is not None
         length = _header(response, "Content-Length") or ""
@@ -106,7 +108,8 @@ class SiteSpider(VisitSpider):
         size = int(length) if length.isdecimal() else None
         if response.status == 200 and self.run.trust.confirms(visit.page, etag, date, size):
             visit.outcome = Outcome.NOT_MODIFIED
-            visit.etag, visit.last_modified = visit.page.etag, visit.page.last_modified
+            answer.etag = visit.page.record.etag
+            answer.last_modified = visit.page.record.last_modified
             return visit
         return response.request.replace(method="GET", dont_filter=True)
 
@@ -120,7 +123,7 @@ class SiteSpider(VisitSpider):
         assert self.run is not None
         trackers = self.run.options.trackers
         if normalize(target, trackers) != normalize(response.url, trackers):
-            visit.location = target
+            visit.answer.location = target
             return None
         if target in attempt.trail or len(attempt.trail) > MAX_REDIRECTS:
             visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")

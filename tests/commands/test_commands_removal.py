@@ -78,9 +78,9 @@ class World:
                     visit = desk.visit(SITE + path, answer, **told)
                 case True:
                     visit = desk.visit(SITE + path, outcome=Outcome.SAME, **told)
-                    visit.document, visit.etag = None, visit.page.etag
+                    visit.parsed.document, visit.answer.etag = None, visit.page.record.etag
                     if path not in (links or {}):
-                        visit.links = None
+                        visit.parsed.links = None
                 case int():
                     visit = desk.visit(SITE + path, outcome=_ERRORS[answer], status=answer)
                 case _:
@@ -1181,7 +1181,7 @@ def test_a_plan_knows_redirects_noindex_and_canonical_pages(withheld: World):
         _redirect(world, path, "/")
     world.desk.reach(f"{SITE}/c")
     noindex = world.desk.visit(f"{SITE}/c", outcome=Outcome.NOT_ACCEPTABLE, status=406)
-    noindex.links = None
+    noindex.parsed.links = None
     world.desk.write(noindex)
     home = array("I", [world.desk.number(SITE + path) for path in ("/a", "/b", "/c")]).tobytes()
     world.desk.connection.execute(

@@ -39,7 +39,7 @@ def count(run: Run, word: Word, status: int, number: int, *, conditional: bool =
         visit = Visit(
             Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED, http_status=status
         )
-        visit.conditional = conditional
+        visit.traffic.conditional = conditional
         visit.verdict = Verdict(Action.TOUCH, word)
         run.batches.progress.count(visit)
 

@@ -36,7 +36,7 @@ from smartcrawl.model.exceptions import (
     SettingError,
     TurnSpentError,
 )
-from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.pages import Attempt, Page, Traffic
 from smartcrawl.rules.model import Fault
 from smartcrawl.spiders.base import VisitSpider
 
@@ -873,7 +873,7 @@ class Shared(Run):
 
 def first_request(path: str = "b", requests: int = 0) -> Request:
     page = Page(no=7, url=f"http://site.example/{path}", host="site.example", depth=0)
-    return Request(page.url, meta={"attempt": Attempt(page, requests=requests)})
+    return Request(page.url, meta={"attempt": Attempt(page, traffic=Traffic(requests=requests))})
 
 
 def test_a_page_waits_for_another_turn_when_robots_txt_had_this_one():

@@ -405,16 +405,16 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
         run = Run.open(source, options, Orders(), NOW)
         page = run.next_page(lambda _: True)
         visit = Attempt(page).visit(page.url)
-        visit.outcome, visit.http_status, visit.etag = outcome, status, '"1"'
-        visit.conditional = status == 304
+        visit.outcome, visit.http_status, visit.answer.etag = outcome, status, '"1"'
+        visit.traffic.conditional = status == 304
         if outcome is Outcome.CHANGED:
             document(visit)
         if outcome is answer:
             visit.error = "why"
-            visit.location = "http://a.example/b" if answer is Outcome.REDIRECT else None
+            visit.answer.location = "http://a.example/b" if answer is Outcome.REDIRECT else None
         if outcome is not Outcome.NOT_MODIFIED:
             run.links.follow(visit, [Link("http://a.example/", "", "hyperlink", False)])
-        visit.verdict = decide(page.standing, outcome)
+        visit.verdict = decide(page.state.standing, outcome)
         run.batches.record(visit)
         run.batches.submit(NOW)
         run.batches.drain()
@@ -428,9 +428,10 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
 
 def document(visit: Visit) -> None:
     """Give a visit a body's document."""
-    visit.document = Document(sections=(Section(0, "", "words"),))
-    visit.body_hash = body_hash(b"words")
-    visit.text_hash, visit.content_hash = text_hash(visit.document), content_hash(visit.document)
+    visit.parsed.document = Document(sections=(Section(0, "", "words"),))
+    visit.parsed.body_hash = body_hash(b"words")
+    visit.parsed.text_hash = text_hash(visit.parsed.document)
+    visit.parsed.content_hash = content_hash(visit.parsed.document)
 
 
 # Delay

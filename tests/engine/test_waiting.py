@@ -8,7 +8,7 @@ import pytest
 
 from smartcrawl.engine import waiting
 from smartcrawl.engine.waiting import WaitingDocuments
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
 
 URL = "https://docs.example/"
@@ -31,7 +31,12 @@ class Pipelines:
 
 def document(name: str, size: int = 10, kind: str = "application/pdf") -> Visit:
     page = Page(1, URL + name, "docs.example", 0)
-    return Visit(page, Outcome.CHANGED, url=page.url, content_type=kind, body=b"%PDF-".ljust(size))
+    return Visit(
+        page,
+        Outcome.CHANGED,
+        url=page.url,
+        answer=PageAnswer(content_type=kind, body=b"%PDF-".ljust(size)),
+    )
 
 
 def waiting_in(pipelines: Pipelines) -> WaitingDocuments:
@@ -84,7 +89,7 @@ def test_pages_do_not_wait_beside_the_engine():
     async def scene() -> None:
         pipelines = Pipelines()
         page = document("page", kind="text/html; charset=utf-8")
-        page.body = b"<!doctype html><title>Page</title>"
+        page.answer.body = b"<!doctype html><title>Page</title>"
         assert not waiting_in(pipelines).take(page)
         assert pipelines.begun == []
 

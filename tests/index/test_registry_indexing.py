@@ -138,7 +138,7 @@ def test_text_and_words_are_shown_whatever_index_has_the_chunks(desk, remote):
 def test_several_chunks_are_one_text_in_either_index(desk, remote):
     """The registry has a text of its own only where the chunks are elsewhere."""
     visit = desk.visit(A, "x")
-    visit.chunks = [Chunk((), "one two"), Chunk(("a",), "two three")]
+    visit.parsed.chunks = [Chunk((), "one two"), Chunk(("a",), "two three")]
     _write(desk, remote, [visit], desk._run.number)
     assert desk.rows(WORDS) == [("one two\ntwo three", "one three two", 4, 3)]
     assert desk.rows("SELECT txt FROM content") == [("one two\ntwo three",)]

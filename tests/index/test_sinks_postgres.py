@@ -70,7 +70,9 @@ def test_postgres_words_that_are_joined_are_a_phrase(desk: Desk, query: str):
 
 def test_postgres_shows_headings_as_they_are(desk: Desk):
     visit = desk.visit(URL, "text")
-    visit.chunks = [visit.chunks[0]._replace(headings=("A/B <lamps>", "C"), text="text")]
+    visit.parsed.chunks = [
+        visit.parsed.chunks[0]._replace(headings=("A/B <lamps>", "C"), text="text")
+    ]
     desk.write(visit)
 
     assert [hit.headings for hit in search(desk.connection, "lamp")] == ["A/B <[lamps]> > C"]
@@ -174,10 +176,10 @@ def test_postgres_text_that_is_known_is_not_written_again(desk: Desk):
 def test_postgres_text_is_that_of_the_page_whose_content_it_is(desk: Desk):
     """Pages of the same bytes may have other titles, where bytes tell contents apart."""
     first, second = (desk.visit(URL + name, "a lamp", title=name) for name in ("One", "Two"))
-    second.content_hash = first.content_hash
+    second.parsed.content_hash = first.parsed.content_hash
     late = desk.visit(URL + "Three", "a torch", title="Three")
     later = desk.visit(URL + "Four", "a torch", title="Four")
-    later.content_hash = late.content_hash
+    later.parsed.content_hash = late.parsed.content_hash
     desk.index(URL + "Three", "a candle", title="Three")
 
     assert desk.write(first, second, late, later) == 1, "one is stale"

@@ -26,9 +26,9 @@ def embedded() -> Iterator[Ask]:
         for held in PAGES:
             if held.source == source:
                 visit = desk.visit(BASE + held.place, held.place, title=held.title)
-                assert visit.document is not None
-                visit.document = replace(visit.document, language=held.language)
-                visit.chunks = list(held.chunks)
+                assert visit.parsed.document is not None
+                visit.parsed.document = replace(visit.parsed.document, language=held.language)
+                visit.parsed.chunks = list(held.chunks)
                 visits.append(visit)
         desk.write(*visits)
         desk.seal()

@@ -156,7 +156,7 @@ def test_a_word_in_the_title_outranks_headings_and_text(desk: Desk):
     text = desk.visit(BASE + "text", "all about zebra here")
     title = desk.visit(BASE + "title", "all about animals here", title="Zebra")
     heading = desk.visit(BASE + "heading", "x", title="Other")
-    heading.chunks = [chunk("all about animals here", "Zebra")]
+    heading.parsed.chunks = [chunk("all about animals here", "Zebra")]
     desk.write(text, heading, title)
 
     hits = search(desk.connection, "zebra")
@@ -185,7 +185,9 @@ def test_a_hit_tells_what_is_known_of_the_page(desk: Desk):
 
 def test_marks_surround_the_words_that_were_found(desk: Desk):
     visit = desk.visit(BASE, "x")
-    visit.chunks = [chunk("Running shoes\nand a runner, who runs far", "Of running", "Shoes")]
+    visit.parsed.chunks = [
+        chunk("Running shoes\nand a runner, who runs far", "Of running", "Shoes")
+    ]
     desk.write(visit)
 
     (hit,) = search(desk.connection, "running", marks=("<em>", "</em>"))
@@ -209,7 +211,7 @@ def test_a_long_text_is_cut_around_the_words(desk: Desk):
 
 def test_a_page_is_shown_once_by_its_best_chunk(desk: Desk):
     visit = desk.visit(BASE, "x")
-    visit.chunks = [
+    visit.parsed.chunks = [
         chunk("fish among many other words that stand here"),
         chunk("fish fish fish"),
         chunk("none"),
@@ -477,7 +479,7 @@ def test_what_must_not_be_indexed_is_not_found(desk: Desk):
 )
 def test_a_page_of_many_chunks_hides_no_other(desk: Desk, chunks: int):
     big = desk.visit(BASE + "big", "x")
-    big.chunks = [chunk(f"apple {n}") for n in range(chunks)]
+    big.parsed.chunks = [chunk(f"apple {n}") for n in range(chunks)]
     desk.write(big)
     desk.index(BASE + "small", "apple in a rather long text that ranks lower than the others do")
 

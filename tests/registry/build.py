@@ -13,7 +13,7 @@ from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.index.embedded.postgres import searched
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import Page, Traffic, Visit
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
 from smartcrawl.registry.commit.batch import Commit
@@ -142,7 +142,7 @@ class Desk:
         pages = self.readers.pages.pages(numbers, self._run.last_complete) if numbers else []
         probes = []
         for page in pages:
-            page.verify = True
+            page.plan.verify = True
             told = (answers or {}).get(page.url, status)
             outcome = Outcome.CHANGED if told is not None else Outcome.EXCLUDED
             probes.append(Visit(page, outcome, http_status=told, url=page.url))
@@ -204,7 +204,7 @@ class Desk:
         if key not in self.readers.pages.numbers((key,)):
             self.add(url)
         page = self.readers.pages.pages([self.number(url)], self._run.last_complete)[0]
-        page.wanted = 1
+        page.plan.wanted = 1
         return page
 
     def visit(
@@ -223,26 +223,27 @@ class Desk:
     ) -> Visit:
         """A decided visit; `told` are further fields of the document, `fields` of the visit."""
         page = self.page(url)
-        visit = Visit(page, outcome, http_status=status, url=page.url, requests=1)
+        visit = Visit(page, outcome, http_status=status, url=page.url, traffic=Traffic(requests=1))
         if outcome in _WITH_BODY:
             sent = (body if body is not None else f"<title>{title}</title>{text}").encode()
-            visit.document = document(text, title, **(told or {}))
-            visit.chunks = chunks(visit.document)
-            visit.body_hash = body_hash(sent)
-            visit.text_hash = text_hash(visit.document)
-            visit.content_hash = content_hash(visit.document)
-            visit.content_type = "text/html"
-            visit.content_length = visit.wire_bytes = len(sent)
-            visit.links = pack_links(())
+            visit.parsed.document = document(text, title, **(told or {}))
+            visit.parsed.chunks = chunks(visit.parsed.document)
+            visit.parsed.body_hash = body_hash(sent)
+            visit.parsed.text_hash = text_hash(visit.parsed.document)
+            visit.parsed.content_hash = content_hash(visit.parsed.document)
+            visit.answer.content_type = "text/html"
+            visit.answer.content_length = visit.traffic.wire_bytes = len(sent)
+            visit.parsed.links = pack_links(())
         if links is not None:
             listed = list(links)
-            visit.links, visit.links_count = pack_links(listed), len(listed)
-            visit.targets = pack_numbers(targets)
+            visit.parsed.links, visit.parsed.links_count = pack_links(listed), len(listed)
+            visit.parsed.targets = pack_numbers(targets)
         for name, value in fields.items():
-            assert hasattr(visit, name)
-            setattr(visit, name, value)
-        alias = page.canonical_no is not None
-        visit.verdict = decide(page.standing, outcome, force=self._run.forced, alias=alias)
+            parts = (visit, visit.traffic, visit.answer, visit.parsed)
+            [part] = [part for part in parts if hasattr(part, name)]
+            setattr(part, name, value)
+        alias = page.record.canonical_no is not None
+        visit.verdict = decide(page.state.standing, outcome, force=self._run.forced, alias=alias)
         return visit
 
     def commit(self, *, number: int | None = None) -> Commit:
@@ -280,7 +281,7 @@ class Desk:
         )
         for visit in visits:
             batch.counts["visits"] += 1
-            batch.counts["requests"] += visit.requests
+            batch.counts["requests"] += visit.traffic.requests
         with transaction(self.connection):
             return self.commit(number=number).write(batch, now)
 

@@ -93,7 +93,7 @@ def met_at_once() -> Scene:
         batch = pickle.loads(blob)
         address = found.desk.address(NEW, 1, origin=batch.visits[0].page.no)
         batch.addresses.append(address)
-        batch.visits[0].targets = pack_numbers([address.no])
+        batch.visits[0].parsed.targets = pack_numbers([address.no])
         batches.append(pickle.dumps(batch))
     found.batches = batches[0], batches[1]
     found.rest = _rest({P: THREE, NEW: TWO}, {Q: FOUR})

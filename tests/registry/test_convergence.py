@@ -29,7 +29,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Visit
+from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.registry import run_progress
 from smartcrawl.registry.commit.batch import Commit
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
@@ -317,7 +317,7 @@ class Crawler:
                 return run
             page = flying.pop(rng.randrange(len(flying)))
             visit, answer = self.ask(run, page)
-            if page.verify:
+            if page.plan.verify:
                 run.batches.probe(visit)
             else:
                 if self.watched:
@@ -345,16 +345,19 @@ class Crawler:
         """One request, as the middleware sends it and the spider reads its answer."""
         answer = self.world[self.place(page.url)]
         headers = conditional_headers(
-            page.etag,
-            page.last_modified,
-            trusted=page.standing > 0
+            page.record.etag,
+            page.record.last_modified,
+            trusted=page.state.standing > 0
             and not run.forced
-            and page.extraction is not Extraction.WHOLE,
+            and page.plan.extraction is not Extraction.WHOLE,
         )
-        visit = Visit(page, Outcome.UNREACHABLE, url=page.url, conditional=bool(headers))
-        visit.requests, visit.conditional_requests = 1, int(visit.conditional)
+        visit = Visit(
+            page, Outcome.UNREACHABLE, url=page.url, traffic=Traffic(conditional=bool(headers))
+        )
+        visit.traffic.requests = 1
+        visit.traffic.conditional_requests = int(visit.traffic.conditional)
         if answer.kind == "robots":
-            visit.outcome, visit.error, visit.requests = Outcome.EXCLUDED, "disallowed", 0
+            visit.outcome, visit.error, visit.traffic.requests = Outcome.EXCLUDED, "disallowed", 0
             return visit, answer
         if answer.kind == "silent":
             visit.http_status, visit.error = int(Fault.RESET), "reset"
@@ -366,19 +369,19 @@ class Crawler:
         visit.http_status = answer.status
         if answer.kind == "page" and headers.get("If-None-Match") == answer.validator:
             visit.http_status = 304 if headers and answer.status == 200 else answer.status
-        visit.outcome = outcome_of(visit.http_status, conditional=visit.conditional)
-        visit.etag = answer.validator if answer.kind == "page" else None
-        if page.verify:
+        visit.outcome = outcome_of(visit.http_status, conditional=visit.traffic.conditional)
+        visit.answer.etag = answer.validator if answer.kind == "page" else None
+        if page.plan.verify:
             return visit, answer
         if answer.noindex == "header":
-            visit.robots_tags = ("noindex",)
+            visit.answer.robots_tags = ("noindex",)
         match visit.outcome:
             case Outcome.NOT_MODIFIED:
-                visit.etag = visit.etag or page.etag
+                visit.answer.etag = visit.answer.etag or page.record.etag
             case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
-                visit.body, visit.content_type = answer.body, "text/html"
+                visit.answer.body, visit.answer.content_type = answer.body, "text/html"
             case Outcome.REDIRECT:
-                visit.location = url_of(answer.target)
+                visit.answer.location = url_of(answer.target)
             case _:
                 visit.error = f"HTTP status {answer.status}"
         return visit, answer

@@ -241,7 +241,7 @@ def test_an_orphan_that_is_linked_again_is_new_and_keeps_its_first_day(desk: Des
     bring(desk, "held")
     desk.closing = closing(orphan_threshold=1)
     answers(desk, None)
-    assert desk.page(A).etag is None
+    assert desk.page(A).record.etag is None
 
     answers(desk, Reply(200, "old"))
 

@@ -83,7 +83,9 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     else:
         desk.reach(A)
     page = desk.page(A)
-    validators = conditional_headers(page.etag, page.last_modified, trusted=page.standing > 0)
+    validators = conditional_headers(
+        page.record.etag, page.record.last_modified, trusted=page.state.standing > 0
+    )
     status, error = reply.status, None if reply.status in (200, 304, 301, 302) else "why"
     if status is None:
         outcome, error = Outcome.EXCLUDED, "disallowed by robots.txt"
@@ -96,28 +98,33 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     text = TEXTS.get(reply.text, "")
     if outcome is Outcome.CHANGED and reply.noindex:
         outcome, error = Outcome.NOT_ACCEPTABLE, "why"
-    elif outcome is Outcome.CHANGED and page.standing is Standing.HELD:
+    elif outcome is Outcome.CHANGED and page.state.standing is Standing.HELD:
         equal = desk.readers.contents.content_hash(page.no) == content_hash(document(text))
         outcome = Outcome.SAME if equal else outcome
     told = {"canonical": reply.canonical}
     named = desk.number(reply.canonical) if reply.canonical else None
-    aside = page.standing is Standing.LINKS and named is not None and named == page.canonical_no
+    aside = (
+        page.state.standing is Standing.LINKS
+        and named is not None
+        and named == page.record.canonical_no
+    )
     if outcome is Outcome.CHANGED and aside and desk.readers.pages.leads_to_indexed(named, page.no):
         outcome = Outcome.ALIAS
     visit = desk.visit(
         A, text, outcome=outcome, status=status, error=error, told=told, canonical_no=named
     )
     if outcome is Outcome.NOT_MODIFIED:
-        visit.etag, visit.last_modified = page.etag, page.last_modified
-    elif visit.document is not None:
-        visit.etag = visit.last_modified = reply.mark
+        visit.answer.etag, visit.answer.last_modified = page.record.etag, page.record.last_modified
+    elif visit.parsed.document is not None:
+        visit.answer.etag = visit.answer.last_modified = reply.mark
         links = [Link(f"http://a.example/{reply.mark}", "", "hyperlink", False)]
-        visit.links, visit.links_count = pack_links(links), 1
+        visit.parsed.links, visit.parsed.links_count = pack_links(links), 1
     elif reply.to is not None:
-        visit.location, visit.error = reply.to, None
-        visit.links, visit.links_count = pack_links([Link(reply.to, "", "redirect", False)]), 1
-        visit.targets = pack_numbers([desk.number(reply.to)] if reply.scoped else [])
-    visit.retry_after = reply.retry_after
+        visit.answer.location, visit.error = reply.to, None
+        visit.parsed.links = pack_links([Link(reply.to, "", "redirect", False)])
+        visit.parsed.links_count = 1
+        visit.parsed.targets = pack_numbers([desk.number(reply.to)] if reply.scoped else [])
+    visit.answer.retry_after = reply.retry_after
     return visit
 
 

@@ -76,7 +76,9 @@ def test_a_page_that_waits_is_a_failure_until_it_is_committed_once(known: Desk):
     assert state(known, A) == (2, 200, 0, 2)
     assert known.value("SELECT failures FROM state WHERE no = ?", (number,)) == 0
     known.write(accepted(known, A, "shorter"))
-    assert known.readers.contents.content_hash(number) == known.visit(A, "short").content_hash
+    assert (
+        known.readers.contents.content_hash(number) == known.visit(A, "short").parsed.content_hash
+    )
     assert collapsed.waiting(known.connection, known.run.no) == {}
 
 
@@ -197,12 +199,13 @@ def test_the_last_five_texts_of_a_page_are_known(known: Desk):
     number = known.number(A)
 
     had = [
-        known.readers.contents.had_text(number, known.visit(A, text).text_hash) for text in texts
+        known.readers.contents.had_text(number, known.visit(A, text).parsed.text_hash)
+        for text in texts
     ]
     assert had == [False, *[True] * 5, False]  # the last is the one it has
     assert known.connection.execute("SELECT count(*) FROM former_text").get == 1
     other = known.number(B)
-    assert not known.readers.contents.had_text(other, known.visit(A, texts[3]).text_hash)
+    assert not known.readers.contents.had_text(other, known.visit(A, texts[3]).parsed.text_hash)
 
 
 def test_another_title_is_no_other_text(known: Desk):
@@ -215,7 +218,7 @@ def test_another_title_is_no_other_text(known: Desk):
     known.open()
     visit = known.visit(A, "the same", title="New")
     visit.page = replace(visit.page, text_hash=before)
-    visit = replace(visit, text_hash=before)
+    visit = replace(visit, parsed=replace(visit.parsed, text_hash=before))
     known.write(visit)
 
     assert known.connection.execute("SELECT count(*) FROM former_text").get == 0

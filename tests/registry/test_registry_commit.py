@@ -162,7 +162,7 @@ def test_an_answer_without_usable_content_leaves_what_is_held(
     before, stored = row(desk), desk.stored()
     again(desk)
     visit = desk.visit(A, "other words", outcome=outcome, status=status, error="why", etag='"9"')
-    visit.links = None if outcome is not Outcome.NOT_ACCEPTABLE else visit.links
+    visit.parsed.links = None if outcome is not Outcome.NOT_ACCEPTABLE else visit.parsed.links
 
     desk.write(visit, now=LATER)
 
@@ -211,7 +211,7 @@ def test_a_page_that_may_be_indexed_at_last_has_its_hashes_in_the_content_row(de
 def test_a_redirect_is_recorded_with_its_target_and_forgotten_on_the_next_body(desk: Desk):
     (target,) = desk.add("http://a.example/b")
     visit = desk.visit(A, outcome=Outcome.REDIRECT, status=302, location="http://a.example/b")
-    visit.links, visit.targets = pack_links([]), pack_numbers([target])
+    visit.parsed.links, visit.parsed.targets = pack_links([]), pack_numbers([target])
     desk.write(visit)
     found = row(desk)
     assert (found["redirect_target"], found["redirect_no"]) == ("http://a.example/b", target)

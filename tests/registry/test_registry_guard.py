@@ -17,7 +17,7 @@ def answer(desk: Desk, status: int, *urls: str) -> None:
     outcome = Outcome.SAME if status == 200 else Outcome.NOT_FOUND
     for url in urls:
         visit = desk.visit(url, outcome=outcome, status=status)
-        visit.document = None
+        visit.parsed.document = None
         desk.write(visit)
 
 

@@ -48,7 +48,7 @@ def test_an_order_sets_the_flag_and_raises_the_generation(desk: Desk):
     assert item(desk).next_visit == NOW
     order(desk)
     assert (item(desk).requested, item(desk).generation) == (True, 2)
-    assert (page(desk).ordered, page(desk).generation) == (True, 2)
+    assert (page(desk).state.ordered, page(desk).state.generation) == (True, 2)
     assert not item(desk, "http://a.example/two").forced
     shown = 'SELECT "reindexRequested", "reindexGeneration" FROM "IngestItems" ORDER BY 1'
     assert desk.rows(shown) == [(0, 0), (1, 2)]
@@ -103,13 +103,13 @@ def test_an_order_that_comes_while_the_page_is_fetched_is_honoured_later(desk: D
     order(desk)
     desk.open()
     visit = desk.visit(URL, "a text", outcome=Outcome.SAME)
-    assert visit.page.generation == 1
+    assert visit.page.state.generation == 1
     order(desk)  # the answer to the first is on its way
     desk.write(visit)
 
     found = item(desk)
     assert (found.requested, found.generation, found.processed) == (True, 2, 1)
-    assert page(desk).ordered
+    assert page(desk).state.ordered
 
 
 @pytest.mark.covers("R0-52", "R0-56")
@@ -126,7 +126,7 @@ def test_a_page_is_forced_by_its_flag_or_by_a_later_generation(
     desk.connection.execute(change, (requested, generation, processed, item(desk).no))
 
     assert item(desk).forced is forced
-    assert page(desk).ordered is forced
+    assert page(desk).state.ordered is forced
 
 
 @pytest.mark.covers("R0-04", "R0-57", "R0-67", "R0-87", "R0-88")

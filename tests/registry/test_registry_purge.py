@@ -34,7 +34,7 @@ def crawl(desk: Desk, answers: Mapping[str, object], *, seal: bool = True, now: 
                 visit = desk.visit(url, answer)
             case True:
                 visit = desk.visit(url, outcome=Outcome.SAME)
-                visit.document = None
+                visit.parsed.document = None
             case int():
                 visit = desk.visit(
                     url, outcome=_ERRORS.get(answer, Outcome.TRANSIENT), status=answer

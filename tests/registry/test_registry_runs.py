@@ -486,7 +486,7 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
     runs.add_seeds(desk.connection, 1, numbers[:1])
     for hop in range(hops):
         to = desk.visit(urls[hop], outcome=Outcome.REDIRECT, status=301, location=urls[hop + 1])
-        to.targets = numbers[hop + 1].to_bytes(4, "little")
+        to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
         desk.write(to)
     if end is not None:
         outcome = Outcome.CHANGED if end == 304 else outcome_of(end, conditional=True)
@@ -500,7 +500,7 @@ def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk
     a, b, out = desk.add("http://a.example/a", "http://a.example/b", "http://a.example/out")
     for url, target in (("a", b), ("b", a)):
         visit = desk.visit(f"http://a.example/{url}", outcome=Outcome.REDIRECT, status=302)
-        visit.targets = target.to_bytes(4, "little")
+        visit.parsed.targets = target.to_bytes(4, "little")
         desk.write(visit)
     desk.write(desk.visit("http://a.example/out", outcome=Outcome.REDIRECT, status=302))
     runs.add_seeds(desk.connection, 1, [a, out, a])

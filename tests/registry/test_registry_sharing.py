@@ -106,7 +106,7 @@ def test_what_leads_to_it_is_written_with_the_number_that_counts(
     visit = desk.visit(
         "http://a.example/", "It leads on.", links=[], targets=[other.no, second.no, first.no]
     )
-    visit.canonical_no = second.no
+    visit.parsed.canonical_no = second.no
     further = Address(*desk.address(C, 2)[:6], discovered_from=second.no)
     two.write(visit, addresses=[second, other, further], kinds={second.no: 1})
 

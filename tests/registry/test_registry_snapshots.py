@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import Page, PageAnswer, ParsedBody, Visit
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import Snapshots, lose, release
 from smartcrawl.registry.database.sqlite import connect, migrate
@@ -90,7 +90,12 @@ def test_a_body_that_comes_again_is_held_as_if_it_had_stayed(
     connection.execute("UPDATE record SET snapshot = NULL")
     release(connection, 7, 100)
     assert connection.execute("SELECT released FROM snapshot").get == 100
-    visit = Visit(cast("Page", None), Outcome.CHANGED, body=b"body", body_hash=HASH)
+    visit = Visit(
+        cast("Page", None),
+        Outcome.CHANGED,
+        answer=PageAnswer(body=b"body"),
+        parsed=ParsedBody(body_hash=HASH),
+    )
 
     snapshots.note(connection, Batch(visits=[visit]), {}, 200)
 
@@ -102,7 +107,7 @@ def test_in_one_batch_a_loss_comes_after_what_shares_it(desk: Desk):
     """Else what is written later would refer to a snapshot that is forgotten."""
     first, second = "http://a.example/1", "http://a.example/2"
     desk.index(first, "one text")
-    held = desk.page(first).body_hash
+    held = desk.page(first).record.body_hash
     row = "INSERT INTO snapshot (no, store, body_hash, path, at) VALUES (7, 1, ?, ?, 0)"
     desk.connection.execute(row, (held, PATH))
     desk.connection.execute("UPDATE record SET snapshot = 7")

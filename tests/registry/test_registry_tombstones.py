@@ -39,7 +39,7 @@ def link(desk: Desk, *urls: str, now: int = NOW) -> None:
         HOME, "home", links=[Link(url, "", "hyperlink", False) for url in urls],
         targets=[desk.page(url).no for url in urls],
     )  # fmt: skip
-    home.scope = 7
+    home.parsed.scope = 7
     desk.write(home, now=now)
     if urls:
         desk.write(reached={desk.number(url): 1 for url in urls}, now=now)

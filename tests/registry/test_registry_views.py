@@ -91,8 +91,9 @@ def shelf(file: Path) -> "Shelf":
     desk.index(BASE + "clone", LONG, title="Post", told={"description": "On posts"})
     desk.index(BASE + "lost", "short text", title="Lost", etag='"l"')
     moved = desk.visit(BASE + "moved", outcome=Outcome.REDIRECT, status=301, location=POST)
-    moved.links, moved.links_count = pack_links([Link(POST, "", "redirect", False)]), 1
-    moved.targets = pack_numbers([post])
+    moved.parsed.links = pack_links([Link(POST, "", "redirect", False)])
+    moved.parsed.links_count = 1
+    moved.parsed.targets = pack_numbers([post])
     noindex = desk.visit(
         BASE + "noindex", "hidden", outcome=Outcome.NOT_ACCEPTABLE, links=LINKS, targets=[post]
     )
@@ -251,8 +252,9 @@ def redirects(desk: Desk, *hops: str) -> None:
     for origin, target in pairwise(hops):
         desk.page(target)
         visit = desk.visit(origin, outcome=Outcome.REDIRECT, status=301, location=target)
-        visit.links, visit.links_count = pack_links([Link(target, "", "redirect", False)]), 1
-        visit.targets = pack_numbers([desk.number(target)])
+        visit.parsed.links = pack_links([Link(target, "", "redirect", False)])
+        visit.parsed.links_count = 1
+        visit.parsed.targets = pack_numbers([desk.number(target)])
         desk.write(visit)
 
 
@@ -649,7 +651,7 @@ def test_pages_are_those_with_content(shelf: Shelf):
 @pytest.mark.covers("R1-13", "R1-14")
 def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
     visit = desk.visit(POST, LONG)
-    visit.chunks = [
+    visit.parsed.chunks = [
         Chunk(("One",), "first"), Chunk(("One", "Two"), "second"), Chunk(("One", "Two", "3"), "x"),
     ]  # fmt: skip
     desk.write(visit)
@@ -777,7 +779,7 @@ def test_content_entries_are_originals_and_pages_of_links(shelf: Shelf):
 )
 def test_words_are_counted_whatever_the_text(desk: Desk, text: str, total: int, distinct: int):
     visit = desk.visit(POST, text or "x")
-    visit.chunks = [Chunk((), text)]
+    visit.parsed.chunks = [Chunk((), text)]
     desk.write(visit)
 
     assert desk.rows("SELECT totalcount, wordcount, txt FROM urlwords") == [(total, distinct, text)]
@@ -807,7 +809,7 @@ def visited(desk: Desk, text: str, *, forced: bool = False, **told: object) -> N
 
 def test_words_of_several_chunks_are_counted_together(desk: Desk):
     visit = desk.visit(POST, "x")
-    visit.chunks = [Chunk((), "one two"), Chunk((), "two three")]
+    visit.parsed.chunks = [Chunk((), "one two"), Chunk((), "two three")]
     desk.write(visit)
 
     assert desk.rows("SELECT totalcount, wordcount, txt FROM urlwords") == [

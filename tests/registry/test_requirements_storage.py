@@ -35,7 +35,7 @@ def test_a_known_page_is_looked_up_with_its_number_depth_and_validators(desk: De
     assert list(desk.readers.progress.pending(desk.run.no)) == [(number, 3)]
     page = desk.page(A)
     assert (page.url, page.no, page.depth) == (A, number, 3)
-    assert (page.etag, page.last_modified) == ('"abc123"', "Mon")
+    assert (page.record.etag, page.record.last_modified) == ('"abc123"', "Mon")
 
 
 @pytest.mark.covers("R1-15", "R1-46", "M-14", "M-23")
@@ -161,11 +161,11 @@ def test_a_batch_that_fails_leaves_everything_as_it_was(desk: Desk):
     bring(desk, "held")
     now = begin(desk)
     good, broken = asked(desk, Reply(200, "new"), now), desk.visit(B, "second")
-    broken.document = None
+    broken.parsed.document = None
     before = desk.stored()
 
     with pytest.raises(AssertionError, match="INDEX needs a document"):
         desk.write(good, broken, now=now)
 
     assert desk.stored() == before
-    assert desk.page(A).etag == "old"
+    assert desk.page(A).record.etag == "old"

@@ -201,8 +201,8 @@ def test_validators_and_lengths_are_kept_whole(desk: Desk):
 @pytest.mark.covers("R0-32", "R4-22")
 def test_language_and_charset_are_those_of_the_document(desk: Desk):
     visit = desk.visit(POST, "einige Worte")
-    assert visit.document is not None
-    visit.document = replace(visit.document, language="de", charset="iso-8859-1")
+    assert visit.parsed.document is not None
+    visit.parsed.document = replace(visit.parsed.document, language="de", charset="iso-8859-1")
     desk.write(visit)
 
     assert entity(desk)["language"] == "de"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from smartcrawl import pipelines
 from smartcrawl.extract import sitemap_entries
-from smartcrawl.model.pages import Visit
+from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import conditional_headers, outcome_of
 from smartcrawl.rules.model import Fault, Outcome
@@ -120,7 +120,7 @@ class Player:
                     break
                 continue
             visit = self.ask(run, page, step)
-            if page.verify:
+            if page.plan.verify:
                 run.batches.probe(visit)
             else:
                 decide.process_item(at_once(extract.process_item(visit)))
@@ -129,23 +129,26 @@ class Player:
         self.complete = run.result.complete
 
     def ask(self, run: Run, page, step: Step) -> Visit:
-        headers = conditional_headers(page.etag, None, trusted=page.standing > 0)
-        visit = Visit(page, Outcome.UNREACHABLE, url=page.url, conditional=bool(headers))
-        visit.requests, visit.kind = 1, page.kind
+        headers = conditional_headers(page.record.etag, None, trusted=page.state.standing > 0)
+        visit = Visit(
+            page, Outcome.UNREACHABLE, url=page.url, traffic=Traffic(conditional=bool(headers))
+        )
+        visit.traffic.requests, visit.kind = 1, page.kind
         body, etag, status = self.answer(page.url, step)
         if status is None:
             visit.http_status, visit.error = int(Fault.RESET), "reset"
             return visit
         if status == 0:
-            visit.outcome, visit.error, visit.requests = Outcome.EXCLUDED, "disallowed", 0
+            visit.outcome, visit.error, visit.traffic.requests = Outcome.EXCLUDED, "disallowed", 0
             return visit
         visit.http_status = 304 if etag and headers.get("If-None-Match") == etag else status
-        visit.outcome = outcome_of(visit.http_status, conditional=visit.conditional)
-        visit.etag = etag
-        if visit.outcome is Outcome.CHANGED and not page.verify:
-            visit.body, visit.content_type = body, "application/xml" if page.kind else "text/html"
+        visit.outcome = outcome_of(visit.http_status, conditional=visit.traffic.conditional)
+        visit.answer.etag = etag
+        if visit.outcome is Outcome.CHANGED and not page.plan.verify:
+            visit.answer.body = body
+            visit.answer.content_type = "application/xml" if page.kind else "text/html"
             if b"<html" in body:
-                visit.content_type = "text/html"
+                visit.answer.content_type = "text/html"
         return visit
 
     def answer(self, url: str, step: Step) -> tuple[bytes, str | None, int | None]:

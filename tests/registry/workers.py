@@ -151,7 +151,7 @@ def _remembered(value: Any) -> Any:
             return value.no, value.mark
         case Batch():
             addresses = [(a.no, a.discovered_from) for a in value.addresses]
-            visits = [(v.page.no, str(v.outcome), v.targets) for v in value.visits]
+            visits = [(v.page.no, str(v.outcome), v.parsed.targets) for v in value.visits]
             return addresses, visits, value.reached
         case dict():
             return {

@@ -40,7 +40,7 @@ def visit(desk: Desk, path: str, answer: object, *, now: int = NOW) -> None:
             found = desk.visit(url, answer)
         case True:
             found = desk.visit(url, outcome=Outcome.SAME)
-            found.document = None
+            found.parsed.document = None
         case int():
             found = desk.visit(url, outcome=_ERRORS.get(answer, Outcome.TRANSIENT), status=answer)
         case _:

@@ -156,9 +156,11 @@ def test_an_address_is_served_from_memory_until_it_is_committed(book: Book):
     book.commit()
 
     assert not book.book.is_new(number)
-    assert book.book.pages([number], 0) == [replace(page, first_run=1)]  # known from now on
+    assert book.book.pages([number], 0) == [
+        replace(page, record=page.record._replace(first_run=1))
+    ]  # known from now on
     book.desk.connection.execute("UPDATE record SET etag = '\"1\"'")
-    assert book.book.pages([number], 0)[0].etag == '"1"', "it comes from the registry now"
+    assert book.book.pages([number], 0)[0].record.etag == '"1"', "it comes from the registry now"
     book.book.forget()
     assert book.numbers(f"{HOST}/a/") == [number]
     assert len(book.new) == 1

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.reading import Reading
 from smartcrawl.sources.declared import Source
@@ -85,13 +85,15 @@ def read(run: Parts, visit: Visit, *, soft_404: bool = False) -> RegistryError |
 
 def redirect() -> Visit:
     page = Page(1, URL, "a.example", 0)
-    return Visit(page, Outcome.REDIRECT, url=URL, location="http://b.example/")
+    return Visit(page, Outcome.REDIRECT, url=URL, answer=PageAnswer(location="http://b.example/"))
 
 
 def html_page() -> Visit:
     page = Page(1, URL, "a.example", 0)
     body = b"<title>Missing</title><p>There is no such page. <a href=/x>x</a>"
-    return Visit(page, Outcome.CHANGED, url=URL, body=body, content_type="text/html")
+    return Visit(
+        page, Outcome.CHANGED, url=URL, answer=PageAnswer(body=body, content_type="text/html")
+    )
 
 
 def test_a_seed_that_moves_is_announced_before_its_target_is_offered(tmp_path):
@@ -133,6 +135,6 @@ def test_the_probe_decides_whether_a_page_is_a_soft_404(tmp_path, soft_404: bool
 
     assert read(run, visit, soft_404=soft_404) is None
     assert visit.outcome is (Outcome.SOFT_404 if soft_404 else Outcome.CHANGED)
-    assert bool(visit.chunks)
+    assert bool(visit.parsed.chunks)
     assert "probe" in run.calls
     assert "follow" in run.calls

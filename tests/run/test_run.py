@@ -49,7 +49,7 @@ def redirected(run: Run, page: Page, target: str) -> None:
     visit.outcome, visit.http_status = Outcome.REDIRECT, 301
     run.seeds.move(page.no, target)
     run.links.follow_redirect(visit, target)
-    visit.verdict = decide(page.standing, visit.outcome)
+    visit.verdict = decide(page.state.standing, visit.outcome)
     run.batches.record(visit)
 
 
@@ -155,9 +155,11 @@ def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: O
     assert (page.url, page.kind) == (maps[0], 1)
     run.sitemaps_named("http://www.example.com", ["http://www.example.com/other.xml"])
     visit = Attempt(page).visit(page.url)
-    visit.outcome, visit.http_status, visit.document = Outcome.NOT_ACCEPTABLE, 200, Document()
+    visit.outcome = Outcome.NOT_ACCEPTABLE
+    visit.http_status = 200
+    visit.parsed.document = Document()
     run.links.follow(visit, [Link(f"{MOVED}a", "", "entry", False)], same_depth=True)
-    visit.verdict = decide(page.standing, visit.outcome)
+    visit.verdict = decide(page.state.standing, visit.outcome)
     run.batches.record(visit)
     assert run.next_page(lambda _: True) is None
     redirected(run, seed, MOVED)
@@ -214,15 +216,15 @@ def answered(
     page = asked(run)
     assert page.url == url
     visit = Attempt(page).visit(page.url)
-    visit.outcome, visit.http_status, visit.etag = outcome, status, '"1"'
-    visit.conditional = status == 304
+    visit.outcome, visit.http_status, visit.answer.etag = outcome, status, '"1"'
+    visit.traffic.conditional = status == 304
     if outcome is Outcome.CHANGED:
-        visit.document = Document(sections=(Section(0, "", text),))
-        visit.body_hash = visit.text_hash = visit.content_hash = text.encode()
+        visit.parsed.document = Document(sections=(Section(0, "", text),))
+        visit.parsed.body_hash = visit.parsed.text_hash = visit.parsed.content_hash = text.encode()
         run.links.follow(visit, [Link(link, "", "hyperlink", False) for link in links])
     if status == 404:
         visit.error = "HTTP status 404"
-    visit.verdict = decide(page.standing, outcome)
+    visit.verdict = decide(page.state.standing, outcome)
     run.batches.record(visit)
     return visit
 

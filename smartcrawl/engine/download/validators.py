@@ -12,10 +12,11 @@ from smartcrawl.run.run import Run
 
 def conditions(run: Run, page: Page, url: str) -> Mapping[str, str]:
     """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none."""
+    plan = page.plan
     return conditional_headers(
         *run.trust.validators(page),
-        trusted=page.standing > 0
-        and not (run.forces(page) or page.named or page.doubted)
-        and (page.extraction is not Extraction.WHOLE or page.waits)
-        and url in (page.url, page.signed),
+        trusted=page.state.standing > 0
+        and not (run.forces(page) or plan.named or plan.doubted)
+        and (plan.extraction is not Extraction.WHOLE or plan.waits)
+        and url in (page.url, plan.signed),
     )

@@ -56,7 +56,7 @@ class Confirmations:
                 read[lower] = value.decode("latin-1")
         self._counts.confirmed(answer.size, has_length=read[_LENGTH] is not None)
         visit = flight.attempt.visit(flight.page.url)
-        visit.robots_tags = tuple(tags)
+        visit.answer.robots_tags = tuple(tags)
         item: Any = confirmed(visit, read[_ETAG], read[_DATE], latency=answer.latency)
         for step in self._steps:
             done = step(item)

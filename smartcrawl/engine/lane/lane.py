@@ -137,7 +137,8 @@ class RevalidationLane:
 
     def _flight(self, page: Page) -> Flight | None:
         """Return the request for a page, registered as in flight; None: the engine asks it."""
-        if page.verify or page.kind or page.signed is not None or self._run.trust.asks_head(page):
+        plan = page.plan
+        if plan.verify or page.kind or plan.signed is not None or self._run.trust.asks_head(page):
             return None
         headers = conditions(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None

@@ -271,7 +271,9 @@ class Commit:
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
                 stale += not visit.accepted  # an accepted edit was counted before
-        put(self._connection, filter(None, (visit.unreadable for visit in batch.visits)), now)
+        put(
+            self._connection, filter(None, (visit.parsed.unreadable for visit in batch.visits)), now
+        )
         note_former(self._connection, self._visits.records.former)
         for left in self._visits.records.prepared.values():  # stale, or a known text
             self._sink.remove(left)

@@ -64,9 +64,9 @@ def prepare(
     """
     fresh: dict[bytes, Visit] = {}
     for visit in visits:
-        new = visit.action is Action.INDEX and visit.page.content is None
-        if new and visit.content_hash is not None:
-            fresh.setdefault(visit.content_hash, visit)
+        new = visit.action is Action.INDEX and visit.page.record.content is None
+        if new and visit.parsed.content_hash is not None:
+            fresh.setdefault(visit.parsed.content_hash, visit)
     if not fresh:
         return {}
     held: Any = connection.execute(_HASHES, (source, Many(list(fresh)))).fetchall()
@@ -74,8 +74,8 @@ def prepare(
         del fresh[bytes(known)]
     texts: dict[int, tuple[str, Sequence[Chunk]]] = {}
     for visit in fresh.values():
-        assert visit.document is not None, "INDEX needs a document"
-        texts.setdefault(visit.page.no, (visit.document.title, visit.chunks))
+        assert visit.parsed.document is not None, "INDEX needs a document"
+        texts.setdefault(visit.page.no, (visit.parsed.document.title, visit.parsed.chunks))
     return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
 
 
@@ -86,29 +86,30 @@ def hold(
 
     A number that is used is removed from ``prepared``.
     """
-    page, document = visit.page, visit.document
+    parsed = visit.parsed
+    page, document = visit.page, parsed.document
     assert document is not None, "INDEX needs a document"
     row = (
         source,
-        visit.content_hash,
-        visit.text_hash,
+        parsed.content_hash,
+        parsed.text_hash,
         document.text_length,
         document.title,
         document.description,
         document.language,
-        visit.sample,
+        parsed.sample,
         document.charset,
         len(document.images),
         pack_document(document),
         document.keywords,
-        "\n".join(chunk.text for chunk in visit.chunks) if sink.is_elsewhere else None,
+        "\n".join(chunk.text for chunk in parsed.chunks) if sink.is_elsewhere else None,
     )
-    number = page.content
+    number = page.record.content
     if number is not None:
         connection.execute(_REPLACE, (*row, number, page.no))
         if connection.changes():
             sink.remove(number)
-            sink.put(number, document.title, visit.chunks)
+            sink.put(number, document.title, parsed.chunks)
             return Holding(number, same=False, alone=True)
     number = prepared.get(page.no)
     if number is not None:
@@ -118,16 +119,16 @@ def hold(
             return Holding(number, same=False, alone=True)
     number = connection.execute(_PUT, row).get
     if number is not None:
-        sink.put(number, document.title, visit.chunks)
+        sink.put(number, document.title, parsed.chunks)
         return Holding(number, same=False, alone=True)
     number = int(connection.execute(_NO, row[:2]).get)
-    same = number == page.content  # again: forced, or by another extraction
+    same = number == page.record.content  # again: forced, or by another extraction
     if same:
         sink.remove(number)
     elif connection.execute(_HELD_BY, (number,)).get:
         return Holding(number, same=False, alone=False)  # a clone needs no index entry
     connection.execute(_AGAIN, (*row[2:], number))
-    sink.put(number, document.title, visit.chunks)
+    sink.put(number, document.title, parsed.chunks)
     return Holding(number, same=same, alone=not same)
 
 

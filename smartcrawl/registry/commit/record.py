@@ -89,17 +89,17 @@ _MISSING = (Outcome.NOT_FOUND, Outcome.SOFT_404, Outcome.HTTP_ERROR)
 
 def _verified(visit: Visit, now: int) -> int | None:
     """Return the time of a downloaded body; None: the last one came with an earlier visit."""
-    return None if visit.extracted_again or visit.body_hash is None else now
+    return None if visit.extracted_again or visit.parsed.body_hash is None else now
 
 
 def _signs(visit: Visit) -> int:
-    """Return the signature bits of a page after a visit (Page.signs)."""
-    page, signs = visit.page, visit.page.signs
-    if visit.links is not None:
-        signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.names_signed
+    """Return the signature bits of a page after a visit (PageRecord.signs)."""
+    page, signs = visit.page, visit.page.record.signs
+    if visit.parsed.links is not None:
+        signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.parsed.names_signed
     again = visit.extracted_again or visit.accepted  # without a request
     if visit.action not in (Action.NOTE, Action.HOLD) and not again:
-        signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.signed is not None)
+        signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.plan.signed is not None)
     return signs
 
 
@@ -124,8 +124,10 @@ class RecordWriter:
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> None:
         """Write the record of a visited page; touched contents go to ``changed``."""
+        parsed = visit.parsed
         page, action, outcome = visit.page, visit.action, visit.outcome
         # Stored content keeps the spelling that answered: its validators belong to it (RD-03).
+        record = page.record
         if visit.url != page.url and action is not Action.HOLD:
             self._connection.execute(_ADDRESS, (visit.url, page.url, page.no, visit.url))
         match action:
@@ -135,51 +137,52 @@ class RecordWriter:
                 self._connection.execute(_LISTED, self._fields(visit, now))
             case Action.TOUCH:
                 self._connection.execute(_RENEWED, self._renewal(visit, now))
-                if page.content is not None and visit.body_hash not in (None, page.body_hash):
-                    changed.add(page.content)  # short pages are compared by their bytes
+                if record.content is not None and parsed.body_hash not in (None, record.body_hash):
+                    changed.add(record.content)  # short pages are compared by their bytes
             case Action.NOTE | Action.HOLD:
-                redirect = visit.targets and outcome is Outcome.REDIRECT
+                redirect = parsed.targets and outcome is Outcome.REDIRECT
                 names = {
                     "no": page.no,
                     "error": visit.error,
                     "learnt": outcome not in (*SILENT, Outcome.TRANSIENT),
-                    "location": visit.location,
-                    "number": array("I", visit.targets)[0] if redirect else None,
+                    "location": visit.answer.location,
+                    "number": array("I", parsed.targets)[0] if redirect else None,
                 }
                 self._connection.execute(_NOTED, names)
-                if action is Action.NOTE and outcome in _MISSING and page.targets is not None:
+                if action is Action.NOTE and outcome in _MISSING and record.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
-        if action not in (Action.NOTE, Action.HOLD) and self._snapshot(visit) != page.snapshot:
-            release(self._connection, page.snapshot, now)
+        if action not in (Action.NOTE, Action.HOLD) and self._snapshot(visit) != record.snapshot:
+            release(self._connection, record.snapshot, now)
         if visit.kind or page.kind:
             self._connection.execute(_KIND, (visit.kind, page.no, visit.kind))
-        if (signs := _signs(visit)) != page.signs:
+        if (signs := _signs(visit)) != record.signs:
             self._connection.execute(_SIGNS, (signs, page.no))
-        if visit.links is not None and action is not Action.HOLD:
-            raw = shown_links(visit.links, self._connection.dialect, self._trackers)
-            row = (page.no, visit.scope, visit.links_count, visit.targets, raw)
+        if parsed.links is not None and action is not Action.HOLD:
+            raw = shown_links(parsed.links, self._connection.dialect, self._trackers)
+            row = (page.no, parsed.scope, parsed.links_count, parsed.targets, raw)
             self._connection.execute(_LINKS, row)
 
     def _fields(self, visit: Visit, now: int) -> dict[str, object]:
-        document = visit.document
+        answer, parsed = visit.answer, visit.parsed
+        document = parsed.document
         return {
             "no": visit.page.no,
             "now": now,
-            "etag": visit.etag,
-            "last_modified": visit.last_modified,
-            "content_hash": visit.content_hash,
-            "text_hash": visit.text_hash,
-            "body_hash": visit.body_hash,
-            "content_type": visit.content_type or None,
-            "content_length": visit.content_length,
-            "content_encoding": visit.content_encoding,
-            "configuration": visit.page.wanted,
-            "mode": visit.page.mode,
+            "etag": answer.etag,
+            "last_modified": answer.last_modified,
+            "content_hash": parsed.content_hash,
+            "text_hash": parsed.text_hash,
+            "body_hash": parsed.body_hash,
+            "content_type": answer.content_type or None,
+            "content_length": answer.content_length,
+            "content_encoding": answer.content_encoding,
+            "configuration": visit.page.plan.wanted,
+            "mode": visit.page.plan.mode,
             "snapshot": self._snapshot(visit),
             "verified": _verified(visit, now),
             "again": visit.extracted_again,
             "canonical": document.canonical if document else None,
-            "canonical_no": visit.canonical_no,
+            "canonical_no": parsed.canonical_no,
             "alias": visit.outcome is Outcome.ALIAS,
             "error": visit.error or _no_snapshot_message(visit),
         }
@@ -187,28 +190,31 @@ class RecordWriter:
     def _snapshot(self, visit: Visit) -> int | None:
         """Return the number of the stored body's snapshot after a visit, or None."""
         page = visit.page
-        same_body = visit.body_hash in (None, page.body_hash)
-        return visit.snapshot or (page.snapshot if same_body else None)
+        same_body = visit.parsed.body_hash in (None, page.record.body_hash)
+        return visit.snapshot or (page.record.snapshot if same_body else None)
 
     def _renewal(self, visit: Visit, now: int) -> dict[str, object]:
+        answer, parsed = visit.answer, visit.parsed
         fresh, page = visit.outcome is Outcome.SAME, visit.page
+        state = page.state
         return {
             "no": page.no,
-            "read": visit.document is not None,
-            "canonical": visit.document.canonical if visit.document else None,
-            "canonical_no": visit.canonical_no,
-            "keep_message": page.standing is Standing.LINKS and page.status is Status.CRAWLED,
-            "etag": visit.etag,
-            "last_modified": visit.last_modified,
-            "body_hash": visit.body_hash,
-            "content_length": visit.content_length if fresh else None,
-            "configuration": page.wanted if fresh else None,
+            "read": parsed.document is not None,
+            "canonical": parsed.document.canonical if parsed.document else None,
+            "canonical_no": parsed.canonical_no,
+            "keep_message": state.standing is Standing.LINKS and state.status is Status.CRAWLED,
+            "etag": answer.etag,
+            "last_modified": answer.last_modified,
+            "body_hash": parsed.body_hash,
+            "content_length": answer.content_length if fresh else None,
+            "configuration": page.plan.wanted if fresh else None,
             "snapshot": self._snapshot(visit),
             "verified": _verified(visit, now),
         }
 
     def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
         page = visit.page
+        record = page.record
         content, same, alone = hold(
             self._connection, self._sink, self._source, visit, self.prepared
         )
@@ -218,7 +224,7 @@ class RecordWriter:
                 "content": content,
                 "no": page.no,
                 "least": MIN_CLONE_TEXT,
-                "body_hash": visit.body_hash,
+                "body_hash": visit.parsed.body_hash,
             }
             original = self._connection.execute(_ORIGINAL, names).get
         fields = self._fields(visit, now)
@@ -226,13 +232,13 @@ class RecordWriter:
         self._connection.execute(_INDEXED, fields)
         if same:
             return
-        if page.text_hash is not None and page.text_hash != visit.text_hash:
+        if page.text_hash is not None and page.text_hash != visit.parsed.text_hash:
             self.former[page.no] = page.text_hash
         changed.add(content)
-        if page.standing is Standing.HELD and not visit.extracted_again:
+        if page.state.standing is Standing.HELD and not visit.extracted_again:
             self._connection.execute(_CHANGED, (page.no, self._run, now))
-        if page.content not in (None, content):
-            if drop_content(self._connection, self._sink, page.content):
-                changed.discard(page.content)
+        if record.content not in (None, content):
+            if drop_content(self._connection, self._sink, record.content):
+                changed.discard(record.content)
             else:
-                changed.add(page.content)
+                changed.add(record.content)

@@ -50,17 +50,18 @@ def fail(visit: Visit, why: str) -> Failed:
     It does not count as unreachable: its server answered, and its links were offered
     (R1-36; design.md 6).
     """
+    parsed = visit.parsed
     word = visit.verdict.word if visit.verdict is not None else Word.FAILED
     visit.fail(Fault.PROCESSING, why)
-    visit.document, visit.links, visit.targets, visit.body = None, None, b"", None
-    visit.verdict = decide(visit.page.standing, visit.outcome)
+    parsed.document, parsed.links, parsed.targets, visit.answer.body = None, None, b"", None
+    visit.verdict = decide(visit.page.state.standing, visit.outcome)
     return Failed(visit, word)
 
 
 def fail_refused(visit: Visit, error: Exception) -> Failed:
     """End a visit that the database refuses, and clear every value that it may refuse."""
-    visit.url, visit.kind, visit.location = visit.page.url, visit.page.kind, None
-    visit.collapse = visit.unreadable = visit.snapshot = None
+    visit.url, visit.kind, visit.answer.location = visit.page.url, visit.page.kind, None
+    visit.collapse = visit.parsed.unreadable = visit.snapshot = None
     return fail(visit, f"the registry does not take it: {reason_of(error)}")
 
 

@@ -29,8 +29,9 @@ def rename(batch: Batch, renamed: Mapping[int, int]) -> None:
         for no, scope, targets, canonical in batch.retargeted
     ]
     for visit in batch.visits:
-        visit.targets = _packed(renamed, visit.targets)
-        visit.canonical_no = _one(renamed, visit.canonical_no)
+        parsed = visit.parsed
+        parsed.targets = _packed(renamed, parsed.targets)
+        parsed.canonical_no = _one(renamed, parsed.canonical_no)
 
 
 def _reach(batch: Batch, number: int, depth: int) -> None:

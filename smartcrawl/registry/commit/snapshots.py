@@ -103,13 +103,13 @@ class Snapshots:
         visit. The caller has no open transaction: a file without a row is overwritten when its
         path is used next.
         """
-        wanted = [visit for visit in batch.visits if visit.body is not None]
+        wanted = [visit for visit in batch.visits if visit.answer.body is not None]
         if not wanted:
             return {}
         keys: dict[int, bytes] = {address.no: address.id for address in batch.addresses}
         numbers = array("q", [visit.page.no for visit in wanted])
         keys.update(connection.execute(_KEYS, (Many(numbers),)).fetchall())
-        hashes = {visit.body_hash for visit in wanted if visit.body_hash is not None}
+        hashes = {visit.parsed.body_hash for visit in wanted if visit.parsed.body_hash is not None}
         values: Any = (self._no, Many(tuple(hashes)))
         rows: Any = connection.execute(_KNOWN, values).fetchall()
         known: dict[bytes, str] = dict(rows)
@@ -118,19 +118,19 @@ class Snapshots:
         bodies: dict[bytes, bytes] = {}
         fresh: dict[bytes, tuple[bytes, str]] = {}
         for visit in wanted:
-            digest = visit.body_hash
-            if digest is None or visit.body is None or digest in bodies:
+            digest = visit.parsed.body_hash
+            if digest is None or visit.answer.body is None or digest in bodies:
                 continue
             if digest not in known:
-                document = visit.document
-                kind = visit.content_type if document is None else document.content_type
+                document = visit.parsed.document
+                kind = visit.answer.content_type if document is None else document.content_type
                 fresh[digest] = (keys[visit.page.no], kind)
             if digest in fresh or digest in again:
-                bodies[digest] = visit.body
+                bodies[digest] = visit.answer.body
         paths |= self._paths(connection, fresh, now, set(paths.values()))
         failed = self._put(paths, bodies)
         for visit in wanted:
-            visit.snapshot_error = failed.get(visit.body_hash or b"")
+            visit.snapshot_error = failed.get(visit.parsed.body_hash or b"")
         new = paths.keys() - known.keys() - failed.keys()
         return {digest: paths[digest] for digest in new}
 
@@ -164,13 +164,17 @@ class Snapshots:
         """Set the snapshot number of each visit; the caller's transaction."""
         stored: dict[bytes, list[Visit]] = {}
         for visit in batch.visits:
-            digest = visit.body_hash
-            if visit.body is not None and digest is not None and visit.snapshot_error is None:
+            digest = visit.parsed.body_hash
+            if (
+                visit.answer.body is not None
+                and digest is not None
+                and visit.snapshot_error is None
+            ):
                 stored.setdefault(digest, []).append(visit)
         if not stored:
             return
         rows = [
-            (self._no, digest, new[digest], visits[0].content_type or None, now)
+            (self._no, digest, new[digest], visits[0].answer.content_type or None, now)
             for digest, visits in stored.items()
             if digest in new
         ]
@@ -259,11 +263,11 @@ def is_stored(visit: Visit, *, forced: bool = False) -> bool:
     ``forced``: also if the body has a snapshot already, because its file may be missing.
     """
     page = visit.page
-    if visit.body is None or visit.extracted_again or visit.kind:
+    if visit.answer.body is None or visit.extracted_again or visit.kind:
         return False
     if visit.action not in (Action.INDEX, Action.LIST, Action.TOUCH):
         return False
-    if forced or page.snapshot is None:
+    if forced or page.record.snapshot is None:
         return True
-    unknown = visit.action is Action.TOUCH and visit.body_hash is None
-    return not unknown and visit.body_hash != page.body_hash
+    unknown = visit.action is Action.TOUCH and visit.parsed.body_hash is None
+    return not unknown and visit.parsed.body_hash != page.record.body_hash

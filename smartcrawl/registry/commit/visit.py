@@ -58,14 +58,16 @@ class Judgement:
 
 
 def _etag_marks(visit: Visit) -> int:
-    """Return the ETag marks of a page after a visit (Page.etag_marks)."""
+    """Return the ETag marks of a page after a visit (PageState.etag_marks)."""
+    answer = visit.answer
     page = visit.page
-    other_etag = None not in (visit.etag, page.etag) and visit.etag != page.etag
+    record = page.record
+    other_etag = None not in (answer.etag, record.etag) and answer.etag != record.etag
     return marks_after(
-        page.etag_marks,
+        page.state.etag_marks,
         contradicted=visit.http_status == Fault.OTHER_VERSION,
         taken=visit.action not in (Action.NOTE, Action.HOLD),
-        turned=other_etag and visit.body_hash == page.body_hash and visit.url == page.url,
+        turned=other_etag and visit.parsed.body_hash == record.body_hash and visit.url == page.url,
     )
 
 
@@ -119,8 +121,8 @@ class VisitWriter:
         if not self._connection.changes():
             return False
         self._note_turn(visit, after, now, changed)
-        if page.ordered and outcome not in (*SILENT, Outcome.TRANSIENT):
-            names = {"no": page.no, "generation": page.generation}
+        if page.state.ordered and outcome not in (*SILENT, Outcome.TRANSIENT):
+            names = {"no": page.no, "generation": page.state.generation}
             self._connection.execute(_PROCESSED, names)
         self.records.write(visit, now, changed)
         if visit.extracted_again and visit.snapshot_error is not None:
@@ -132,27 +134,28 @@ class VisitWriter:
     def _after(self, visit: Visit, now: int) -> _After:
         page, action, outcome = visit.page, visit.action, visit.outcome
         standing = {Action.INDEX: Standing.HELD, Action.LIST: Standing.LINKS}.get(
-            action, page.standing
+            action, page.state.standing
         )
         counts = self._counts(visit, now)
         policy = self._judgement.policy
         gone = is_gone(counts, outcome, visit.http_status, policy, now)
-        status = status_after(action, outcome, page.status, standing, gone=gone)
+        status = status_after(action, outcome, page.state.status, standing, gone=gone)
         word = visit.verdict.word if visit.verdict else Word.FAILED
-        if status is Status.GONE and outcome is Outcome.NOT_FOUND and page.was_held:
+        if status is Status.GONE and outcome is Outcome.NOT_FOUND and page.record.was_held:
             word = Word.GONE  # a tombstone; a page that never had content has failed
         return _After(standing, status, word, counts)
 
     def _state_row(self, visit: Visit, after: _After, now: int) -> dict[str, object]:
         """Return the values of _VISITED."""
         page, outcome, counts = visit.page, visit.outcome, after.counts
+        state = page.state
         failed = after.status in (Status.ERROR, Status.GONE)
         same = visit.action is Action.TOUCH or after.word is Word.UNCHANGED
-        unchanged = page.unchanged_count + 1 if same else 0
-        errors = page.error_count + 1 if failed else 0
+        unchanged = state.unchanged_count + 1 if same else 0
+        errors = state.error_count + 1 if failed else 0
         schedule = self._judgement.schedule
         if failed:
-            interval = schedule.backoff(errors, visit.retry_after)
+            interval = schedule.backoff(errors, visit.answer.retry_after)
             wait = schedule.spread_error(interval, page.no)
         else:  # a sitemap announces other pages: it always has the shortest interval
             interval = schedule.interval(0 if visit.kind else unchanged)
@@ -172,7 +175,7 @@ class VisitWriter:
             "outcome": after.word,
             "http_status": visit.http_status,
             "effective_status": effective_status(
-                visit.action, outcome, visit.http_status, page.effective_status
+                visit.action, outcome, visit.http_status, state.effective_status
             ),
             "lost": counts.lost,
             "gone": counts.gone,
@@ -189,11 +192,12 @@ class VisitWriter:
     def _note_turn(self, visit: Visit, after: _After, now: int, changed: set[int]) -> None:
         """Record an event if a page became lost, was found, or changed its status or standing."""
         page, counts = visit.page, after.counts
-        turned = (counts.lost > 0) is not (page.lost_count > 0)
-        if turned and counts.lost == 0 and page.content is not None:
-            changed.add(page.content)  # another page may have become the original
-        turned = turned or (after.status, after.standing) != (page.status, page.standing)
-        if turned and (page.status is not Status.PENDING or page.visited_run):  # not its first
+        state = page.state
+        turned = (counts.lost > 0) is not (state.lost_count > 0)
+        if turned and counts.lost == 0 and page.record.content is not None:
+            changed.add(page.record.content)  # another page may have become the original
+        turned = turned or (after.status, after.standing) != (state.status, state.standing)
+        if turned and (state.status is not Status.PENDING or state.visited_run):  # not its first
             why = visit.error or (_AN_EDIT if visit.accepted else None)
             row = (page.no, self._run, now, after.status, after.standing, after.word)
             self._connection.execute(EVENT, (*row, visit.http_status, why))
@@ -212,17 +216,19 @@ class VisitWriter:
     def _lose_snapshot(self, visit: Visit, now: int) -> None:
         """Detach a useless snapshot from its page, which a later visit downloads whole."""
         page = visit.page
+        record, state = page.record, page.state
         self._connection.execute(_NO_SNAPSHOT, (page.no,))
         if visit.snapshot_error is not None:
-            lose(self._connection, page.snapshot, page.body_hash)
+            lose(self._connection, record.snapshot, record.body_hash)
         else:  # the file is sound, and another configuration may be able to read it
-            release(self._connection, page.snapshot, now)
-        row = (page.no, self._run, now, page.status, page.standing, Word.FAILED, Fault.SNAPSHOT)
+            release(self._connection, record.snapshot, now)
+        row = (page.no, self._run, now, state.status, state.standing, Word.FAILED, Fault.SNAPSHOT)
         self._connection.execute(EVENT, (*row, visit.snapshot_error or visit.error))
 
     def _counts(self, visit: Visit, now: int) -> Counts:
         page = visit.page
-        before = Counts(page.lost_count, page.gone_count, page.lost_since, page.gone_since)
+        state = page.state
+        before = Counts(state.lost_count, state.gone_count, state.lost_since, state.gone_since)
         if visit.outcome is Outcome.REDIRECT and visit.action is Action.HOLD:
             return before  # settlement judges it, when the target has been visited
         after = counted(
@@ -231,8 +237,8 @@ class VisitWriter:
             visit.http_status,
             self._judgement.policy,
             now,
-            held=page.standing is Standing.HELD,
-            first_run=page.first_run in (None, self._run),
+            held=state.standing is Standing.HELD,
+            first_run=page.record.first_run in (None, self._run),
         )
         pace = self._judgement.pace
         return paced(before, after, pace, now) if pace else after

@@ -35,60 +35,69 @@ class HostTrust:
         The visit after a sample sends the ETag of the sample, also where ETags rotate: this finds
         hosts that stopped rotating them.
         """
-        trust, date = self.of(page.host), page.last_modified
-        etag = page.etag if trust.believes_etag(dated=date is not None) else None
+        record = page.record
+        trust, date = self.of(page.host), record.last_modified
+        etag = record.etag if trust.believes_etag(dated=date is not None) else None
         if etag is None and trust.rotates and trust.believes_etag(dated=False):
             ratio = self._options.trust_sample_ratio
-            etag = page.etag if is_sampled(page.no, page.attempts - 1, ratio) else None
+            etag = record.etag if is_sampled(page.no, page.state.attempts - 1, ratio) else None
         return etag, date if trust.believes_dates else None
 
     def doubts(self, page: Page) -> bool:
         """Whether a page is downloaded whole this time, in spite of its validators."""
-        if page.standing is Standing.BARE:
+        state = page.state
+        if state.standing is Standing.BARE:
             return False
-        if page.etag_marks & UNCONFIRMED:
+        if state.etag_marks & UNCONFIRMED:
             return True
         options = self._options
-        return is_sampled(page.no, page.attempts, options.trust_sample_ratio) or is_unverified(
-            page.verified_at, self._now, options.max_unverified_days, page.no
+        return is_sampled(page.no, state.attempts, options.trust_sample_ratio) or is_unverified(
+            page.record.verified_at, self._now, options.max_unverified_days, page.no
         )
 
     def asks_head(self, page: Page) -> bool:
         """Whether a HEAD comes first, because it may save a download (M-10)."""
+        record = page.record
         options = self._options
         if (
             options.head_policy == "never"
-            or page.standing is not Standing.HELD
-            or page.doubted
-            or page.ordered
-            or not (page.etag or page.last_modified)
+            or page.state.standing is not Standing.HELD
+            or page.plan.doubted
+            or page.state.ordered
+            or not (record.etag or record.last_modified)
         ):
             return False
         if options.head_policy == "always":
             return True
-        long = page.content_length >= options.head_min_bytes
+        long = record.content_length >= options.head_min_bytes
         return long and self.of(page.host).ignores_conditions
 
     def confirms(self, page: Page, etag: str | None, date: str | None, length: int | None) -> bool:
         """Whether a HEAD response confirms that the stored page is current."""
         own_etag, own_date = self.validators(page)
-        return is_same_by_head((own_etag, etag), (own_date, date), (page.content_length, length))
+        return is_same_by_head(
+            (own_etag, etag), (own_date, date), (page.record.content_length, length)
+        )
 
     def learn(self, visit: Visit) -> None:
         """Update the trust in a host with one answer."""
         page = visit.page
-        if page.standing is not Standing.HELD or visit.extracted_again or visit.url != page.url:
+        if (
+            page.state.standing is not Standing.HELD
+            or visit.extracted_again
+            or visit.url != page.url
+        ):
             return
         before = self.of(page.host)
         if visit.not_modified:
-            after = before.seen_304(by_etag=visit.asked_etag is not None)
+            after = before.seen_304(by_etag=visit.traffic.asked_etag is not None)
         elif visit.http_status == Fault.OTHER_VERSION:
             after = before.contradicted()
         elif (
             visit.http_status == 200
             and visit.outcome in (Outcome.SAME, Outcome.CHANGED)
-            and page.configuration == page.wanted
-            and visit.body_hash is not None
+            and page.record.configuration == page.plan.wanted
+            and visit.parsed.body_hash is not None
         ):
             after = before.after(_seen(visit))
         else:
@@ -101,15 +110,17 @@ class HostTrust:
 
 
 def _seen(visit: Visit) -> Seen:
+    answer = visit.answer
     page = visit.page
-    etags, dates = (visit.etag, page.etag), (visit.last_modified, page.last_modified)
+    record = page.record
+    etags, dates = (answer.etag, record.etag), (answer.last_modified, record.last_modified)
     return Seen(
-        conditional=visit.conditional,
+        conditional=visit.traffic.conditional,
         same_etag=None not in etags and etags[0] == etags[1],
         other_etag=None not in etags and etags[0] != etags[1],
         same_date=None not in dates and dates[0] == dates[1],
-        same_bytes=visit.body_hash == page.body_hash,
+        same_bytes=visit.parsed.body_hash == record.body_hash,
         same_content=visit.outcome is Outcome.SAME,
-        dated=visit.last_modified is not None,
-        turned=page.etag_marks & TURNED > 0,
+        dated=answer.last_modified is not None,
+        turned=page.state.etag_marks & TURNED > 0,
     )

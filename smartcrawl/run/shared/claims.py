@@ -73,7 +73,7 @@ class Claims:
                 depths.mark(claim.no, claim.depth)
             self._claimed(claim)
         pages = self._load([claim.no for claim in known])
-        fresh = [page for page in pages if page.visited_run < self._membership.run]
+        fresh = [page for page in pages if page.state.visited_run < self._membership.run]
         self._ready.extend(fresh)
         over = {claim.no for claim in claims}.difference(page.no for page in fresh)
         self._courier.send(done=[self._claims.pop(no) for no in over])
