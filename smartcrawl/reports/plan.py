@@ -70,7 +70,7 @@ def _trips(walk: Walk, going: Iterable[Entry], end: int) -> bool:
 def _as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str, Any]:
     """Return the plan of one source under KEYS."""
     entries, connection = walk.entries, walk.connection
-    why = {number: walk.unconditional(entries[number]) for number in walk.asked}
+    why = {number: walk.reason_without_validators(entries[number]) for number in walk.asked}
     plain = Counter(reason for reason in why.values() if reason is not None)
     skipped = [(entry, reason) for entry in entries.values() if (reason := walk.skipped(entry))]
     failed, removals = [], []

@@ -7,7 +7,7 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.hosts import distrusted
 from smartcrawl.reports.entries import Entry, fingerprint_no
-from smartcrawl.rules.forecast import unconditional
+from smartcrawl.rules.forecast import reason_without_validators
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import extraction
 from smartcrawl.rules.trust import UNCONFIRMED, Trust
@@ -42,9 +42,9 @@ class Today:
             snapshot=self._snapshots and bool(entry.snapshot),
         )
 
-    def unconditional(self, entry: Entry) -> str | None:
+    def reason_without_validators(self, entry: Entry) -> str | None:
         """Return why a page is requested without validators; None when it has them."""
-        return unconditional(
+        return reason_without_validators(
             standing=Standing(entry.standing),
             validators=bool(entry.validators),
             extraction=self.extraction(entry),

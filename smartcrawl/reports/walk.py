@@ -103,9 +103,9 @@ class Walk:
                 else:
                     yield number
 
-    def unconditional(self, entry: Entry) -> str | None:
+    def reason_without_validators(self, entry: Entry) -> str | None:
         """Return why a page is requested without validators; None when it has them."""
-        return self.today.unconditional(entry)
+        return self.today.reason_without_validators(entry)
 
     def skipped(self, entry: Entry) -> str | None:
         """Return why a page is not requested; None when it is requested."""

@@ -171,7 +171,7 @@ class Stories:
         self, entry: Entry, record: dict[str, Any], source: Source | None
     ) -> dict[str, Any]:
         today = Today(self._connection, source, self._options)
-        why, believed = today.unconditional(entry), today.believed(entry)
+        why, believed = today.reason_without_validators(entry), today.believed(entry)
         etag = record["httpEtag"] if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
         headers = conditional_headers(etag, modified, trusted=why is None)

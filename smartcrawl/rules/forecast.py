@@ -224,7 +224,7 @@ def _error(http_status: int) -> Outcome:
     return Fault(http_status).outcome if http_status in set(Fault) else Outcome.UNREACHABLE
 
 
-def unconditional(
+def reason_without_validators(
     *,
     standing: Standing,
     validators: bool,

@@ -113,7 +113,7 @@ class _Call(NamedTuple):
     options: Mapping[str, Any]
 
 
-class _Driver(ABC):
+class _StoreDriver(ABC):
     """A store behind a driver of fsspec; a call returns what its method does, or its error."""
 
     def __init__(self, system: Any, root: str, patience: float) -> None:
@@ -171,7 +171,7 @@ class _Driver(ABC):
         """Close the connections."""
 
 
-class Bucket(_Driver):
+class Bucket(_StoreDriver):
     """A store whose driver is asynchronous: transfers run side by side in fsspec's thread."""
 
     def _each(self, calls: Sequence[_Call]) -> list[Any]:
@@ -215,7 +215,7 @@ class Bucket(_Driver):
                 self._system.close_session(loop, self._system._s3creator)
 
 
-class Drive(_Driver):
+class Drive(_StoreDriver):
     """A store whose driver blocks, and may not be called by two threads at once."""
 
     def __init__(self, system: Any, root: str, patience: float) -> None:

@@ -11,7 +11,7 @@ from smartcrawl.rules.forecast import (
     Way,
     finding,
     outcome_of_record,
-    unconditional,
+    reason_without_validators,
     ways,
 )
 from smartcrawl.rules.model import Extraction, Outcome, Rule, Standing, Status, Word
@@ -353,7 +353,7 @@ def test_a_record_that_was_not_visited_tells_no_outcome(word):
     ],
 )
 def test_why_a_page_is_asked_without_validators(standing, validators, extraction, ordered, why):
-    told = unconditional(
+    told = reason_without_validators(
         standing=standing, validators=validators, extraction=extraction, ordered=ordered,
         believed=True, unconfirmed=False,
     )  # fmt: skip
@@ -368,8 +368,8 @@ def test_validators_that_are_not_believed_are_not_sent():
     }  # fmt: skip
 
     why = "the validators of its server are not believed"
-    assert unconditional(**told, validators=True, believed=False) == why
-    assert "gave no" in unconditional(**told, validators=False, believed=False)
+    assert reason_without_validators(**told, validators=True, believed=False) == why
+    assert "gave no" in reason_without_validators(**told, validators=False, believed=False)
 
 
 def test_a_304_that_named_another_version_is_followed_by_a_request_without_validators():
@@ -378,8 +378,8 @@ def test_a_304_that_named_another_version_is_followed_by_a_request_without_valid
         "validators": True, "unconfirmed": True,
     }  # fmt: skip
 
-    assert unconditional(**facts, believed=True) == "its last 304 named another version"
-    assert "not believed" in unconditional(**facts, believed=False)
+    assert reason_without_validators(**facts, believed=True) == "its last 304 named another version"
+    assert "not believed" in reason_without_validators(**facts, believed=False)
 
 
 def test_a_way_without_a_least_age_is_due_at_once():

@@ -41,13 +41,13 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     parts = {found.kind: found.target for found in relations.values() if not found.external}
     tokens, references = Tokens(), list[Reference]()
     levels = _levels(archive, parts.get("styles", ""))
-    story = _Story(tokens, references, levels, relations)
+    story = _DocxText(tokens, references, levels, relations)
     walk(story, archive.portions(main), part=main)
     for kind in ("footnotes", "endnotes"):
         if (notes := parts.get(kind, "")) in archive:
             tokens.end_line()
             linked = opc.relations(archive, notes)
-            walk(_Story(tokens, references, {}, linked), archive.portions(notes), part=notes)
+            walk(_DocxText(tokens, references, {}, linked), archive.portions(notes), part=notes)
     properties = opc.properties(archive)
     return document(
         url=url,
@@ -126,7 +126,7 @@ class _Paragraph:
         self.level: int | None = None
 
 
-class _Story:
+class _DocxText:
     """The text of one part: runs within paragraphs within cells within text boxes."""
 
     def __init__(

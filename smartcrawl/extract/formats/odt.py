@@ -44,7 +44,7 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     if b"encryption-data" in manifest or _PACKED in archive:
         what = "the document is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what)
-    story = _Story()
+    story = _OdtText()
     walk(story, archive.portions("content.xml"), part="content.xml")
     properties = opc.properties(archive, "meta.xml")
     inside = _inside(url)
@@ -73,7 +73,7 @@ def _leads_out(inside: can_ada.URL, href: str) -> bool:
         return False
 
 
-class _Story:
+class _OdtText:
     """The text of ``content.xml``, automatic styles included."""
 
     def __init__(self) -> None:
