@@ -139,7 +139,7 @@ def test_the_explorer_finds_one_number_for_all_writes_of_a_worker(monkeypatch):
 
 def test_the_explorer_finds_pages_that_were_written_for_nothing(monkeypatch):
     scene = SCENES["one page twice"]()
-    monkeypatch.setattr(Outgoing, "told", set(range(100)))
+    monkeypatch.setattr(Outgoing, "touched", set(range(100)))
 
     assert "a record is open" in broken(scene)
 

@@ -46,7 +46,7 @@ def test_each_column_of_a_row_is_in_its_field(desk: Desk):
         desk.connection.execute(statement, (*values.values(), number))
     desk.connection.execute("UPDATE links SET scope = 301, targets = ?", (b"\1\0\0\0",))
 
-    [page] = desk.reader.pages([number], 0)
+    [page] = desk.readers.pages.pages([number], 0)
 
     record = PageRecord(
         etag='"1"',
@@ -86,14 +86,14 @@ def test_an_order_and_its_generation_are_of_the_state(desk: Desk):
         " ON CONFLICT (no) DO UPDATE SET generation = 7, processed = 3",
         (number, False),
     )
-    [page] = desk.reader.pages([number], 0)
+    [page] = desk.readers.pages.pages([number], 0)
     assert (page.state.generation, page.state.ordered) == (7, True)
 
 
 def test_a_new_address_has_the_defaults(desk: Desk):
     desk.open()
     [number] = desk.add(URL)
-    [page] = desk.reader.pages([number], 0)
+    [page] = desk.readers.pages.pages([number], 0)
     assert page.record == PageRecord(first_run=desk.run.no)
     assert page.state == PageState()
     assert page.plan is not Page(2, URL, "a.example", 0).plan

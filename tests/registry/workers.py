@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from smartcrawl.index import writing
+from smartcrawl.index.outgoing import Taken
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.index_pages import IndexedPage
@@ -145,7 +145,7 @@ def _remembered(value: Any) -> Any:
     match value:
         case bool() | int() | str() | bytes() | None:
             return value
-        case writing._Taken():
+        case Taken():
             return value.marks, value.versions, value.dead, value.overtaken
         case IndexedPage():
             return value.no, value.mark

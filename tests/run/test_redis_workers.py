@@ -179,9 +179,15 @@ def test_redis_workers_go_on_when_it_starts_again_without_its_data(crew, redis):
     assert len(said) == 3
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "smartcrawl/frontiers").glob("*.py")), ids=lambda path: path.name
-)
+FRONTIER = sorted((ROOT / "smartcrawl/run/frontier/redis").glob("*.py"))
+
+
+def test_modules_of_the_redis_frontier_are_found():
+    """Without them the next test would check no file."""
+    assert {"connection.py", "frontier.py", "heartbeat.py"} <= {path.name for path in FRONTIER}
+
+
+@pytest.mark.parametrize("path", FRONTIER, ids=lambda path: path.name)
 def test_redis_frontier_never_asks_a_workers_clock(path):
     imported = {
         name.partition(".")[0]
