@@ -345,6 +345,17 @@ def test_code_in_pages_names_existing_files(page):
     assert not [name for name in named if not (ROOT / name).exists()]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_code_in_pages_names_existing_modules(page):
+    """A path that begins with a room is below smartcrawl/, or names a test of the room."""
+    rooms = {path.parent.name for path in (ROOT / "smartcrawl").glob("*/__init__.py")}
+    codes = [code for code in _CODE.findall(read(page)) if re.fullmatch(r"\w+/[\w./-]*", code)]
+    named = {code for code in codes if code.partition("/")[0] in rooms}
+    bases = (ROOT / "smartcrawl", ROOT / "tests")
+
+    assert not [name for name in named if not any((base / name).exists() for base in bases)]
+
+
 # Limits
 
 
