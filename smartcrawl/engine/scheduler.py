@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Lane(Protocol):
-    """The revalidation lane, which requests pages without the engine."""
+    """The revalidation lane, which requests pages outside the engine."""
 
     def take(self, page: Page) -> bool:
         """Start the request for a page; return False if the engine must request it."""

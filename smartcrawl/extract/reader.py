@@ -15,7 +15,7 @@ from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line
 from smartcrawl.extract.seen import Seen
 
 MAX_ANCHOR: Final = 200  #: characters
-MAX_TOKENS: Final = 2_000_000  #: texts and breaks; the rest of the page is dropped
+MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
 MAX_HEADINGS: Final = 50_000  #: later headings become plain text
 MAX_DEPTH: Final = 512  #: open elements, as in Blink; deeper nesting slows the parser
 

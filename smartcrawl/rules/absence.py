@@ -177,8 +177,8 @@ def is_gone(
 def missing_runs(gone_count: int, policy: Policy) -> int:
     """Return the number of complete runs in a row that must miss a page before its removal.
 
-    Runs that found the page gone and runs that found no link to it are added up (R4-07). So the
-    result is lower for a page that was gone before, but at least 1.
+    Runs that found the page gone and runs that found no link to it are added up; the count does
+    not start again (R4-07). The result is at least 1.
 
     >>> missing_runs(0, Policy()), missing_runs(2, Policy()), missing_runs(9, Policy())
     (3, 1, 1)

@@ -256,7 +256,7 @@ class Links:
         """Offer the targets of links that are in scope today.
 
         Returns their numbers, and whether these are complete. If a limit left a target out, the
-        stored links must be filtered again by the next run.
+        next run filters the stored links again; no run is complete until one follows that target.
         """
         urls, sitemaps, moved = [], [], []
         whole, self._offers.budget.hit = True, False

@@ -214,7 +214,7 @@ class Reading:
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
-            # No snapshot: under another configuration the body is as unreadable.
+            # No snapshot: no other configuration can read this body either.
             visit.answer.body = None
         else:
             await self._judge(visit, parsed.document, noindex=noindex)

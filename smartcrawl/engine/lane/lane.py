@@ -1,4 +1,4 @@
-"""The revalidation lane: conditional requests for stored pages, without Scrapy's engine.
+"""The revalidation lane: conditional requests for stored pages, outside Scrapy's engine.
 
 A 304 becomes a Visit; any other answer is passed to the engine.
 """
