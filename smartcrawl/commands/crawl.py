@@ -1,4 +1,4 @@
-"""``scrapy crawl site``: one run for each source, a closing table, an exit status."""
+"""``scrapy crawl site``: one run per source, with a closing table and an exit status."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from smartcrawl.spiders.site import SiteSpider
 
 logger = logging.getLogger(__name__)
 
-DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit status; 2 is Scrapy's own for usage
+DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy uses 2 for wrong usage
 _SEVERITY = (DONE, INCOMPLETE, HELD, FAILED)
 
 
 class Command(ScrapyCrawl):
-    """Crawl sources; a spider of the user's own runs as Scrapy runs it."""
+    """Crawl sources with ``site``; a user's own spider runs as with Scrapy's command."""
 
     feed_help = "export the items of a spider of your own; site refuses it"
 
     def long_desc(self) -> str:
-        """Return its help text."""
+        """Return the help text of the command."""
         return (
             "Crawl one address (-a url=https://…), one source of sources.toml (-a source=NAME)"
             " or all of them (neither). -a sitemap=URL reads a sitemap or feed, too, or only that."
@@ -54,7 +54,7 @@ class Command(ScrapyCrawl):
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
-        """Add its options."""
+        """Add ``--progress`` to the options of Scrapy's command."""
         super().add_options(parser)
         for action in parser._actions:
             if action.dest in ("output", "overwrite_output"):
@@ -67,7 +67,7 @@ class Command(ScrapyCrawl):
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
-        """Show only the live line on a terminal, unless a log level was given."""
+        """Check the settings, and log only warnings on a terminal, unless a level was given."""
         super().process_options(args, opts)
         assert self.settings is not None
         if opts.progress:
@@ -82,7 +82,7 @@ class Command(ScrapyCrawl):
             self.settings.set("LOG_LEVEL", "WARNING", priority="cmdline")
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        """Crawl source after source: politeness is per host, not per source."""
+        """Crawl the sources one after another: politeness is per host, not per source."""
         if len(args) != 1:
             raise UsageError("name one spider, such as: scrapy crawl site -a url=https://…")
         process = self.crawler_process
@@ -123,7 +123,10 @@ class Command(ScrapyCrawl):
         process.start(stop_after_crawl=False)
 
     def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
-        """Return the spider's arguments for each run: every source, when none is named."""
+        """Return the spider's arguments for each run.
+
+        Without an address or a source, there is one run for each declared web site.
+        """
         assert self.settings is not None
         options = Options.of(self.settings)
         if given.keys() & {"url", "source", "sitemap"}:
@@ -133,7 +136,7 @@ class Command(ScrapyCrawl):
         return [{**given, "source": name} for name in names] or [given]
 
     def _warn_of_vanished(self) -> None:
-        """Log a warning for each source that is no longer declared, and so never swept."""
+        """Log a warning for each stored source that is no longer declared: no run sweeps it."""
         assert self.settings is not None
         options = Options.of(self.settings)
         database = database_of(options.registry)
@@ -208,17 +211,17 @@ class Command(ScrapyCrawl):
 def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
     """Print an error with its remedy.
 
-    With ``settings`` it is also written to their LOG_FILE: scrapyd shows nothing else of a job.
+    With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
     """
     print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
     if settings is not None and settings.get("LOG_FILE"):
-        with suppress(SettingError, OSError):  # the log cannot be opened
-            Logs.install(settings)  # the crawl may have failed before that
+        with suppress(SettingError, OSError):  # the log file may be unwritable
+            Logs.install(settings)  # the crawl may have failed before it opened the log
             logger.error("%s", error)
 
 
 def sum_up(run: Run, settings: BaseSettings) -> None:
-    """Print the closing table, and log it to a LOG_FILE."""
+    """Print the closing table, and log it if there is a LOG_FILE."""
     folder = str(settings["DATA_DIR"])
     print_summary(run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout)
     if settings.get("LOG_FILE"):

@@ -1,4 +1,4 @@
-"""The frontier as Scrapy's scheduler: each page becomes a Request when it is asked."""
+"""The frontier as Scrapy's scheduler: a page becomes a Request when its turn comes."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ logger = logging.getLogger(__name__)
 
 
 class Lane(Protocol):
-    """The revalidation lane, which asks pages beside the engine."""
+    """The revalidation lane, which requests pages outside the engine."""
 
     def take(self, page: Page) -> bool:
-        """Start the request for a page; return False where the engine has to ask it."""
+        """Start the request for a page; return False if the engine must request it."""
 
     @property
     def waits(self) -> bool:
-        """Whether answers are unsettled."""
+        """Whether some answers are unsettled."""
 
 
 class NumberScheduler(BaseScheduler):
     """Serves ordinary Requests first, then the pages of the run's frontier.
 
-    A host with its full number of requests in flight gets no more until one of them ends; so one
-    slow host neither fills the engine nor delays a stop. A host that the gate holds back gets none
-    until its pause is over; the other hosts do not wait for it.
+    A host at its limit of requests in flight gets no more until one of them ends. So one slow host
+    neither fills the engine nor delays a stop. A host that the gate throttles gets no request until
+    its pause is over; the other hosts do not wait for it.
     """
 
     def __init__(self, crawler: Crawler, *, per_host: int, max_size: int) -> None:
@@ -52,11 +52,11 @@ class NumberScheduler(BaseScheduler):
         self._max_sitemap = max(MAX_SITEMAP, max_size) if max_size else 0
         self._per_host = per_host
         self.lane: Lane | None = None
-        self._passed_on: deque[Request] = deque()  #: requests from the lane, for the engine
+        self._passed_on: deque[Request] = deque()  #: requests that the lane passed to the engine
         self._ordinary: list[tuple[int, int, Request]] = []
-        self._throttled: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by paused host
+        self._throttled: dict[str, list[tuple[int, int, Request]]] = {}  #: ordinary, by host
         self._gate: HostGate | None = None
-        self._waking: tuple[float, CallLaterResult] | None = None  #: monotonic time, and the call
+        self._waking: tuple[float, CallLaterResult] | None = None  #: monotonic time and call
         self._order = count()
         self._seen: set[bytes] = set()
         self._run: Run | None = None
@@ -64,7 +64,7 @@ class NumberScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Read the limits: requests in flight for each host, and the size of a body."""
+        """Read the limits from the settings: requests in flight per host, and body size."""
         settings = crawler.settings
         return cls(
             crawler,
@@ -82,12 +82,12 @@ class NumberScheduler(BaseScheduler):
             self._run.start(self.look_again, partial(stop, self._crawler, self._run))
 
     def close(self, reason: str) -> None:
-        """Cancel the call that would wake the engine."""
+        """Cancel the scheduled wake-up of the engine."""
         if self._waking is not None:
             self._waking[1].cancel()
 
     def has_pending_requests(self) -> bool:
-        """Whether requests wait for the engine, pages for their hosts, or answers are unsettled."""
+        """Whether requests or pages are pending, or answers of the lane are unsettled."""
         return (
             self.has_requests
             or (self.lane is not None and self.lane.waits)
@@ -95,7 +95,7 @@ class NumberScheduler(BaseScheduler):
         )
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take an ordinary Request: a hop, a retry, or one of a user's own spider."""
+        """Queue an ordinary Request: a redirect hop, a retry, or one of a user's own spider."""
         if not request.dont_filter:
             fingerprint = self._crawler.request_fingerprinter.fingerprint(request)
             if fingerprint in self._seen:
@@ -130,7 +130,7 @@ class NumberScheduler(BaseScheduler):
         return bool(self._passed_on or self._ordinary or self._throttled)
 
     def pass_on(self, request: Request) -> None:
-        """Put a request before all others, also where the gate holds its host back."""
+        """Queue a request before all others, even if the gate throttles its host."""
         self._passed_on.append(request)
         self.look_again()
 
@@ -141,7 +141,7 @@ class NumberScheduler(BaseScheduler):
             return None
         try:
             return run.next_page(self._free)
-        except Exception as error:  # otherwise the engine waits for ever
+        except Exception as error:  # without a stop the engine would wait forever
             found = run.registry.database.explained(error)
             if found is None:
                 logger.exception("cannot find the next page")
@@ -151,7 +151,7 @@ class NumberScheduler(BaseScheduler):
             return None
 
     def _next_ordinary(self) -> Request | None:
-        """Return the first ordinary Request whose host is not held back."""
+        """Return the first ordinary Request whose host is not throttled."""
         gate = self._gate
         if gate is None or not (gate.throttled or self._throttled):
             return heapq.heappop(self._ordinary)[2]
@@ -172,9 +172,9 @@ class NumberScheduler(BaseScheduler):
         return gate.may_ask(host, time.monotonic(), flying)
 
     def _wake_in_time(self, gate: HostGate) -> None:
-        """Wake the engine when the first host that the gate holds back may be asked.
+        """Wake the engine as soon as a throttled host may be requested again.
 
-        Otherwise its heartbeat wakes it, which comes every five seconds.
+        Otherwise only its heartbeat, every five seconds, would wake it.
         """
         now = time.monotonic()
         wait = gate.next_turn(now)
@@ -187,7 +187,7 @@ class NumberScheduler(BaseScheduler):
         self._waking = now + wait, call_later(wait, self._wake)
 
     def look_again(self) -> None:
-        """Let the engine ask for a request at once, before its next heartbeat (five seconds)."""
+        """Let the engine ask for a request at once, not only at its next heartbeat."""
         slot = self._crawler.engine._slot
         if slot is not None:
             slot.nextcall.schedule()
@@ -200,7 +200,7 @@ class NumberScheduler(BaseScheduler):
             self._crawler.engine.crawl(request)
 
     def _idle(self) -> None:
-        """Keep the spider open while pages found in an idle step wait for their hosts."""
+        """Keep the spider open while pages of throttled hosts are pending."""
         if self._gate is not None and self._gate.throttled and self.has_pending_requests():
             raise DontCloseSpider
 
@@ -227,8 +227,8 @@ class NumberScheduler(BaseScheduler):
     def _free(self, host: str) -> bool:
         """Whether a host may have one more request in flight.
 
-        The downloader's set of active requests is exact at once; its slots have a request only
-        in a later turn of the loop.
+        Requests are counted in the downloader's ``active`` set, which is always up to date. A slot
+        lists a request only in a later turn of the event loop.
         """
         gate = self._gate
         if gate is not None and gate.throttled and not self._let(gate, slot_of(host)):

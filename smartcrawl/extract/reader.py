@@ -1,4 +1,4 @@
-"""One walk over the markup of a page, while it is parsed and without a tree."""
+"""Extraction of text, links and metadata from markup while it is parsed, without a tree."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line
 from smartcrawl.extract.seen import Seen
 
 MAX_ANCHOR: Final = 200  #: characters
-MAX_TOKENS: Final = 2_000_000  #: texts and breaks that are kept of one page
-MAX_HEADINGS: Final = 50_000  #: further ones are text
-MAX_DEPTH: Final = 512  #: open elements, as in Blink; the parser's time grows with them
+MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
+MAX_HEADINGS: Final = 50_000  #: later headings become plain text
+MAX_DEPTH: Final = 512  #: open elements, as in Blink; deeper nesting slows the parser
 
-_MAX_REFERENCES: Final = 2 * MAX_LINKS  # as written; several may be one URL, some none
+_MAX_REFERENCES: Final = 2 * MAX_LINKS  # hrefs, of which some are duplicates or no URLs
 
-#: Attributes of an element, names in lower case.
+#: Attributes of an element; their names are in lower case.
 Attributes = Mapping[str, str]
 
 _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
@@ -29,7 +29,7 @@ _RELATIONS: Final = ("canonical", "next", "prev", "alternate")
 
 @dataclass(slots=True)
 class _Anchor:
-    """An open ``<a>``: its link, if that is a new one, and the first token of its text."""
+    """An open ``<a>``: its link, None if it is not new, and the first token of its text."""
 
     reference: Reference | None
     start: int
@@ -42,7 +42,7 @@ class TooDeepError(Exception):
 
 
 class Reader(Regions):
-    """Target of lxml's parser: walks over the elements as they are parsed, without a tree."""
+    """Target of lxml's parser, which calls it for each tag and text."""
 
     __slots__ = ("_album", "_anchor", "_heading", "_links", "_words", "data")
 
@@ -50,16 +50,16 @@ class Reader(Regions):
         super().__init__()
         self._links = links
         self.data = self._tokens.append  # called by the parser for each text
-        self._heading: tuple[int, int] | None = None  # first token, level
+        self._heading: tuple[int, int] | None = None  # its first token, and its level
         self._anchor: _Anchor | None = None
         self._album = Album()
         self._words: dict[str, bool] = {}
 
     def hand_over(self) -> Seen:
-        """Return the parts of the page and drop all references to them.
+        """Return the parts of the page, and drop all references to them.
 
-        lxml's parser and its context point at each other, so that the two and this target wait
-        for the garbage collector; they must not keep a whole page in memory until then.
+        lxml's parser and its context refer to each other, so only the garbage collector frees them
+        and this target. Until then they must not keep a whole page in memory.
         """
         seen = self._seen
         seen.images = self._album.images(self._tokens, seen.headings)
@@ -73,7 +73,7 @@ class Reader(Regions):
         return seen
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """Take a start tag; called by the parser.
+        """Process a start tag; called by the parser.
 
         Raises:
             TooDeepError: more than ``MAX_DEPTH`` elements are open.
@@ -86,7 +86,7 @@ class Reader(Regions):
             opened(self, tag, attributes)
 
     def end(self, tag: str) -> None:
-        """Take an end tag, written or implied; called by the parser."""
+        """Process an explicit or implied end tag; called by the parser."""
         closed = _END.get(tag)
         if closed is not None:
             closed(self)
@@ -95,13 +95,13 @@ class Reader(Regions):
         self._depth -= 1
 
     def close(self) -> None:
-        """Take the end of the page; called by the parser."""
+        """Do nothing at the end of the page; called by the parser."""
 
     def _mute(self, tag: str, attributes: Attributes) -> None:
         if tag == "iframe":
             self._refer(attributes.get("src"), "frame")
         if self._muted or (tag == "template" and "shadowrootmode" in attributes):
-            return  # a declarative shadow root is visible
+            return  # browsers show a declarative shadow root
         match tag:
             case "title":
                 self._open_region(Region.TITLE)
@@ -145,7 +145,7 @@ class Reader(Regions):
             classes = attributes.get("class")
             name = attributes.get("id")
             if name and (tag == "section" or _is_section(classes)):
-                name = None  # it comes from the heading, which may well be "Related"
+                name = None  # generated from its heading, such as "Related"
             if (classes and self._is_boilerplate(classes)) or (name and self._is_boilerplate(name)):
                 self._open_region(Region.BOILERPLATE)
 
@@ -163,7 +163,7 @@ class Reader(Regions):
         self._open_region(Region.BOILERPLATE)
 
     def _open_edge(self, tag: str, attributes: Attributes) -> None:
-        """Open a header or footer: part of the site, or of the article around it."""
+        """Open a header or footer, which is boilerplate outside of main parts and articles."""
         self._open_container(tag, attributes)
         if not (self._is_open(Region.MAIN) or self._is_open(Region.ARTICLE)):
             self._open_region(Region.BOILERPLATE)
@@ -207,7 +207,7 @@ class Reader(Regions):
     def _refer(
         self, href: str | None, kind: str, rel: str = "", anchor: str = ""
     ) -> Reference | None:
-        """Record a link, and return it if it is new."""
+        """Record a link; return it, or None if it is no new link."""
         if href is None or not self._links or self._is_inert():
             return None
         href = href.partition("#")[0]
@@ -262,7 +262,7 @@ class Reader(Regions):
             self._album.add(attributes, alt, heading)
 
     def _counts(self) -> bool:
-        """Whether an image here is one of the page."""
+        """Whether an image at this place belongs to the page."""
         return True
 
     def _open_picture(self, tag: str, attributes: Attributes) -> None:

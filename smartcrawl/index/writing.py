@@ -1,8 +1,8 @@
 """Keep the index in step with registry transactions (design.md 6).
 
 The embedded index is in the registry's database: one transaction writes both. A remote index is
-written before the registry, and pages are marked as open in the meantime. A crash may repeat work,
-but the registry never records work that was not done.
+written before the registry; until then the registry marks the pages as open. After a crash, writes
+may be repeated, but the registry never records a write that the index did not acknowledge.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-_TRIES: Final = 20  #: attempts at a transaction while other workers change its pages
+_TRIES: Final = 20  #: attempts at one transaction while other workers change its pages
 _OPEN = "UPDATE state SET intent = :number WHERE no IN carray(:numbers) AND intent < :number"
 _DEAD = """
 INSERT INTO dead_letter (no, number, at, reason) VALUES (?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
    SET number = excluded.number, at = excluded.at, reason = excluded.reason
 """
-#: Pages that a dead process left open, except those that the index refused.
+#: Pages with unfinished writes of a dead process, except those that the index refused.
 _LEFT = """
 SELECT s.no FROM state s JOIN record r USING (no)
  WHERE r.source = ? AND s.intent > 0 AND s.no NOT IN (SELECT no FROM dead_letter)
@@ -42,9 +42,9 @@ SELECT s.no FROM state s JOIN record r USING (no)
 _ENTRIES = """
 SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER BY no LIMIT ?
 """
-_BATCH: Final = 500  #: pages that one transaction repairs
+_BATCH: Final = 500  #: pages in one transaction
 
-Work = Callable[[Sink, int], _T]  #: work of a transaction; the number is its claim number
+Work = Callable[[Sink, int], _T]  #: work of a transaction, given its claim number
 Refused = Callable[[int, str | None], bool]
 
 
@@ -63,8 +63,8 @@ class EmbeddedIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> _T:
-        """Do some work in one transaction; see ``ports.Indexing``."""
-        if number is None and connection.dialect == "postgres":  # else all sources would wait
+        """Do the work in one transaction; see ``ports.Indexing``."""
+        if number is None and connection.dialect == "postgres":  # else sources block each other
             number = _drawn(connection)
         with transaction(connection):
             claim = draw(connection, "number") if number is None else number
@@ -81,7 +81,7 @@ class EmbeddedIndexing:
         return 0
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """Do nothing: this index is never waited for."""
+        """Do nothing: no process waits for this index."""
 
     def seal(self, connection: Connection) -> None:
         """Do nothing: registry and index never differ."""
@@ -94,11 +94,11 @@ class EmbeddedIndexing:
 
 
 class _UndoneError(Exception):
-    """Rolls back a transaction that was only a rehearsal."""
+    """Rolls back a rehearsal."""
 
 
 class _ChangedError(Exception):
-    """Rolls back a transaction that asks for further index writes."""
+    """Rolls back a transaction that needs further index writes, or that another worker overtook."""
 
 
 def _drawn(connection: Connection) -> int:
@@ -107,16 +107,18 @@ def _drawn(connection: Connection) -> int:
 
 
 class RemoteIndexing:
-    """Writes a remote index first, and then commits the transaction that asked for it.
+    """Writes to a remote index, and then commits the transaction that needs these writes.
 
-    The work is rehearsed to find its index writes, and rolled back. The pages are marked as open
-    in the registry and written. When the index has acknowledged all of them the work is done again
-    and committed; if another worker changed the registry in between, it is rehearsed again. No
-    transaction is open while the index is written.
+    1. Rehearse the work to collect its index writes, and roll it back.
+    2. Mark the pages as open in the registry, and write them to the index.
+    3. Do the work again and commit it. If another worker changed the registry in between, start
+       again with step 1.
 
-    Work without a claim number may run beside other workers that write the same pages. Each of its
-    writes then draws its own number, which also marks the page in the registry. A worker that
-    finds a higher mark was overtaken, and writes again (docs/adr/0030).
+    No transaction is open while the index is written.
+
+    Work without a claim number may run at the same time as other workers that write the same pages.
+    Each of its writes draws its own number, which also marks the page in the registry. A worker
+    that finds a higher mark was overtaken, and writes again (docs/adr/0030).
     """
 
     def __init__(self, index: PageIndex, chunked: Chunked, waiting: Waiting | None = None) -> None:
@@ -125,7 +127,7 @@ class RemoteIndexing:
         self._waiting = waiting
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
-        """End each wait for the index as soon as ``stopping`` returns True."""
+        """Wait for the index only until ``stopping`` returns True."""
         if self._waiting is not None:
             self._waiting.stopping = stopping
 
@@ -138,7 +140,7 @@ class RemoteIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> _T:
-        """Do some work, its index writes first; see ``ports.Indexing``."""
+        """Do the work after its index writes; see ``ports.Indexing``."""
         alone = number is not None
         claim = _drawn(connection) if number is None else number
         taken, sent = Taken(), False
@@ -153,7 +155,7 @@ class RemoteIndexing:
                         raise _ChangedError
             except _ChangedError:
                 if wanted:
-                    if sent and not alone:  # also where every page was overtaken
+                    if sent and not alone:  # even if every page was overtaken
                         claim = _drawn(connection)
                     sent = True
                     self._write(
@@ -193,7 +195,7 @@ class RemoteIndexing:
         refused: Refused | None,
         alone: bool,
     ) -> None:
-        """Write pages, and note the result of each in ``taken``."""
+        """Mark pages as open, write them, and record the result of each in ``taken``."""
         with transaction(connection):
             names = {"number": number, "numbers": numbers(page.no for page in wanted)}
             connection.execute(_OPEN, names)
@@ -202,8 +204,8 @@ class RemoteIndexing:
             if why is not None and refused is not None and refused(page.no, why or None):
                 if why:
                     dead.append((page.no, number, now, why[:1024]))
-                continue  # the work asks for another write now
-            if why == "" and not alone:  # it is written again, under a higher number
+                continue  # the work will ask for another write
+            if why == "" and not alone:  # write it again, under a higher number
                 taken.overtaken.add(page.no)
                 continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
@@ -224,9 +226,9 @@ class RemoteIndexing:
         number: int | None = None,
         refused: Refused | None = None,
     ) -> None:
-        """Write pages from the registry, even if the index is known to have them.
+        """Write pages from the registry, even if the index has them already.
 
-        ``pages`` may shrink in the meantime: see ``refused`` of ``perform``.
+        ``refused`` may remove numbers from ``pages`` meanwhile (see ``perform``).
         """
 
         def again(sink: Sink, _: int) -> None:
@@ -236,7 +238,7 @@ class RemoteIndexing:
         self.perform(connection, again, now=now, number=number, refused=refused)
 
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
-        """Write the pages that a dead process left open; return their number."""
+        """Finish the writes of a dead process; return the number of pages."""
         count = 0
         while some := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
             self.rewrite(connection, some, now=now, number=number)
@@ -244,7 +246,7 @@ class RemoteIndexing:
         return count
 
     def write_all(self, connection: Connection, now: int, report: Callable[[int], None]) -> int:
-        """Write every page with an index entry, reporting the count so far; return the total."""
+        """Write all pages with an index entry; report the count per batch, and return the total."""
         after = count = 0
         while some := [no for (no,) in connection.execute(_ENTRIES, (after, _BATCH)).fetchall()]:
             self.rewrite(connection, some, now=now)
@@ -253,7 +255,7 @@ class RemoteIndexing:
         return count
 
     def seal(self, connection: Connection) -> None:
-        """Record in registry and index up to which claim number both agree (``ports.Indexing``)."""
+        """Record in both stores the claim number up to which they agree (``ports.Indexing``)."""
         number = last(connection, "number")
         epoch = int(known.known_of(connection)[known.EPOCH])
         with transaction(connection):

@@ -1,7 +1,7 @@
 """Pages and their visits.
 
-A Page is what the registry knows of an address and what this run plans for it. A Visit is one
-attempt to fetch it: the traffic, the answer, and what the body was parsed as.
+A Page is an address with its registry record and state, and this run's plan for it. A Visit is one
+attempt to fetch it: the traffic, the answer and the parsed body.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from smartcrawl.rules.reindex import Verdict
 
 
 class Unreadable(NamedTuple):
-    """A body that cannot be read, and the reason; the first three fields are its key."""
+    """A body that cannot be read, and the reason; the first three fields are the key."""
 
     body_hash: bytes
     extraction: int  #: EXTRACTION_VERSION
-    media: str  #: MIME type as which it was read, and the charset that the server sent
+    media: str  #: assumed MIME type, and the charset that the server sent
     fault: Fault
-    allowed: int  #: limit that it exceeded, in seconds or MiB; 0: a higher limit would not help
-    message: str  #: for people
+    allowed: int  #: exceeded limit, in seconds or MiB; 0: a higher limit would not help
+    message: str  #: reason as text
 
 
 NAMES_SIGNED: Final = 1  #: bit of PageRecord.signs: the page links to addresses with signatures
@@ -48,16 +48,16 @@ class PageRecord(NamedTuple):
     body_hash: bytes | None = None
     content: int | None = None  #: content.no
     content_length: int = 0  #: bytes of the stored body on the wire
-    configuration: int = 0  #: fingerprint.no of its extraction
+    configuration: int = 0  #: fingerprint.no of the configuration that extracted it
     snapshot: int | None = None  #: snapshot.no of the stored body
     verified_at: int | None = None  #: time of the last complete download, Unix seconds
-    canonical_no: int | None = None  #: number of the page that it names as canonical
+    canonical_no: int | None = None  #: number of its canonical page
     scope: int = 0  #: fingerprint.no of the scope that filtered ``targets``
-    targets: bytes | None = None  #: packed uint32 numbers; None without stored links
-    first_run: int | None = None  #: run that discovered it; None: this one
-    signs: int = 0  #: NAMES_SIGNED, NEEDS_SIGNATURE
-    noted: bool = False  #: whether the record has a message or the target of a redirect
-    moved: bool = False  #: whether the page answered with a redirect when it last answered
+    targets: bytes | None = None  #: packed uint32 numbers of linked pages; None: no stored links
+    first_run: int | None = None  #: run that discovered it; None: this run
+    signs: int = 0  #: bits NAMES_SIGNED and NEEDS_SIGNATURE
+    noted: bool = False  #: whether the record has an error message or a redirect target
+    moved: bool = False  #: whether the last answer was a redirect
     was_held: bool = False  #: whether the page ever had content
 
 
@@ -70,7 +70,7 @@ class PageState(NamedTuple):
     standing: Standing = Standing.BARE
     status: Status = Status.PENDING
     ordered: bool = False  #: whether an order to index the page again is open
-    generation: int = 0  #: reindexGeneration, as read when the page's turn came
+    generation: int = 0  #: reindexGeneration when the page was loaded for this visit
     effective_status: int | None = None
     http_status: int | None = None  #: HTTP or extended status of its last visit
     visited_run: int = 0  #: run.no of its last visit
@@ -92,50 +92,50 @@ _NEW_STATE: Final = PageState()
 
 @dataclass(slots=True)
 class PagePlan:
-    """The plan of this run for a page; configuration, links and orders decide it."""
+    """The plan of this run for a page; it depends on configuration, links and orders."""
 
-    wanted: int = 0  #: fingerprint.no of the configuration that its extraction needs today
-    mode: Mode = Mode.INDEX  #: how it has to enter the index today
-    extraction: Extraction = Extraction.STANDS  #: the way to ``mode`` and ``wanted``
+    wanted: int = 0  #: fingerprint.no of the configuration to extract it with
+    mode: Mode = Mode.INDEX  #: index mode under today's configuration
+    extraction: Extraction = Extraction.STANDS  #: how to comply with ``mode`` and ``wanted``
     waits: bool = False  #: full download deferred to a later run (RE_EXTRACT_PER_RUN)
-    named: int = 0  #: kind under which this run names an address that was a page so far
-    verify: bool = False  #: a look at an unreached page, which changes nothing (design.md 3)
-    doubted: bool = False  #: download the whole body in this visit
-    signed: str | None = None  #: ``url`` with the signature that gives access, for this run only
+    named: int = 0  #: sitemap kind of an address that was stored as a page; 0: none
+    verify: bool = False  #: whether it only looks at an unreached page (design.md 3)
+    doubted: bool = False  #: whether this visit must download the whole body
+    signed: str | None = None  #: ``url`` with an access signature, for this run only
 
 
 @dataclass(slots=True)
 class Page:
-    """One address when its turn comes: what the registry knows, and the plan of this run."""
+    """One address to visit, with its registry record and state, and this run's plan."""
 
     no: int
     url: str  #: the spelling to request
     host: str  #: host, or host:port where the port is neither 80 nor 443
     depth: int
-    kind: int = 0  #: 0: a page; 1 to 3: a sitemap or feed, at this nesting
+    kind: int = 0  #: 0: a page; 1 to 3: nesting level of a sitemap or feed
     record: PageRecord = _NEW_RECORD
     state: PageState = _NEW_STATE
     plan: PagePlan = field(default_factory=PagePlan)
-    raw: bytes | None = None  #: packed raw links, read where another scope filtered ``targets``
-    text_hash: bytes | None = None  #: of the stored text, read where the body has changed
+    raw: bytes | None = None  #: packed raw links, loaded if another scope filtered ``targets``
+    text_hash: bytes | None = None  #: hash of the stored text, loaded if the body has changed
 
     @property
     def lacks_signature(self) -> bool:
-        """Whether an error may come from a missing signature, which only a linking page gives."""
+        """Whether an error may come from a missing signature, which a linking page supplies."""
         return self.record.signs & NEEDS_SIGNATURE > 0 and self.plan.signed is None
 
 
 class Collapse(NamedTuple):
-    """The answer of a collapsed page, which waits until the queue of its run is empty."""
+    """The answer of a collapsed page, decided when the queue of its run is empty."""
 
-    text_hash: bytes  #: of its text, whatever CONTENT_HASH_BASIS says
+    text_hash: bytes  #: hash of its text, whatever CONTENT_HASH_BASIS
     answer: str  #: JSON: address and headers (smartcrawl.run.collapses)
     body: bytes  #: gzip
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests and bytes of one visit; retries, redirects and HEAD requests count, too."""
+    """Requests and bytes of one visit, including retries, redirects and HEAD requests."""
 
     requests: int = 0  #: HTTP requests
     conditional_requests: int = 0
@@ -146,63 +146,63 @@ class Traffic:
 
 @dataclass(slots=True)
 class PageAnswer:
-    """The last answer of the server, or the one stored in a snapshot."""
+    """The last answer of the server, or an answer restored from a snapshot."""
 
-    body: bytes | None = None  #: after Content-Encoding; dropped when it is stored
+    body: bytes | None = None  #: decoded; None after it was stored
     content_type: str = ""  #: header value
     content_encoding: str | None = None
     content_length: int = 0  #: bytes of the body on the wire
     etag: str | None = None
     last_modified: str | None = None
     robots_tags: tuple[str, ...] = ()  #: X-Robots-Tag, one for each header line
-    retry_after: int | None = None  #: seconds, as the server asked with 429 or 503
+    retry_after: int | None = None  #: seconds, from a 429 or 503
     location: str | None = None  #: absolute target of a redirect
     response_ms: int = 0
 
 
 @dataclass(slots=True)
 class ParsedBody:
-    """The document, hashes and links of an answer; a redirect is one link."""
+    """The document, hashes and links of an answer; a redirect counts as one link."""
 
     document: Document | None = None
-    unreadable: Unreadable | None = None  #: set where no later visit can read these bytes
+    unreadable: Unreadable | None = None  #: set if no later visit can read these bytes
     body_hash: bytes | None = None
     text_hash: bytes | None = None
     content_hash: bytes | None = None
-    sample: bytes | None = None  #: digest of the text by which the language was detected
+    sample: bytes | None = None  #: digest of the text that the language was detected from
     chunks: list[Chunk] = field(default_factory=list)
-    canonical_no: int | None = None  #: number of another page that it names as canonical
+    canonical_no: int | None = None  #: number of its canonical page, if that is another one
     recanonical: bool = False  #: whether a new canonical link forces an update (R0-86)
     links: bytes | None = None  #: packed raw links to store; None: keep the stored ones
     links_count: int = 0
-    names_signed: bool = False  #: whether ``links`` had signatures, which are not stored
-    targets: bytes = b""  #: numbers that ``links`` lead to, packed uint32
+    names_signed: bool = False  #: whether signatures were removed from ``links``
+    targets: bytes = b""  #: packed uint32 numbers of linked pages
     scope: int = 0  #: fingerprint.no of the scope that filtered ``targets``
 
 
 @dataclass(slots=True)
 class Visit:
-    """One attempt to fetch a page, whatever its outcome; the pipelines fill it in."""
+    """One attempt to fetch a page, successful or not; the pipelines fill it in."""
 
     page: Page
     outcome: Outcome
     http_status: int | None = None  #: HTTP or extended status (rules.model.Fault)
-    url: str = ""  #: the spelling that was requested last
-    error: str | None = None  #: for people, at most 1,024 characters
-    kind: int = 0  #: kind that the answer shows (Page.kind)
-    again: bool = False  #: extracted out of a snapshot, without a request
-    extracted_again: bool = False  #: out of a snapshot, because the configuration changed
-    accepted: bool = False  #: a collapsed page accepted as an edit; its visit was counted before
-    snapshot: int | None = None  #: snapshot.no of the body when it is stored
-    snapshot_error: str | None = None  #: reason why it has no snapshot, or an unreadable one
+    url: str = ""  #: last requested URL
+    error: str | None = None  #: message, at most 1,024 characters
+    kind: int = 0  #: kind according to the answer (see Page.kind)
+    again: bool = False  #: whether a snapshot is extracted, without a request
+    extracted_again: bool = False  #: whether a changed configuration reads a snapshot
+    accepted: bool = False  #: whether a collapse is accepted; the visit was counted before
+    snapshot: int | None = None  #: snapshot.no of the stored body
+    snapshot_error: str | None = None  #: why its snapshot is missing or unreadable
     verdict: Verdict | None = None
-    collapse: Collapse | None = None  #: set where the answer waits: the page may have been edited
+    collapse: Collapse | None = None  #: set if the answer waits, because it may be an edit
     traffic: Traffic = field(default_factory=Traffic)
     answer: PageAnswer = field(default_factory=PageAnswer)
     parsed: ParsedBody = field(default_factory=ParsedBody)
 
     def fail(self, fault: Fault, message: str) -> None:
-        """End the visit in an extended status; the message is cut to 1,024 characters."""
+        """Give the visit an extended status and a message, cut to 1,024 characters."""
         self.outcome, self.http_status, self.error = fault.outcome, int(fault), message[:1024]
 
     @property
@@ -212,7 +212,7 @@ class Visit:
 
     @property
     def lost_snapshot(self) -> bool:
-        """Whether the stored snapshot was read, and found missing or damaged."""
+        """Whether extraction found the stored snapshot missing or damaged."""
         return self.extracted_again and self.snapshot_error is not None
 
     @property
@@ -224,17 +224,17 @@ class Visit:
 
 @dataclass(slots=True)
 class Attempt:
-    """The requests of one visit so far: retries and redirects, too (``meta["attempt"]``)."""
+    """The requests of one visit so far, with retries and redirects (``meta["attempt"]``)."""
 
     page: Page
-    trail: list[str] = field(default_factory=list)  #: requested addresses, without retries
+    trail: list[str] = field(default_factory=list)  #: requested URLs in order, without retries
     traffic: Traffic = field(default_factory=Traffic)
     content_length: int = 0  #: bytes of the last body on the wire
     content_encoding: str | None = None
-    retry_after: int | None = None  #: seconds, as the last answer asked
+    retry_after: int | None = None  #: seconds, from the last answer
 
     def asks(self, url: str, *, conditional: bool, etag: str | None = None) -> None:
-        """Record a request that is sent; ``etag``: its If-None-Match."""
+        """Record a request; ``etag``: its If-None-Match."""
         traffic = self.traffic
         traffic.conditional = conditional
         traffic.asked_etag = etag
@@ -244,7 +244,7 @@ class Attempt:
             self.trail.append(url)
 
     def visit(self, url: str) -> Visit:
-        """Return the Visit of this attempt, which ended at ``url``; they share the traffic."""
+        """Return a Visit of this attempt, which ended at ``url``; both share one Traffic."""
         return Visit(
             page=self.page,
             outcome=Outcome.UNREACHABLE,

@@ -1,4 +1,4 @@
-"""Ageing of lost, gone and unreached pages until they may be removed (design.md 8)."""
+"""Ageing of lost, gone and unreached pages, until their removal is due (design.md 8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.rules.model import Fault, Outcome
 
-#: Statuses about a passing state of the server, not about the page; no setting makes them count.
+#: Statuses of a temporary problem of the server. They never count, whatever the settings.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
 
 #: Temporary redirects: the page may be back in the next run (RFC 9110 15.4).
@@ -19,11 +19,11 @@ _REDIRECTS: Final = TEMPORARY | PERMANENT
 
 
 class Ageing(NamedTuple):
-    """Effects of one answer on the counts of a page."""
+    """Effect of one answer on the counts of a page."""
 
-    lost: bool  #: lostCount + 1, where content is stored
+    lost: bool  #: lostCount + 1, if content is stored
     gone: bool  #: goneCount + 1
-    clears: bool  #: both counts and their ages are reset
+    clears: bool  #: reset both counts and their ages
 
 
 _COUNTS, _LOST, _NOTHING = (
@@ -53,20 +53,21 @@ AGEING: Final[Mapping[Outcome, Ageing]] = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The choices that the specification leaves to the operator. Ages are in seconds."""
+    """The operator's settings for removal. Ages are in seconds."""
 
-    lost_threshold: int = 3  #: runs that found a page gone
+    lost_threshold: int = 3  #: runs in a row that found the page gone
     lost_min_age: int = 0
-    purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: every one that counts
-    orphan_threshold: int = 3  #: complete runs
+    purge_statuses: frozenset[int] | None = frozenset({404, 410})  #: None: any status that counts
+    orphan_threshold: int = 3  #: complete runs in a row without the page
     orphan_min_age: int = 0
     sum_of_thresholds: bool = False  #: LOST_ORPHAN_RULE=threshold (G-14)
 
     def purges(self, http_status: int | None) -> bool:
-        """Whether a lost page that answers this (extended) status may be removed for it at all.
+        """Whether an (extended) status is a reason to remove a lost page.
 
-        A page that answers a permanent redirect is lost only when it has left its source: this
-        counts like a 404, whatever the setting. A temporary redirect never counts.
+        A page that answers a permanent redirect is lost only if it has left its source. This counts
+        like a 404, whatever the setting. Temporary redirects, PASSING statuses, and network and
+        processing errors never count.
         """
         if http_status is None or http_status in PASSING or http_status >= 1100:
             return False
@@ -76,7 +77,7 @@ class Policy:
 
 
 class Counts(NamedTuple):
-    """Runs in a row that found a page lost and gone, and the first of each (Unix seconds)."""
+    """Runs in a row that found a page lost or gone, and the time of the first (Unix seconds)."""
 
     lost: int = 0
     gone: int = 0
@@ -96,8 +97,8 @@ def counted(
 ) -> Counts:
     """Return the counts after one visit; call it at most once per page and run (RD-08).
 
-    ``held``: whether content is stored, because only stored content can be lost. ``first_run``:
-    whether the page was discovered in this run, because a soft 404 is not believed then.
+    ``held``: whether content is stored; only stored content can be lost. ``first_run``: whether
+    this run discovered the page; a soft 404 does not count then.
 
     >>> counted(Counts(1, 1, 10, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
     Counts(lost=2, gone=2, lost_since=10, gone_since=10)
@@ -120,10 +121,10 @@ def counted(
 
 
 def paced(before: Counts, after: Counts, pace: int, now: int) -> Counts:
-    """Return the counts after a visit of a due crawl: they rise once in ``pace`` seconds at most.
+    """Return ``after``, limited so that a due crawl counts at most once in ``pace`` seconds.
 
-    A page that fails is due again within minutes. Without this limit a due crawl would count in
-    half an hour what full crawls count in three days.
+    A failed page is due again within minutes. Without this limit, the counts of a due crawl would
+    rise as far in half an hour as those of full crawls in three days.
 
     >>> paced(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 109)
     Counts(lost=1, gone=1, lost_since=10, gone_since=10)
@@ -145,7 +146,7 @@ def _paced(before: int, after: int, since: int | None, pace: int, now: int) -> i
 def is_old(since: int, now: int, least: int) -> bool:
     """Whether the time since ``since`` is at least ``least`` seconds.
 
-    After a clock was set back the age is 0, never negative (INV-12).
+    The age is 0, never negative, if the clock was set back (INV-12).
 
     >>> is_old(10, 20, 10), is_old(10, 20, 11), is_old(99_999, 20, 0)
     (True, False, True)
@@ -156,7 +157,7 @@ def is_old(since: int, now: int, least: int) -> bool:
 def is_gone(
     counts: Counts, outcome: Outcome, http_status: int | None, policy: Policy, now: int
 ) -> bool:
-    """Whether a page that gave this answer has been gone often enough and long enough.
+    """Whether a page has been gone often and long enough to be removed after this answer.
 
     >>> is_gone(Counts(3, 3, 10, 10), Outcome.NOT_FOUND, 404, Policy(), now=20)
     True
@@ -174,10 +175,10 @@ def is_gone(
 
 
 def missing_runs(gone_count: int, policy: Policy) -> int:
-    """Return how many complete runs in a row must not reach a page before it may be removed.
+    """Return the number of complete runs in a row that must miss a page before its removal.
 
-    The runs in which the page was gone and those in which no link led to it are added; the count
-    does not start again (R4-07). The answer is at least 1.
+    Runs that found the page gone and runs that found no link to it are added up; the count does
+    not start again (R4-07). The result is at least 1.
 
     >>> missing_runs(0, Policy()), missing_runs(2, Policy()), missing_runs(9, Policy())
     (3, 1, 1)
@@ -191,10 +192,11 @@ def missing_runs(gone_count: int, policy: Policy) -> int:
 
 
 def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, now: int) -> bool:
-    """Whether a page was not reached, or not requested, for long enough.
+    """Whether a page has been unreached, or excluded from requests, for long enough.
 
-    ``age`` counts the complete runs since it was reached and allowed, the one being sealed
-    included; ``absent_since`` is the time at which the first of them was sealed (Unix seconds).
+    ``age``: number of complete runs since a run last reached it with permission to request it,
+    including the run being sealed. ``absent_since``: when the first of them was sealed (Unix
+    seconds).
 
     Source: R4-07, M-05, U-17, U-18; design.md 8.
     """
@@ -204,10 +206,10 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
 
 
 def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, now: int) -> bool:
-    """Whether to request an unreached page once more, because its removal may be due.
+    """Whether to look at an unreached page, with one more request, before its removal.
 
-    This look decides whether the runs in which the page was lost count, or only those in which it
-    was gone (``lets_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
+    The answer decides whether the page's lost runs count as well, or only its gone runs
+    (``lets_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
 
     Source: R4-07, M-05, U-18; design.md 8.
     """
@@ -217,17 +219,17 @@ def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, no
     )
 
 
-#: Answers to the look at an unreached page that let its removal go ahead (design.md 3, "verify").
+#: Answers to a look that allow the removal of an unreached page (design.md 3, "verify").
 SPOKEN: Final = frozenset({200, 304, 404, 410, *_REDIRECTS})
-#: Last answers of a page that a redirect found by a look confirms. A look follows no redirect, so
-#: that an erroneous redirect looks like any other.
+#: Earlier answers of a page that a redirect confirms when a look finds one. A look follows no
+#: redirect, so it cannot distinguish a loop from a valid redirect.
 _LED_AWAY: Final = _REDIRECTS | {Fault.REDIRECT_LOOP, Fault.NO_LOCATION, Fault.TOO_MANY_REDIRECTS}
-#: Statuses from 200 to 599 that make no page lost, beside PASSING.
+#: Statuses from 200 to 599 after which a page is not lost, in addition to PASSING.
 SOUND: Final = frozenset({200, 304, 406, *_REDIRECTS})
 
 
 def counts_as_lost(http_status: int | None) -> bool:
-    """Whether an (extended) status makes a stored page lost by itself (see AGEING).
+    """Whether a stored page counts as lost after an (extended) status (see AGEING).
 
     >>> [counts_as_lost(status) for status in (404, 403, 206, 1000)]
     [True, True, True, True]
@@ -240,23 +242,24 @@ def counts_as_lost(http_status: int | None) -> bool:
 
 
 class Look(NamedTuple):
-    """The look at a page that a complete run did not reach, and the page's record."""
+    """One more request for a page that a complete run did not reach, and the page's counts."""
 
-    answer: int | None  #: (extended) status; None: it was not requested
+    answer: int | None  #: (extended) status; None: not requested
     lost_count: int
     gone_count: int
-    age: int  #: complete runs since it was reached and allowed, the one being sealed included
+    age: int  #: complete runs without the page (see is_abandoned)
     before: int | None = None  #: (extended) status of its last visit
-    host_answered: bool = False  #: whether another page of its host answered 200 or 304 in the run
+    host_answered: bool = False  #: another page of its host answered 200 or 304 in this run
 
 
 def lets_go(look: Look, policy: Policy) -> bool:
-    """Whether the look at an unreached page lets its removal go ahead.
+    """Whether the look at an unreached page allows its removal.
 
-    An answer about the page itself is enough, even one that the page is there. An answer that
-    counts as lost adds the runs in which the page was lost; a page that was never lost must be
-    absent for the sum of both thresholds. Both apply only where the host answers for other pages.
-    Any other answer, such as a time-out, a wall or a 503, keeps the page for this run.
+    An answer in SPOKEN does, after enough missing runs, even if it is a 200. An answer that counts
+    as lost, or a redirect that confirms an earlier one, adds the page's lost runs to its missing
+    runs, but only if the host answered for other pages. A page that was never lost must then be
+    missing for the sum of both thresholds. Any other answer, such as a time-out or a 503, keeps
+    the page for this run.
 
     >>> [lets_go(Look(status, 0, 0, 3), Policy()) for status in (200, 404, 503, 403, None)]
     [True, True, False, False, False]
@@ -275,18 +278,18 @@ def lets_go(look: Look, policy: Policy) -> bool:
     return look.age >= policy.orphan_threshold + policy.lost_threshold
 
 
-SMALL: Final = 3  #: pages with content; above that, no sweep removes half of them
+SMALL: Final = 3  #: pages with content; a larger source may not lose half of them in a sweep
 
 
 class Loss(NamedTuple):
-    """The removals of one sweep, beside the size of the source."""
+    """The removals of one sweep, and the size of the source."""
 
     removals: int
-    pages: int  #: of the source, before the run
+    pages: int  #: pages of the source before the run
 
 
 def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
-    """Whether a loss is too large: more than the limits, or all of two or more pages.
+    """Whether a loss is above both limits, or takes all of two or more pages.
 
     >>> [exceeds(Loss(n, 200), max_ratio=0.1, min_count=10) for n in (20, 21)]
     [False, True]
@@ -301,9 +304,9 @@ def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
 def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
     """Whether to withhold a sweep, because it would remove too much at once.
 
-    Half of the pages with content is too much where there are more than SMALL of them. Other
-    losses are judged twice, because a page that only keeps links must not hide the loss of all
-    content: ``content`` counts the pages with content, ``records`` the other ones as well.
+    ``content`` counts the pages with content; ``records`` counts pages that only keep links, too.
+    Each must stay within the limits of ``exceeds``, so that many links-only pages do not hide the
+    loss of all content. If more than SMALL pages have content, half of these is too much as well.
     A ``max_ratio`` of 1 turns every check off.
 
     >>> limits = {"max_ratio": 0.1, "min_count": 10}

@@ -1,4 +1,4 @@
-"""Moved pages: chains of redirects and canonical links, loops, login walls, floods."""
+"""Moved pages: chains of redirects and canonical links, loops, login walls, canonical floods."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from urllib.parse import urlsplit
 from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import MAX_REDIRECTS
 
-WALL: Final = 2  #: pages with content that redirect to one login page
-MAX_CANONICAL_SHARE: Final = 0.2  #: of a source's pages that name one canonical
+WALL: Final = 2  #: temporary redirects to one target that make it a login page
+MAX_CANONICAL_SHARE: Final = 0.2  #: largest share of a source's pages that may name one canonical
 
 
 class Fate(StrEnum):
-    """Consequences of a redirect for the page that is stored under the old address."""
+    """Consequences of a redirect for the page stored under its address."""
 
-    MOVED = auto()  #: its target is indexed: the stored page may be removed
-    WAITS = auto()  #: its target is not indexed (yet): the stored page stays
-    LOST = auto()  #: temporary, to no indexed page or to a login wall: the page ages as lost
-    AWAY = auto()  #: all permanent, and its end has left the source: the page ages like a 404
-    LOOP = auto()  #: it leads back to itself: an error of the server's headers
+    MOVED = auto()  #: the end of the chain is indexed: the stored page may be removed
+    WAITS = auto()  #: the end is not indexed (yet): the stored page stays
+    LOST = auto()  #: temporary, to an unindexed page or a login wall: the page ages as lost
+    AWAY = auto()  #: permanent, and the end has left the source: the page ages like a 404
+    LOOP = auto()  #: the chain ends in a circle: an error of the server's headers
     TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: an error of the server's headers
 
 
@@ -35,15 +35,15 @@ class Move:
     no: int
     http_status: int
     target: str  #: absolute URL
-    target_no: int | None  #: its number; None out of scope
+    target_no: int | None  #: number of the target; None if it is out of scope
     has_content: bool = True  #: whether content is stored under the old address
     leaves: bool = False  #: whether the target is out of scope
 
 
 def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
-    """Return the numbers that ``no`` leads to, in order, and whether they form a circle.
+    """Return the pages that ``no`` leads to, in order, and whether they end in a circle.
 
-    ``hops`` maps each page that moved to the next; None: out of scope.
+    ``hops`` maps each moved page to the next one; None: out of scope.
 
     >>> chain(1, {1: 2, 2: 3}), chain(1, {1: 2, 2: 1})
     (([2, 3], False), ([2, 1], True))
@@ -77,13 +77,12 @@ def fates(
     ended: Container[int] = frozenset(),
     walls: bool = True,
 ) -> dict[int, tuple[Fate, list[int]]]:
-    """Return the fate of each redirect of a run, and the numbers that it leads through.
+    """Return the fate of each redirect of a run, and the pages of its chain.
 
-    ``indexed``: the numbers of pages that answered 200 or 304 in scope in this run and whose
-    content is stored. ``aside`` maps a page that stands aside to its canonical page. ``ended``:
-    the numbers that robots.txt excludes, or that answered 404 or 410 in this run. ``walls``:
-    whether a target that several pages share may be a login page; False where the operator has
-    turned the guard off.
+    ``indexed``: pages in scope with stored content that a 200 or 304 of this run confirmed.
+    ``aside`` maps aliases, which are not indexed, to their canonical pages. ``ended``: pages that
+    robots.txt excludes, or that answered 404 or 410 in this run. ``walls``: whether to treat a
+    target that several pages share as a login page; False if the operator turned the guard off.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
@@ -112,9 +111,9 @@ def fates(
 
 
 def _has_left(way: Sequence[int], moves: Mapping[int, Move], ended: Container[int]) -> bool:
-    """Whether a chain of redirects alone ends out of scope, or at a page that ``ended``."""
+    """Whether a chain without aliases ends out of scope or at a page in ``ended``."""
     *before, last = way
-    if any(hop not in moves for hop in before):  # a page that stands aside is still there
+    if any(hop not in moves for hop in before):  # an alias still exists in its source
         return False
     return moves[last].leaves if last in moves else last in ended
 
@@ -124,10 +123,11 @@ def _walled(
     chains: Mapping[int, tuple[list[int], bool]],
     temporary: frozenset[int] | set[int],
 ) -> frozenset[int]:
-    """Return the ``temporary`` redirects whose target is a login page or the like.
+    """Return the ``temporary`` redirects whose target is a login page or similar.
 
-    Such a target is shared by several temporary redirects, its query aside. A redirect counts when
-    content is stored under its address, or under one that leads there, such as http to https.
+    Several temporary redirects share such a target, apart from its query. A redirect counts if
+    content is stored under its address, or under an address that leads to it, such as http to
+    https.
     """
     doors = {
         hop
@@ -141,9 +141,9 @@ def _walled(
 
 
 def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:
-    """Return the canonical targets that too many pages name to be believed.
+    """Return the canonical pages to ignore, because too many pages name them.
 
-    ``named``: the count of pages that name each number; ``pages``: the count of the source's pages.
+    ``named``: number of pages that name each canonical; ``pages``: number of pages in the source.
 
     >>> floods({7: 30, 8: 20}, 100, min_count=10)
     frozenset({7})
@@ -153,11 +153,11 @@ def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset
 
 
 def canonical_of(no: int, leads: Mapping[int, int | None], indexed: Container[int]) -> int | None:
-    """Return the indexed page that ``no`` stands aside for, or None when it stands for itself.
+    """Return the page that is indexed in place of the alias ``no``; None if ``no`` is no alias.
 
-    ``leads`` maps a page to its canonical page, and a redirect to its target. The last indexed page
-    of the chain counts. A page whose canonical leads back to it stands for itself; the chain ends
-    where it enters another circle.
+    ``leads`` maps a page to its canonical page, and a redirect to its target. The result is the
+    last indexed page of the chain, which ends where it enters a circle. It is None if the chain
+    leads back to ``no``, is longer than MAX_REDIRECTS, or has no indexed page.
 
     >>> canonical_of(1, {1: 2, 2: 3}, {1, 2, 3}), canonical_of(1, {1: 2, 2: 3}, {1, 2})
     (3, 2)

@@ -22,11 +22,11 @@ from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, rename_keys
 from smartcrawl.sources.declared import Source
 
-MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects that are followed from address to address
-SITEMAP: Final = "sitemap"  #: type of a link to another sitemap; any other leads to a page
-REDIRECT: Final = "redirect"  #: type of the one link that a redirect is
-CUT: Final = "cut"  #: type of a link to the page itself: it has more links than are stored
-_UNFILTERED: Final = 0  #: number of a scope where the stored numbers are not all links
+MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects in a row that are followed
+SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
+REDIRECT: Final = "redirect"  #: type of the single link that stores a redirect
+CUT: Final = "cut"  #: type of the mark that some links were not stored: a link to the page itself
+_UNFILTERED: Final = 0  #: scope number of incomplete targets: the raw links are filtered again
 
 
 class Links:
@@ -49,10 +49,10 @@ class Links:
         shortcomings: Shortcomings,
         hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
-        """``max_depth``: 0 for no limit; ``last_complete``: the last complete run.
+        """Take the parts of the run.
 
-        ``hops_of`` returns the length of the redirect chain in which other workers found an
-        address.
+        ``max_depth``: 0 for no limit. ``last_complete``: number of the last complete run.
+        ``hops_of`` returns the number of redirects through which other workers found an address.
         """
         self._source = source
         self._max_depth = max_depth
@@ -66,7 +66,7 @@ class Links:
         self._signed = signed
         self._batches = batches
         self._shortcomings = shortcomings
-        self._hops: dict[int, int] = {}  #: lengths of the redirect chains that led to pages
+        self._hops: dict[int, int] = {}  #: number of redirects that led to a page
         self._hops_of = hops_of
 
     # Beginning
@@ -83,14 +83,18 @@ class Links:
         seeds.given = set(self._sitemaps.offer(sitemaps, hosts, kind=1, depth=0, given=True))
 
     def rename(self, renamed: Mapping[int, int]) -> None:
-        """Take the numbers of other workers for addresses that they registered first."""
+        """Replace the numbers of addresses that other workers registered first."""
         self._book.rename(renamed)
         self._seeds.rename(renamed)
         self._sitemaps.rename(renamed)
         rename_keys(self._hops, renamed)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
-        """Return the pages of ``numbers``, each with the kind and the links that count today."""
+        """Return the pages of ``numbers``, prepared for this run.
+
+        Each has its sitemap kind in this run, its signature, and its raw links where another scope
+        filtered the stored targets.
+        """
         pages = self._book.pages(numbers, self._last_complete)
         scope_no = self._seeds.scope_no
         refiltered = [
@@ -107,15 +111,15 @@ class Links:
             named = self._sitemaps.kind(page.no)
             if page.kind or page.state.standing is Standing.BARE:
                 page.kind = named or page.kind
-            else:  # it was a page so far: its answer decides whether it is a sitemap
+            else:  # stored as a page: its answer decides whether it is a sitemap
                 page.plan.named = named
         return pages
 
     def keeps_links(self, page: Page) -> bool:
-        """Whether the registry has all links of a page whose body is read alike.
+        """Whether the stored links of a page are complete, so that an equal body gives no others.
 
-        That is so where the links were filtered by today's scope, no limit left one out, and none
-        can be requested only with the signature in the page's body.
+        They are complete if today's scope filtered them and no limit cut them. A link with a
+        signature must be read from the body again, because signatures are not stored.
         """
         record = page.record
         return (
@@ -125,7 +129,7 @@ class Links:
         )
 
     def is_too_deep(self, depth: int) -> bool:
-        """Whether pages at a depth are not followed any more."""
+        """Whether a depth exceeds the limit of the source."""
         return self._max_depth > 0 and depth > self._max_depth
 
     # Links of a visit
@@ -141,8 +145,8 @@ class Links:
     ) -> None:
         """Offer the links of a new body, and pack them on the visit to be stored.
 
-        ``canonical``: the absolute URL that the page names as its better address (M-20). ``cut``:
-        whether the page has more links than are stored, which every later run has to know.
+        ``canonical``: the absolute canonical URL of the page (M-20). ``cut``: whether the page has
+        more links than are stored; the mark is stored, because it makes later runs incomplete, too.
         """
         parsed = visit.parsed
         page, links = visit.page, list(links)
@@ -165,7 +169,7 @@ class Links:
         parsed.canonical_no = self._canonical(canonical, page.no, depth)
 
     def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
-        """Return the number of a page's canonical URL, if that is another page in scope."""
+        """Return the number of a canonical URL; None unless it is another page in scope."""
         if url is None:
             return None
         url = self._signed.bare(url)
@@ -173,9 +177,9 @@ class Links:
         return next((number for number in found if number != origin), None)
 
     def stands_aside(self, visit: Visit) -> bool:
-        """Whether a page is still left out of the index for the same canonical page.
+        """Whether a page is still the alias of the same canonical page, which is indexed.
 
-        That is so while the canonical page is indexed.
+        Only the canonical page is in the index.
         """
         number = visit.parsed.canonical_no
         return (
@@ -188,9 +192,9 @@ class Links:
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         """Record the target of a redirect and offer it at the same depth (M-21).
 
-        Returns False, and follows nothing, when too many redirects in a row lead here. A target
-        after more than five redirects counts for nothing (rules.moves.fates); a few more are
-        followed, because the later addresses of a chain may be linked by themselves.
+        Returns False, without following it, after MAX_HOPS redirects in a row. A target after more
+        than five redirects replaces no page (rules.moves.fates). Up to MAX_HOPS are followed,
+        because other pages may link directly to the later addresses of a chain.
         """
         number = visit.page.no
         visit.answer.location = target = self._signed.bare(target)
@@ -200,13 +204,13 @@ class Links:
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
         targets = unpack_numbers(visit.parsed.targets)
-        if len(self._frontier) > waiting:  # no other link led there so far
+        if len(self._frontier) > waiting:  # the target is new in this run
             self._hops.update(dict.fromkeys(targets, hops))
         self._seeds.redirected(number, targets)
         return True
 
     def numbers_of(self, urls: Mapping[str, int]) -> dict[int, int]:
-        """Return the values of addresses that were just followed, by the addresses' numbers."""
+        """Return ``urls`` with each URL replaced by its number; the URLs were just followed."""
         found: dict[int, int] = {}
         for url, value in urls.items():
             numbers = self._offers.numbers([url], self._seeds.scope, 0)
@@ -231,14 +235,14 @@ class Links:
         numbers, whole = self._targets(links, page, page.kind, depth)
         named = next((link.url for link in links if link.type == "canonical"), None)
         number = record.canonical_no
-        if state.standing is Standing.HELD:  # a page left out keeps the canonical it was read with
+        if state.standing is Standing.HELD:  # an alias keeps its stored canonical page
             number = self._canonical(named, page.no, depth)
         if whole:
             targets = pack_numbers(numbers)
             self._batches.batch.retargeted.append((page.no, scope_no, targets, number))
 
     def lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
-        """Offer the stored links of a page, filtered again where another scope filtered them."""
+        """Offer the stored links of a page at ``depth``; filter them again if the scope changed."""
         if scope == self._seeds.scope_no:
             self._offers.offer(unpack_numbers(targets), depth)
             return
@@ -249,10 +253,10 @@ class Links:
     def _targets(
         self, links: Iterable[Link], page: Page, kind: int, depth: int
     ) -> tuple[list[int], bool]:
-        """Offer the targets that the links of a page have today.
+        """Offer the targets of links that are in scope today.
 
-        Returns the numbers, and whether they are complete: an address that a limit left out may be
-        asked for by a later run, and until then no run has seen everything.
+        Returns their numbers, and whether these are complete. If a limit left a target out, the
+        next run filters the stored links again; no run is complete until one follows that target.
         """
         urls, sitemaps, moved = [], [], []
         whole, self._offers.budget.hit = True, False
@@ -270,7 +274,7 @@ class Links:
         numbers = [number for number in found if number != page.no]
         self._offers.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
-            # A sitemap that robots.txt may name on any host may move to any host.
+            # A top-level sitemap may move to any host, because robots.txt may name any host.
             hosts = [page.host, *(map(host_key, listed) if nesting == 1 else ())]
             if listed and nesting > MAX_NESTING:
                 whole = False

@@ -1,4 +1,4 @@
-"""Answers to documents: what a run reads, judges, shields and extracts again (design.md 3)."""
+"""Processing of answers: body, document, shield against bad answers, links (design.md 3)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _BLANK: Final = b"\0\t\n\f\r "  #: bytes of an empty body
 class Reading:
     """Fills in the visits of a run from their answers, and offers the links that they lead to.
 
-    A new body is read once; any other answer replays the stored links. Every visit passes here,
-    failed requests included, so this is the one place where links are offered (R4-35).
+    The links of a new body are offered; other answers replay the stored links. Every visit passes
+    here, failed requests included, so links are offered in this one place (R4-35).
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Reading:
         """Take the run and its surroundings.
 
         ``is_soft_404`` probes the host of a page. ``scope_moved`` is called when a redirect of
-        a seed moves the scope. ``is_stopping`` ends the waiting for a process.
+        a seed moves the scope. ``is_stopping`` ends the wait for an extraction process.
         """
         options = run.options
         self._run = run
@@ -74,9 +74,10 @@ class Reading:
         )
 
     async def take(self, visit: Visit) -> RegistryError | None:
-        """Fill in document, hashes, chunks and links; an error of this program is an outcome, too.
+        """Fill in the document, hashes, chunks and links of a visit.
 
-        Returns the damage of the registry that this came upon, None where it is sound.
+        An unexpected error becomes the outcome of the visit. Returns the error if it reports a
+        damaged registry, else None.
 
         Raises:
             GivenUpError: the crawl ended before the document was read.
@@ -96,14 +97,14 @@ class Reading:
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
             parsed.document, parsed.links, parsed.targets = None, None, b""
         run.trust.learn(visit)
-        # The pages behind a seed show whether the whole site answers in this way.
+        # A seed that collapsed leads on: its pages show whether the whole site collapsed.
         waits = visit.collapse is not None and not run.seeds.is_seed(visit.page.no)
         if _keeps_links(visit) and not (visit.again or waits):
             run.links.replay(visit.page)
         return None
 
     async def close(self) -> None:
-        """End the processes that read documents."""
+        """End the extraction processes."""
         await self._documents.close()
 
     async def _fill_in(self, visit: Visit) -> None:
@@ -116,10 +117,10 @@ class Reading:
             await self._read(visit, answer.body)
 
     async def _confirm(self, visit: Visit) -> None:
-        """Take a 304: it confirms the body, but not that the page may still be indexed.
+        """Process a 304, which confirms the body, but not that the page may still be indexed.
 
-        Its headers may forbid that now. A changed configuration may exclude the page, or require
-        that the stored body is read again.
+        The headers of the 304 may forbid it. A changed configuration may exclude the page, or
+        require a new extraction of the stored body.
         """
         page = visit.page
         plan = page.plan
@@ -127,9 +128,8 @@ class Reading:
         if noindex:
             if page.state.standing is Standing.HELD:
                 visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
-            elif (
-                page.record.canonical_no is not None
-            ):  # no alias any more: the next request is whole
+            elif page.record.canonical_no is not None:
+                # The page is no longer an alias: the next request has no validators.
                 visit.answer.etag = visit.answer.last_modified = None
         elif plan.extraction is Extraction.REFUSED:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(plan.mode)
@@ -137,13 +137,13 @@ class Reading:
             await self._read_again(visit)
 
     async def _read_again(self, visit: Visit) -> None:
-        """Read the stored body of a page under the changed configuration (M-15)."""
+        """Extract the stored body of a page again, under the changed configuration (M-15)."""
         answer = visit.answer
         run, page = self._run, visit.page
         visit.extracted_again = True
         try:
             answer.body, answer.content_type = await run.stored_pages.body(page)
-        except SnapshotStoreError as error:  # the store failed; the snapshot may be sound
+        except SnapshotStoreError as error:  # the store failed, not the snapshot
             visit.extracted_again = False
             run.extractions.unread(str(error))
             return
@@ -163,7 +163,7 @@ class Reading:
             visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
 
     async def _read(self, visit: Visit, body: bytes) -> None:
-        """Read a body: as a sitemap, as the stored one, or as a document."""
+        """Read a body as a sitemap or a document, unless it equals the stored body."""
         run, page = self._run, visit.page
         visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
@@ -178,16 +178,16 @@ class Reading:
             await self._read_document(visit, body, noindex=noindex, nofollow=nofollow)
 
     def _is_stored(self, visit: Visit) -> bool:
-        """Whether the stored page and its links are all that reading this body would yield."""
+        """Whether reading this body would only reproduce the stored page and its links."""
         page = visit.page
         record = page.record
         return (
             visit.parsed.body_hash == record.body_hash
             and page.state.standing is Standing.HELD
             and record.configuration == page.plan.wanted
-            and not record.signs & NAMES_SIGNED  # its links are of no use without signatures
-            and bool(record.targets)  # none may be due to a nofollow header of that time
-            and visit.url == page.url  # relative links resolve against the answering address
+            and not record.signs & NAMES_SIGNED  # stored links lack their signatures
+            and bool(record.targets)  # an earlier nofollow header may have emptied them
+            and visit.url == page.url  # relative links resolve against this URL
             and visit.outcome is Outcome.CHANGED
         )
 
@@ -214,13 +214,12 @@ class Reading:
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
-            visit.answer.body = (
-                None  # without a snapshot: another configuration does not read it either
-            )
+            # No snapshot: no other configuration can read this body either.
+            visit.answer.body = None
         else:
             await self._judge(visit, parsed.document, noindex=noindex)
         if visit.http_status == Fault.COLLAPSED:
-            return  # its links are followed when it is accepted
+            return  # links are followed once the collapse is accepted
         if keeps:
             parsed.canonical_no = page.record.canonical_no
         else:
@@ -240,11 +239,11 @@ class Reading:
         parsed.sample = html.sample_of(document)
 
     async def _judge(self, visit: Visit, document: Document, *, noindex: bool) -> None:
-        """Decide whether a document is to be indexed, and whether it is new."""
+        """Decide whether to index a document, and whether it differs from the stored page."""
         page = visit.page
         if noindex or document.noindex:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, NOINDEX
-            if not document.noindex:  # a 304 may omit the header: the next answer must be whole
+            if not document.noindex:  # a 304 may omit the header: send no validators next
                 visit.answer.etag = visit.answer.last_modified = None
         elif page.plan.mode is not Mode.INDEX:
             visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, _not_indexed(page.plan.mode)
@@ -252,7 +251,7 @@ class Reading:
             await self._judge_change(visit, document)
 
     async def _judge_change(self, visit: Visit, document: Document) -> None:
-        """Compare a document with the stored page, and shield that from answers of no page."""
+        """Compare a document with the stored page, which error and login pages must not replace."""
         parsed = visit.parsed
         run, page = self._run, visit.page
         held = page.state.standing is Standing.HELD
@@ -265,7 +264,7 @@ class Reading:
                 and document.canonical != run.stored_pages.canonical_url(page)
             )
         elif visit.accepted:
-            pass  # it was judged when its answer came
+            pass  # these checks passed when the answer arrived
         elif await self._is_soft_404(visit, document):
             visit.outcome = Outcome.SOFT_404
             visit.error = "status 200 with the text that the host has for missing pages"
@@ -278,7 +277,7 @@ class Reading:
         parsed.chunks = chunks(document)
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
-        """Return why an answer may not replace the stored page, None when it may."""
+        """Return the reason to keep the stored page instead of an answer, or None."""
         pages, page = self._run.stored_pages, visit.page
         length, before = len(document.text), pages.text_length(page)
         if is_login(
@@ -305,7 +304,7 @@ class Reading:
 
 
 def verdict_of(run: Run, visit: Visit) -> Verdict:
-    """Return the action that the rules choose for a visit that was read."""
+    """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
     record = page.record
     force = run.forces(page) or record.configuration != page.plan.wanted or visit.parsed.recanonical
@@ -314,21 +313,21 @@ def verdict_of(run: Run, visit: Visit) -> Verdict:
 
 
 def _header_directives(visit: Visit) -> tuple[bool, bool]:
-    """Return whether the X-Robots-Tag lines of an answer say noindex, and nofollow."""
+    """Return two flags: noindex and nofollow in the X-Robots-Tag lines of an answer."""
     directives = [html.robots_directives(line) for line in visit.answer.robots_tags]
     return any(noindex for noindex, _ in directives), any(nofollow for _, nofollow in directives)
 
 
 def _keeps_links(visit: Visit) -> bool:
-    """Whether the stored links stay in force: no new body brought others (design.md 8).
+    """Whether to replay the stored links of a page: no new body replaced them (design.md 8).
 
-    A stored page stays, whatever its address answers, and so do its links. An excluded page
-    has no links in force, nor has an error at an address of which nothing is stored.
+    Errors and redirects leave a stored page and its links in place. The links of an excluded page
+    do not count, and an address without a stored page has none.
     """
     standing = visit.page.state.standing
     match visit.outcome:
         case Outcome.EXCLUDED:
-            return bool(visit.page.kind)  # the pages of a sitemap live as long as its stored links
+            return bool(visit.page.kind)  # an excluded sitemap still keeps its pages reachable
         case Outcome.NOT_FOUND | Outcome.SOFT_404 | Outcome.HTTP_ERROR | Outcome.REDIRECT:
             return standing is not Standing.BARE
         case Outcome.NOT_ACCEPTABLE:
@@ -342,7 +341,7 @@ def _not_indexed(mode: Mode) -> str:
 
 
 def _is_emptied(visit: Visit, body: bytes) -> bool:
-    """Whether a 200 has an empty body where a page is stored."""
+    """Whether a 200 has an empty body, and the stored page had another one."""
     page = visit.page
     return (
         visit.outcome is Outcome.CHANGED

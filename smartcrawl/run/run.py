@@ -1,4 +1,4 @@
-"""One run of one source: the pages that it asks for, their links, and what is written."""
+"""One run of one source: its pages to request, their links, and the batches that it commits."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from smartcrawl.sources.scope import Scope
 class Run:
     """The context that scheduler, middlewares, spider and pipelines share.
 
-    ``workers`` knows whether this process crawls alone or with others.
+    ``workers`` hides whether this process crawls alone or shares the run with other workers.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Run:
             mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
             for mode in Mode
         }
-        #: reasons why the run will not have seen everything
+        #: reasons why the run will be incomplete
         self.shortcomings = Shortcomings.loads(opened.cut)
         if opened.shared:
             self.shortcomings.news()  # the registry has these already
@@ -145,7 +145,7 @@ class Run:
         )
 
     def _scope_moved(self) -> None:
-        """Decide again which addresses are in scope."""
+        """Drop cached scope decisions, and offer sitemaps that the old scope refused."""
         self._book.forget()
         self.sitemaps.named_elsewhere()
 
@@ -190,7 +190,7 @@ class Run:
         )
 
     def _new_due_pages(self, now: int) -> DuePages | None:
-        """Return the choice of pages that are due; None: the run asks for every page it reaches."""
+        """Return the filter for due pages; None if the run requests every page that it reaches."""
         if not self.opened.due or self.forced:
             return None
         assert isinstance(self.frontier, Frontier), "one process alone asks for due pages"
@@ -229,10 +229,10 @@ class Run:
         now: int,
         open_workers: OpenWorkers = Alone.open,
     ) -> Self:
-        """Open a run of ``source``, resume its last one, or join the one of other workers.
+        """Open a run of ``source``, resume its interrupted run, or join a run of other workers.
 
         Raises:
-            RunHeldError: another process crawls this source alone.
+            RunHeldError: another process crawls this source in a run that is not shared.
             RegistryError: the registry cannot be opened or written.
         """
         registry = registry_of(options)
@@ -257,7 +257,7 @@ class Run:
         return run
 
     def _begin(self, now: int) -> None:
-        """Offer the seeds and, if the run is resumed, the pages reached and not visited."""
+        """Offer the seeds, and the pending pages of a resumed run."""
         if self.opened.over:
             return
         self.workers.begin(self._readers)
@@ -266,12 +266,12 @@ class Run:
             self.seeds.follow_visited()
         try:
             self._offer_given(now)
-        except RunOverError:  # this process stalled meanwhile
+        except RunOverError:  # another worker sealed the run while this process stalled
             if not self.workers.found_over():
                 raise
 
     def _offer_given(self, now: int) -> None:
-        """Offer the pinned pages, too, and record the seeds, pins and sitemaps of the run."""
+        """Offer the pinned pages, and record the seeds, pins and sitemaps of the run."""
         pins = [no for no, url in self._readers.pages.pins() if self.scope.allows(url)]
         self._offers.offer(pins, 0)
         self.batches.submit(now)
@@ -285,15 +285,15 @@ class Run:
 
     @property
     def scope(self) -> Scope:
-        """The scope of the source today, after a seed may have moved it."""
+        """The current scope of the source, which a redirect of a seed may have moved."""
         return self.seeds.scope
 
-    # Pages to ask for
+    # Pages to request
 
     def start(self, wake: Callable[[], None], failed: Callable[[SmartcrawlError], None]) -> None:
         """Begin to hand out pages.
 
-        ``wake`` has the engine ask for the next page; ``failed`` ends the run.
+        ``wake`` makes the engine call ``next_page`` again; ``failed`` ends the run with an error.
         """
         self.workers.start(self.seeds, incomplete=self.incomplete, wake=wake, failed=failed)
 
@@ -303,7 +303,7 @@ class Run:
 
     @property
     def pending(self) -> bool:
-        """Whether there are pages left that this run may ask for."""
+        """Whether this process may still get pages to request."""
         return not self.failure and self.turns.pending
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
@@ -318,16 +318,16 @@ class Run:
         return pages if self.due_pages is None else self.due_pages.due(pages)
 
     def _written(self, written: Written) -> None:
-        """Take note of a batch that is in the registry."""
+        """Update this process after a batch was committed."""
         self._book.committed(written.batch.addresses)
-        for visit, _ in written.failed:  # its own links were offered; those that stay are, too
+        for visit, _ in written.failed:  # so far only the refused body's links were offered
             self.links.replay(visit.page)
         if written.renamed:
             self.links.rename(written.renamed)
         self.workers.written(written)
 
     def forces(self, page: Page) -> bool:
-        """Whether a page is indexed anew whatever it answers."""
+        """Whether to index a page again even if its content is unchanged."""
         return self.forced or page.state.ordered
 
     def sitemaps_named(self, origin: str, urls: Sequence[str]) -> None:
@@ -336,16 +336,21 @@ class Run:
             self.sitemaps.named(origin, urls)
 
     def incomplete(self, reason: str) -> None:
-        """Note why this run will not have seen everything, such as ``host_down: a.example``."""
+        """Record why this run is incomplete, such as ``host_down: a.example``.
+
+        Ignored once the reasons are final.
+        """
         if self.ending.reasons is None:
             self.shortcomings.add(reason)
 
     # The end
 
     def finish(self, reason: str, now: int) -> RunResult:
-        """Seal a run that ended by itself, close any other as interrupted; return its record.
+        """End the run, and return its record.
 
-        ``reason`` is Scrapy's: ``finished``, ``shutdown``, or the reason that closed the spider.
+        A shutdown or a failure leaves it interrupted; any other end seals it. A shared run may be
+        left to its other workers. ``reason`` is Scrapy's: ``finished``, ``shutdown``, or the reason
+        that closed the spider.
         """
         try:
             self._flush(now)
@@ -372,7 +377,10 @@ class Run:
                 )
 
     def _flush(self, now: int) -> None:
-        """Write the open batch; an error becomes the failure of the run."""
+        """Write the open batch; an error becomes the failure of the run.
+
+        It is no failure if another worker has sealed the run.
+        """
         if self.failure is None:
             try:
                 self.batches.submit(now)
@@ -383,7 +391,7 @@ class Run:
             self.failure = None
 
     def close(self) -> None:
-        """Close files and connections and release the lease; committed batches stay."""
+        """Close files and connections, and release the lease; idempotent."""
         if self._closed:
             return
         self._closed = True
@@ -396,5 +404,5 @@ class Run:
 
 
 def run_of(crawler: Any) -> Run | None:
-    """Return the run of a Scrapy crawler's spider; None for a spider that has none."""
+    """Return the run of a crawler's spider, or None if the spider has no run."""
     return getattr(crawler.spider, "run", None)

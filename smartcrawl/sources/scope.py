@@ -12,8 +12,8 @@ from smartcrawl.model.urls import MAX_URL_LENGTH, host_key, request_url
 from smartcrawl.sources.patterns import Compiled, compiled
 
 # fmt: off
-#: Files without text, or without text that this version can extract. Endings that are also names
-#: of pages (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser) are not here.
+#: Extensions of files without text that this version can extract. Endings that pages may have, too
+#: (``.com``, ``.ai``, ``.au``, ``.py`` in a source browser), are not included.
 SKIPPED_EXTENSIONS: Final = frozenset(
     {
         # images
@@ -48,10 +48,10 @@ SKIPPED_EXTENSIONS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The document set of a source: the addresses that belong to it (M-28).
+    """The rules that decide which addresses belong to a source (M-28).
 
-    ``hosts`` are exact (see ``host_key``); ``domains`` include their subdomains, on any port.
-    ``url_patterns`` and ``excluded_patterns`` are searched in the request URL.
+    ``hosts`` match exactly (see ``host_key``). ``domains`` include their subdomains, on any port.
+    ``url_patterns`` and ``excluded_patterns`` may match anywhere in the request URL.
 
     >>> scope = Scope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
     >>> scope.allows("https://docs.example.com/a"), scope.allows("https://example.com/print/a")
@@ -60,10 +60,10 @@ class Scope:
 
     hosts: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
-    url_patterns: tuple[str, ...] = ()  #: at least one must match, unless there is none
+    url_patterns: tuple[str, ...] = ()  #: at least one must match; empty: no condition
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
-    max_depth: int = 0  #: links from a seed, 0: no limit; ``allows`` ignores it
+    max_depth: int = 0  #: number of links from a seed; 0: no limit; not checked here
     _wanted: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
     _excluded: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
 
@@ -72,15 +72,15 @@ class Scope:
         object.__setattr__(self, "_excluded", _compiled(self.excluded_patterns))
 
     def holds(self, url: str) -> bool:
-        """Whether the host of a request URL belongs to the source, even if the URL does not."""
+        """Whether the host of a request URL is in scope; the URL itself may be refused."""
         return self._holds(url[url.index("/") + 2 :].partition("/")[0])
 
     def allows(self, url: str) -> bool:
-        """Whether ``url`` belongs to the source, whatever its depth."""
+        """Whether ``url`` belongs to the source, at any depth."""
         return self.refusal(url) is None
 
     def refusal(self, url: str) -> str | None:
-        """Return the reason why ``url`` does not belong to the source; None when it does."""
+        """Return the reason why ``url`` does not belong to the source, or None if it does."""
         known = request_url(url)
         if known is None:
             return f"it is no http(s) URL of at most {MAX_URL_LENGTH} characters"
@@ -109,7 +109,7 @@ class Scope:
         return False
 
     def fingerprint(self) -> bytes:
-        """Return 16 bytes that differ when ``allows`` may return something else (M-15).
+        """Return a 16-byte digest of the settings that ``allows`` depends on (M-15).
 
         Stored links that were filtered under the same fingerprint need no second check.
         """
@@ -123,9 +123,9 @@ class Scope:
         return sha256(json.dumps(parts).encode()).digest()[:16]
 
     def moved_to(self, url: str) -> Self | None:
-        """Return the scope with ``url``'s host in place of the same host with or without www.
+        """Return the scope after a move to ``url``, if only ``www.`` was added or removed.
 
-        None when ``url`` is elsewhere, or in scope anyway.
+        The new host replaces the old one. None if ``url`` has any other host, or one in ``hosts``.
 
         >>> Scope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
         frozenset({'www.example.com'})

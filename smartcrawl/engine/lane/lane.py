@@ -1,4 +1,4 @@
-"""The revalidation lane: conditional requests for known pages, beside Scrapy's engine.
+"""The revalidation lane: conditional requests for stored pages, outside Scrapy's engine.
 
 A 304 becomes a Visit; any other answer is passed to the engine.
 """
@@ -40,29 +40,29 @@ logger = logging.getLogger(__name__)
 
 
 class _Unsettled(NamedTuple):
-    """An answer whose connection was not found clean yet."""
+    """An answer of a connection that is not known to be clean yet."""
 
     flight: Flight
     answer: Answer
-    request: Request | None  #: the engine's, with the answer in hand; None: a 304
+    request: Request | None  #: the engine's, with the answer in its meta; None: a 304
 
 
 class InHandMiddleware:
-    """Gives the engine an answer that the lane received, so that a page is asked once."""
+    """Gives the engine an answer that the lane received, so that no page is requested twice."""
 
     def process_request(self, request: Request) -> Response | None:
-        """Return the answer in hand, once: a retry of the request goes to the server."""
+        """Return the received answer once; a retry of the request goes to the server."""
         response: Response | None = request.meta.pop(IN_HAND, None)
         return response
 
 
 class RevalidationLane:
-    """Sends conditional requests for known pages, where the results equal those of the engine.
+    """Sends conditional requests for stored pages, where the engine would get the same results.
 
     Each request counts in engine, downloader and slot, keeps the slot's delay, and is sent only
     to a host whose robots.txt is cached. A 304 becomes a Visit, which passes the pipelines. Any
-    other answer enters the engine with the response in hand. Both wait until their connection is
-    found clean. If it is not clean, or no answer came, the engine asks the page.
+    other answer is passed to the engine in the meta of a request. Both wait until their connection
+    proves clean. If it is not clean, or no answer came, the engine requests the page.
 
     Source: design.md 10; docs/adr/0031, 0032.
     """
@@ -80,7 +80,11 @@ class RevalidationLane:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Wait for the spider of a run, unless REVALIDATION_LANE is off."""
+        """Connect the lane to the signals of a crawl.
+
+        Raises:
+            NotConfigured: REVALIDATION_LANE is off, or the spider has no run.
+        """
         run = run_of(crawler)
         if run is None or not run.options.revalidation_lane:
             raise NotConfigured
@@ -90,7 +94,7 @@ class RevalidationLane:
         return lane
 
     def opened(self) -> None:
-        """Open the lane, if all components of the crawl permit it."""
+        """Attach the lane to the scheduler, if all components of the crawl permit it."""
         why, resolver = unfit(self._crawler), installed_resolver()
         if why is not None or resolver is None:
             logger.info("the revalidation lane is not used: %s", why)
@@ -115,13 +119,13 @@ class RevalidationLane:
 
     @property
     def waits(self) -> bool:
-        """Whether answers are unsettled: their connections were not found clean yet."""
+        """Whether some answers are unsettled: their connections may still prove unclean."""
         return bool(self._unsettled)
 
     # Admission of pages
 
     def take(self, page: Page) -> bool:
-        """Start the request for a page; return False where the engine has to ask it."""
+        """Start the request for a page; return False if the engine must request it."""
         flight = self._flight_or_none(page)
         if flight is None:
             return False
@@ -136,7 +140,7 @@ class RevalidationLane:
             return None
 
     def _flight(self, page: Page) -> Flight | None:
-        """Return the request for a page, registered as in flight; None: the engine asks it."""
+        """Return the request for a page, registered as in flight; None: leave it to the engine."""
         plan = page.plan
         if plan.verify or page.kind or plan.signed is not None or self._run.trust.asks_head(page):
             return None
@@ -162,7 +166,11 @@ class RevalidationLane:
         return flight
 
     def _allows(self, page: Page, origin: Origin, slot: str) -> bool:
-        """Whether the lane may ask a page: its host is up, and its cached robots.txt allows it."""
+        """Whether the lane may request a page now.
+
+        Its host is neither blocked nor down, its cached robots.txt allows the page, and its turn
+        in a shared run is not spent.
+        """
         gate, blocked = self._gate, self._run.blocked_hosts
         if (blocked and page.host in blocked) or (
             gate is not None and gate.down and gate.is_down(slot)
@@ -178,7 +186,7 @@ class RevalidationLane:
     # Requests
 
     async def _work(self, flight: Flight) -> None:
-        """Ask a page, and then further pages until none can be asked now."""
+        """Request a page, and then further pages until none is ready."""
         after: Flight | None = flight
         while after is not None:
             await self._visit(after)
@@ -188,7 +196,7 @@ class RevalidationLane:
         self._scheduler.look_again()
 
     def _spread(self) -> None:
-        """Start all further requests that may be in flight at the same time."""
+        """Start further requests, as many as may be in flight at the same time."""
         while (flight := self._next()) is not None:
             self._start(flight)
 
@@ -198,7 +206,7 @@ class RevalidationLane:
         task.add_done_callback(self._tasks.discard)
 
     def _next(self) -> Flight | None:
-        """Return the next page's request, or None: no page is ready, or the engine comes first."""
+        """Return the request for the next page; None if none is ready, or the engine is first."""
         scheduler = self._scheduler
         while not (scheduler.has_requests or self._engine.needs_backout()):
             page = scheduler.next_page()
@@ -211,13 +219,13 @@ class RevalidationLane:
         return None
 
     async def _visit(self, flight: Flight) -> None:
-        """Ask a page, and free its place in the slot; its answer joins the unsettled ones."""
+        """Request a page, leave its answer unsettled, and free its place in the slot."""
         request: Any = flight
         slot, answer = flight.slot, None
         try:
             answer = await self._ask(flight)
             if answer is not None and answer.status != 304:
-                await asyncio.wait([answer.clean])  # no more bodies in memory than in the engine
+                await asyncio.wait([answer.clean])  # limits the bodies in memory, as in the engine
         except Exception:
             logger.exception("cannot process %s", flight.page.url)
             self._run.turns.unanswered(flight.page)
@@ -237,7 +245,10 @@ class RevalidationLane:
         self._engine._slot.remove_request(request)
 
     async def _ask(self, flight: Flight) -> Answer | None:
-        """Return the answer, which is unsettled; None: the lane is done with the page."""
+        """Send the request and return its unsettled answer.
+
+        None: no answer counts. The page stays pending, or the engine requests it.
+        """
         slot = flight.slot
         if slot.delay:
             await self._wait_turn(flight)
@@ -278,7 +289,7 @@ class RevalidationLane:
     # Answers
 
     def _settled(self, clean: asyncio.Future[bool]) -> None:
-        """Count the answers of a clean connection, or withdraw those of one that is not."""
+        """Accept the answers of a clean connection, or withdraw those of an unclean one."""
         task = asyncio.ensure_future(self._count(self._unsettled[clean], clean.result()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -301,7 +312,7 @@ class RevalidationLane:
                 self._land(flight)
 
     async def closed(self) -> None:
-        """Add the counts to the stats, and close the connections."""
+        """Close the connections, and add the counts to the stats."""
         if self._client is not None:
             self._counts.strays = self._client.strays
             await self._client.close()

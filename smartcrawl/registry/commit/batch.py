@@ -1,4 +1,4 @@
-"""Writing one batch: outcomes, links, content, index and new addresses, all or nothing."""
+"""The write of one batch in one transaction: addresses, outcomes, links, content and index."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ _RECORD = (
     "kind",
 )  # fmt: skip
 _STATE = ("no", "reached_run", "depth")
-#: The smallest depth counts while the page stays reached; a forced run measures anew (M-24).
+#: Keep the smallest depth of a page that was reached since run ``since``. A forced run keeps only
+#: its own depths (M-24).
 _REACHED = """
 UPDATE state
    SET depth = CASE WHEN reached_run = :run OR (reached_run >= :since AND NOT :forced)
@@ -88,7 +89,8 @@ UPDATE state
        reached_run = :run
  WHERE no IN carray(:numbers)
 """
-#: Stored pages that are not lost; {interval} and {wait} are Schedule's, as SQL expressions.
+#: Pages that a 304 confirmed, with nothing else to update (Batch.touched). {interval} and {wait}
+#: are SQL expressions for Schedule's methods.
 _TOUCHED = """
 UPDATE state
    SET visited_run = :run, seen_run = :run, number = :number, last_checked = :now,
@@ -98,11 +100,11 @@ UPDATE state
        etag_marks = 0
  WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
-#: A page that robots.txt refused at its last visit keeps its seen_run, so that it ages.
+#: A page that robots.txt excluded at its last visit keeps its seen_run, so that it ages.
 _SKIPPED = """
 UPDATE state SET seen_run = :run WHERE no IN carray(:numbers) AND seen_run >= visited_run
 """
-#: A notice only brings a visit forward.
+#: A changed date in a sitemap can only bring a visit forward.
 _NOTICED = """
 UPDATE state SET next_visit = :now
  WHERE no = :no AND last_checked < :modified AND next_visit > :now
@@ -110,7 +112,7 @@ UPDATE state SET next_visit = :now
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
 _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS DISTINCT FROM ?"
-#: An address that was read as a page stays a page, even if a sitemap names it.
+#: An address that was parsed as a page stays a page, even if it is listed as a sitemap.
 _KIND = """
 UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND body_hash IS NULL))
 """
@@ -163,22 +165,21 @@ def _spread(schedule: Schedule, interval: str) -> str:
 
 
 def _displayed(host: str) -> str | None:
-    """Return a host in Unicode, or None if its spelling is the same (R0-19)."""
+    """Return the Unicode spelling of a host; None if it equals ``host`` (R0-19)."""
     shown = display(f"http://{host}").removeprefix("http://")
     return shown if shown != host else None
 
 
 @dataclass(slots=True)
 class Sharing:
-    """Agreement between the workers of a shared run.
+    """Coordination of this worker with the other workers of a shared run.
 
-    Each of their transactions locks the row of the run before it reads rows that other workers
-    write. So their transactions wait for each other, and a row read here stays valid until the
-    commit.
+    Each transaction locks the row of the run before it reads rows that other workers write. So the
+    transactions run one after another, and a row stays valid from the read to the commit.
     """
 
-    claim: int  #: claim number that was drawn when this worker joined
-    merged: Callable[[str, str], str]  #: joins the stored shortcomings with new ones
+    claim: int  #: claim number, drawn when this worker joined
+    merged: Callable[[str, str], str]  #: merges stored and new shortcomings
     renamed: dict[int, int] = field(default_factory=dict)  #: own number -> valid number
     news: dict[int, int] = field(default_factory=dict)  #: entries of ``renamed`` not reported yet
 
@@ -206,7 +207,7 @@ class Commit:
         self._sharing = sharing
         self._begun: Batch | None = None
         self._claim = number if sharing is None else sharing.claim
-        #: In a shared run the first worker's answer for an address is valid.
+        #: In a shared run, the first answer that a worker commits for an address is valid.
         self._unless = EVERY_RUN if sharing is None else run
         self._sink = sink
         self._run = run
@@ -229,7 +230,9 @@ class Commit:
         )
 
     def begin(self, batch: Batch) -> None:
-        """Lock the run's row, before other workers can write to the run.
+        """Prepare the contents of a batch, and lock the run's row by adding the batch's counts.
+
+        In a shared run, the numbers of addresses that another worker registered first are replaced.
 
         Raises:
             RunOverError: the run is no longer open; nothing may be written to it.
@@ -251,7 +254,7 @@ class Commit:
         """Write a batch; return the number of stale visits, which were dropped.
 
         Raises:
-            RunOverError: as in ``begin``, which is called if it was not.
+            RunOverError: as in ``begin``, which ``write`` calls if the caller has not.
         """
         if self._begun is not batch:
             self.begin(batch)
@@ -267,15 +270,15 @@ class Commit:
         self._connection.executemany(_NOTICED, noticed)
         stale = self._write_touched(batch, now)
         changed: set[int] = set()
-        # A lost snapshot is lost for every page that shares it, those of this batch included.
+        # Last, so that a lost snapshot is also removed from the pages of this batch that share it.
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
-                stale += not visit.accepted  # an accepted edit was counted before
+                stale += not visit.accepted  # an accepted collapse was counted before
         put(
             self._connection, filter(None, (visit.parsed.unreadable for visit in batch.visits)), now
         )
         note_former(self._connection, self._visits.records.former)
-        for left in self._visits.records.prepared.values():  # stale, or a known text
+        for left in self._visits.records.prepared.values():  # the visit is stale, or the text known
             self._sink.remove(left)
         for probe in batch.probes:
             excluded = probe.outcome is Outcome.EXCLUDED
@@ -291,7 +294,7 @@ class Commit:
         return stale
 
     def _agree(self, batch: Batch, sharing: Sharing) -> None:
-        """Replace numbers of addresses that another worker has registered first."""
+        """Replace the numbers of addresses that another worker registered first."""
         rename(batch, sharing.renamed)
         met = {address.id: address.no for address in batch.addresses}
         if met:

@@ -1,4 +1,4 @@
-"""Settling a run: redirects, a word for every record, clones, candidates."""
+"""Settlement of a run: redirects, last outcomes, clones and candidates for removal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ UPDATE state SET outcome = :word
  WHERE reached_run < :run AND standing > 0
    AND reached_run IN (SELECT no FROM run WHERE source = :source)
 """
-#: Includes records without a word, found by an interrupted run and never reached since.
+#: Reached and not visited in this run; or never visited, such as addresses that an interrupted run
+#: found.
 _SKIPPED = """
 UPDATE state SET outcome = :word
  WHERE (reached_run = :run AND visited_run < :run)
@@ -48,18 +49,18 @@ SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2, s.
   FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.outcome = 5 AND r.redirect_target IS NOT NULL
 """
-#: Reached by a due crawl before it was due: its last answer counts.
+#: A page that a due crawl reached before its next visit was due: its last answer counts.
 _NOT_DUE = """
 s.reached_run = :run AND s.visited_run < :run AND (SELECT due FROM run WHERE no = :run)
 """
-#: Answered 200 or 304 in this run, in scope, and stored.
+#: Indexed pages: content is stored, in scope, and a 200 or 304 of this run confirmed it.
 _INDEXED = f"""
 SELECT s.no FROM state s
  WHERE s.no IN carray(:numbers) AND s.standing = 2 AND s.lost_count = 0
    AND ((s.visited_run = :run AND s.outcome IN (1, 2, 3)) OR (s.status = 2 AND {_NOT_DUE}))
 """
-#: Withdrawn by the source: answered 404 or 410 in this run, or excluded by robots.txt. Blocks by
-#: the operator do not count.
+#: Pages that the source withdrew: they answered 404 or 410 in this run, or robots.txt excludes
+#: them. Hosts that the operator blocked do not count.
 _ENDED = f"""
 SELECT s.no FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
  WHERE s.no IN carray(:numbers)
@@ -68,13 +69,13 @@ SELECT s.no FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
         OR (s.seen_run < :run AND NOT h.is_blocked
             AND ((s.visited_run = :run AND s.outcome = 10) OR (s.status = 4 AND {_NOT_DUE}))))
 """
-#: Pages not due whose last answer was a temporary redirect: they help to recognize login walls.
+#: Temporary redirects of pages that were not due: they help to recognize login walls.
 _MOVED_BEFORE = f"""
 SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2
   FROM state s JOIN record r USING (no)
  WHERE s.http_status IN (302, 303, 307) AND r.redirect_target IS NOT NULL AND {_NOT_DUE}
 """
-#: Answered in this run, and gives way to its canonical page.
+#: Aliases that answered in this run: only their canonical pages are indexed.
 _ASIDE = f"""
 SELECT r.no, r.canonical_no FROM record r JOIN state s USING (no)
  WHERE r.canonical_no IS NOT NULL AND +r.source = :source AND s.standing = 1
@@ -99,11 +100,11 @@ _HELD_COUNT = """
 SELECT count(*) FROM state
  WHERE standing > 0 AND reached_run IN (SELECT no FROM run WHERE source = :source)
 """
-#: An alias whose canonical page is not indexed is fetched anew, to be indexed itself.
+#: Download an alias again without validators: its canonical page is not indexed, so the alias is.
 _ASK_ANEW = """
 UPDATE record SET etag = NULL, last_modified = NULL, body_hash = NULL WHERE no IN carray(?)
 """
-#: Answers that were rejected (rules.shield), and documents that could not be read.
+#: Rejected answers (rules.shield), and documents that could not be read.
 _SHIELDED = f"""
 SELECT s.http_status, count(*), min(r.url) FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND r.source = :source
@@ -115,7 +116,10 @@ _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
 def settle(connection: Connection, ending: Ending, sink: Sink, *, complete: bool) -> None:
-    """Set the word of every record and propose removals; the caller's transaction."""
+    """Set the last outcome of every record and propose removals.
+
+    The caller opens the transaction.
+    """
     _words(connection, ending)
     notes: list[str] = []
     moved, hops = _moves(connection, ending, notes)
@@ -148,11 +152,11 @@ def _words(connection: Connection, ending: Ending) -> None:
 def _moves(
     connection: Connection, ending: Ending, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
-    """Judge the redirects of a run; return the proposed removals and the valid hops."""
+    """Decide the redirects of a run; return the proposed removals and the valid hops."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
     in_scope = ending.closing.in_scope
     moves = []
-    for row in rows:  # a sitemap may move anywhere: scope applies to its addresses
+    for row in rows:  # a sitemap may move out of scope; its addresses may not
         leaves = row[3] is None and not row[11] and not in_scope(row[2], 0)
         moves.append(Move(row[0], row[1], row[2], row[3], bool(row[4]), leaves))
     skipped: Any = connection.execute(_MOVED_BEFORE, {"run": ending.run}) if moves else ()
@@ -203,20 +207,20 @@ class _Way(NamedTuple):
     """The end of a redirect chain."""
 
     end: str  #: last address of the chain
-    status: int  #: of the first temporary redirect in the chain; without one, the page's own
+    status: int  #: status of the first temporary redirect in the chain, else of the page
 
 
 def _those(
     connection: Connection, statement: str, run: int, wanted: Iterable[int]
 ) -> frozenset[int]:
-    """Return the ``wanted`` numbers that a statement finds."""
+    """Return those of the ``wanted`` numbers that a statement selects."""
     values = {"run": run, "numbers": numbers(set(wanted))}
     rows: Any = connection.execute(statement, values).fetchall()
     return frozenset(no for (no,) in rows)
 
 
 def _restart(connection: Connection, old: _Old) -> None:
-    """Reset the counts of a page from before its redirect."""
+    """Reset the counts that a page collected before it redirected."""
     row = (0, 0, None, None, old.status, Word.REDIRECTED, old.move.http_status, None, old.move.no)
     connection.execute(_COUNTED, row)
 
@@ -230,7 +234,7 @@ _MESSAGES = {
 _FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIRECTS}
 
 
-#: The outcome as which a redirect without a valid target ages (rules.absence.AGEING).
+#: Outcome that ages a page whose redirect has no valid target (rules.absence.AGEING).
 _AGES = {
     Fate.AWAY: Outcome.NOT_FOUND,
     Fate.LOST: Outcome.HTTP_ERROR,
@@ -268,7 +272,10 @@ def _canonicals(
     hops: dict[int, int | None],
     notes: list[str],
 ) -> list[Proposal]:
-    """Return the proposals for pages that give way to their canonical pages."""
+    """Propose the removal of pages whose canonical pages are indexed.
+
+    An alias whose canonical page is not indexed is downloaded again.
+    """
     rows: list[Any] = connection.execute(_NAMES, ending.names).fetchall()
     if not rows:
         return []
