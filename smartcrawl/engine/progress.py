@@ -18,10 +18,11 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
-from smartcrawl.engine.lifecycle import logger
 from smartcrawl.engine.signals import page_progress
 from smartcrawl.model.redaction import json_safe
 from smartcrawl.run.run import Run, run_of
+
+logger = logging.getLogger(__name__)
 
 
 class JsonProgress:
