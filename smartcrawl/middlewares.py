@@ -15,6 +15,7 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.download.faults import PASSING_FAULTS, fault_of
 from smartcrawl.engine.download.network import (
     AddressCheck,
@@ -37,7 +38,7 @@ from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.model.urls import host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

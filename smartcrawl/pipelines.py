@@ -11,6 +11,7 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.soft404 import Soft404Probe
 from smartcrawl.engine.signals import progress_of
@@ -19,7 +20,7 @@ from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverErro
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Action
 from smartcrawl.run.reading import Reading, verdict_of
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.download.faults import fault_of
 from smartcrawl.rules.http import retry_after
 from smartcrawl.run.hosts.gate import HostGate, Turn
-from smartcrawl.run.run import run_of
 
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 from scrapy.http import Response
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.delays import host_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import Edits
@@ -25,7 +26,7 @@ from smartcrawl.extract.robots_txt import sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
 from smartcrawl.model.pages import Attempt, Visit
 from smartcrawl.model.urls import endpoint
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

@@ -18,9 +18,10 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.signals import page_progress
 from smartcrawl.model.redaction import json_safe
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

@@ -11,9 +11,10 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

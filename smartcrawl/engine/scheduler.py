@@ -17,13 +17,14 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.gate import gate_of, host_of
 from smartcrawl.engine.stopping import stop
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.run.hosts.gate import HostGate, slot_of
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

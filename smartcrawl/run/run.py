@@ -365,16 +365,7 @@ class Run:
     def _removed(self, removed: list[Removed]) -> None:
         if self.watcher is not None:
             for page in removed:
-                self.watcher(
-                    {
-                        "url": page.url,
-                        "pageId": page.no,
-                        "depth": page.depth,
-                        "status": page.status,
-                        "outcome": page.word,
-                        "deleted": True,
-                    }
-                )
+                self.watcher(page.as_event())
 
     def _flush(self, now: int) -> None:
         """Write the open batch; an error becomes the failure of the run.
@@ -401,8 +392,3 @@ class Run:
         self.registry.numbers.give_back()
         self.registry.close()
         self.workers.release()
-
-
-def run_of(crawler: Any) -> Run | None:
-    """Return the run of a crawler's spider, or None if the spider has no run."""
-    return getattr(crawler.spider, "run", None)

@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured, StopDownload
 from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.extract.encodings import ACCEPTED, decoded
-from smartcrawl.run.run import run_of
 
 _PATIENCE = 10  #: seconds before the rate of a body counts
 

@@ -21,10 +21,10 @@ from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
 from twisted.web.client import HTTPConnectionPool
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.download.certificates import ContextFactory, Trust
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
-from smartcrawl.run.run import run_of
 from smartcrawl.run.strays import FRESH, Strays, origin_of
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)

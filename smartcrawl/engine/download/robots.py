@@ -18,6 +18,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.download.faults import fault_of
 from smartcrawl.extract.robots_txt import as_utf8, crawl_delay, sitemaps
 from smartcrawl.model.batches import StoredRobots
@@ -32,7 +33,6 @@ from smartcrawl.rules.http import (
     kept_validators,
 )
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.run import run_of
 
 logger = logging.getLogger(__name__)
 

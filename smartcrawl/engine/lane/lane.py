@@ -16,6 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
+from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.download.certificates import Trust
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.robots import RobotsCache
@@ -34,7 +35,7 @@ from smartcrawl.engine.stopping import is_stopping
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Attempt, Page
 from smartcrawl.run.hosts.gate import slot_of
-from smartcrawl.run.run import Run, run_of
+from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 

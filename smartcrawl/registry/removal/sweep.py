@@ -122,6 +122,17 @@ class Removed:
     status: int | None  #: HTTP or extended, of its last visit
     word: str  #: lastOutcome after the removal
 
+    def as_event(self) -> dict[str, Any]:
+        """Return the progress event of the removal (``--progress json``)."""
+        return {
+            "url": self.url,
+            "pageId": self.no,
+            "depth": self.depth,
+            "status": self.status,
+            "outcome": self.word,
+            "deleted": True,
+        }
+
 
 class Remover:
     """Removes pages of one source over one connection; the caller opens the transaction."""

@@ -1,0 +1,12 @@
+"""The run of a Scrapy crawler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smartcrawl.run.run import Run
+
+
+def run_of(crawler: Any) -> Run | None:
+    """Return the run of a crawler's spider, or None if the spider has no run."""
+    return getattr(crawler.spider, "run", None)
