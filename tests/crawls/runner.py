@@ -32,9 +32,8 @@ from smartcrawl.commands import crawl
 from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry import registry
 from smartcrawl.registry.commit import collapsed
-from smartcrawl.registry.database import sqlite, transactions
+from smartcrawl.registry.database import control, sqlite, transactions
 from smartcrawl.registry.runs import runs
 
 _BATCH = 5  #: visits, so that a small site has many transactions
@@ -122,7 +121,7 @@ def step(last: str) -> None:
         die("after the commit of", name)
 
     _sweeps_in_parts()
-    for module in (collapsed, runs, registry, writing):
+    for module in (collapsed, runs, control, writing):
         assert module.transaction is transactions.transaction  # type: ignore[attr-defined]
         module.transaction = transaction  # type: ignore[attr-defined]
 
