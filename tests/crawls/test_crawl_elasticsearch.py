@@ -83,7 +83,9 @@ def shop(site: Site, indexed: Crawl) -> Site:
 @pytest.mark.covers("R0-02", "R0-33", "R0-61")
 def test_elasticsearch_documents_are_those_that_the_registry_and_the_hits_name(shop, indexed):
     records = indexed.pages()
-    stored = {hit["_id"]: hit["_source"]["id"] for hit in indexes.hits(indexed.environment)}
+    # Where /copy was answered before /a, it was indexed first, and has a tombstone now.
+    documents = (hit for hit in indexes.hits(indexed.environment) if "id" in hit["_source"])
+    stored = {hit["_id"]: hit["_source"]["id"] for hit in documents}
 
     for path in ("/", "/a", "/b"):
         assert stored[records[path]["lastIndexedDocId"]] == records[path]["id"]
@@ -148,7 +150,8 @@ def test_elasticsearch_tombstones_are_deleted_by_the_first_run_a_day_later(shop,
     indexes.age(indexed.environment, buried[young], 86_400 - 3_600)
     result = indexed(shop.url("/"))
 
-    assert set(pages()) == {"/", "/b"}
+    # Where /copy was answered before /a, it has a tombstone of the first run.
+    assert set(pages()) - {"/copy"} == {"/", "/b"}
     assert "1 old tombstone" in result.err
     assert open_records(indexed) == 0
 

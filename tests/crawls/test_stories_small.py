@@ -1,6 +1,7 @@
 """Small sites: login walls, and sweeps that would take half of the pages (docs/adr/0033)."""
 
 import json
+import re
 
 import pytest
 
@@ -161,7 +162,7 @@ def test_what_was_withheld_is_not_released_by_what_stands_in_its_place(
 
     result = story.run()
 
-    assert "withheld" not in result.out
+    assert not re.search(r"removals? (?:is|are) withheld", result.out)
     assert story.removed() == dict.fromkeys(paths[:3], "redirect")
     assert crawl.hits("treasure") == paths[3:]
 
