@@ -367,7 +367,8 @@ class Model:
         """Whether a page was lost, then absent, is lost still, and its host answers otherwise."""
         page, answer, choices = self.pages[no], self.probes.get(no), self.choices
         redirects = SPOKEN - {200, 304, 404, 410}
-        lost = answer in (404, 410, 403) or (answer in redirects and page.status in redirects)
+        errors = (404, 410, 403, 1002)  # 1002: a redirect to the page itself
+        lost = answer in errors or (answer in redirects and page.status in redirects)
         alive = any(
             other.visited == self.run and other.said in ("ok", "noindex") and other.status != 406
             for other in self.pages.values()
