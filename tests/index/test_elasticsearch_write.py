@@ -1,6 +1,7 @@
 """Writing to an Elasticsearch: each entry by itself, under its number, whatever goes wrong."""
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import permutations
 from types import SimpleNamespace
@@ -303,7 +304,8 @@ def test_elasticsearch_that_is_killed_goes_on_with_what_it_held(
         assert set(fates(sink.write(some()))) == {"done"}
         sink.refresh()
         assert sum(1 for _ in sink.scan()) == 2_000
-    assert "Connection refused" in lines[0]
+    # The first try meets the end of the connection it was kept on, or no server any more.
+    assert re.search(r"Connection (?:refused|reset)", lines[0])
     opened(elasticsearch.url, elasticsearch_prefix, Known(identity)).close()
 
 
