@@ -106,6 +106,7 @@ def test_only_existing_settings_are_named(page):
     known = {name for name in runpy.run_path(str(SETTINGS)) if name.isupper()}
     known |= {fault.name for fault in Fault}
     known |= {"PYTHON", "MIN_CLONE_TEXT", "SMARTCRAWL_REQUIRE_SERVERS", "SMARTCRAWL_TEST_CACHE"}
+    known |= {"SMARTCRAWL_DATA_DIR"}  # of the program smartcrawl
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
