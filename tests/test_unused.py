@@ -20,6 +20,7 @@ HOOKS: Final = {
     "column_access": "apsw, of virtual tables",
     "columns": "apsw, of virtual tables",
     "default_settings": "Scrapy, of commands",
+    "do_GET": "http.server, of handlers of requests",
     "enqueue_request": "Scrapy, of schedulers",
     "exec_module": "importlib, of loaders",
     "find_spec": "importlib, of finders",
