@@ -99,8 +99,8 @@ def test_images_are_pinned_and_everywhere_the_same():
     assert re.search(r"^FROM python:\d+\.\d+\.\d+-slim-\w+$", text("Dockerfile"), re.MULTILINE)
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
     assert f"docker build -t smartcrawl:{__version__} ." in text("docs/operations.md")
-    told = text("docs/operations.md") + text("README.md")
-    assert "elasticsearch:" in text("README.md")
+    told = text("docs/operations.md") + text("docs/grow.md")
+    assert "elasticsearch:" in text("docs/grow.md")
     assert set(re.findall(r"\b(?:smartcrawl|elasticsearch):\d+\.[\d.]+\d", told)) <= set(images)
 
 
