@@ -22,6 +22,7 @@ from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import give_back_large
+from smartcrawl.engine.project_settings import complete
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
@@ -74,6 +75,7 @@ class Command(ScrapyCrawl):
         super().process_options(args, opts)
         with_known_options(self.parser, args)
         assert self.settings is not None
+        complete(self.settings)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
