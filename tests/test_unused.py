@@ -21,6 +21,7 @@ HOOKS: Final = {
     "columns": "apsw, of virtual tables",
     "create_module": "importlib, of loaders",
     "default_settings": "Scrapy, of commands",
+    "do_GET": "http.server, of handlers of requests",
     "enqueue_request": "Scrapy, of schedulers",
     "exec_module": "importlib, of loaders",
     "find_spec": "importlib, of finders",
