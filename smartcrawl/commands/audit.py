@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.commands.audit_text import print_comparison, print_comparison_as_json
 from smartcrawl.commands.salvage_text import print_salvage
 from smartcrawl.engine.command import (
@@ -38,7 +36,13 @@ from smartcrawl.index.choice import chunked, comparable, known_to, opened, opene
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.writing import RemoteIndexing
-from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
+from smartcrawl.model.exceptions import (
+    RegistryError,
+    RunHeldError,
+    SinkError,
+    SmartcrawlError,
+    UsageError,
+)
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import shown_lines
@@ -95,15 +99,14 @@ class Command(ChangingCommand):
             help="remove at most N pages from an index that is taken over, whatever the guard says",
         )
 
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Salvage a registry that cannot be opened, or open it and compare."""
         if not opts.salvage:
-            super().run(args, opts)
+            super().carry_out(args, opts)
             return
         if opts.repair or args:
             raise UsageError("--salvage goes with nothing else", print_help=False)
         try:
-            assert self.settings is not None
             self.options = Options.of(self.settings)
             self._salvage(opts)
         except SmartcrawlError as error:

@@ -14,17 +14,18 @@ from difflib import get_close_matches
 from importlib.resources import files
 from itertools import groupby
 from math import isfinite
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from scrapy.commands import ScrapyCommand
-from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
 
+from smartcrawl.engine.base_command import CMDLINE, BaseCommand, CommandSettings
 from smartcrawl.engine.command import FAILED, print_json
+from smartcrawl.engine.state_folder import VARIABLES
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import OURS, program
 from smartcrawl.model.redaction import HIDDEN, escaped, redacted, shown_lines
 from smartcrawl.settings import defaults
 
@@ -61,12 +62,8 @@ OVERRIDES: Final = (
 )
 
 
-class Command(ScrapyCommand):
+class Command(BaseCommand):
     """Print the settings; it needs no registry."""
-
-    requires_project = True
-    requires_crawler_process = False
-    default_settings: ClassVar = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
         """Return its usage."""
@@ -95,12 +92,12 @@ class Command(ScrapyCommand):
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Print the settings, then the error of the first wrong one."""
         settings = self.settings
-        assert settings is not None
         try:
-            rows = rows_of(settings, named(args, settings), by_level=bool(opts.loglevel))
+            level = bool(getattr(opts, "loglevel", None))  # an option of Scrapy's command line
+            rows = rows_of(settings, named(args, settings), by_level=level)
         except SettingError as error:
             self._fail(shown_lines(str(error)))
             return
@@ -151,7 +148,7 @@ def described() -> list[Described]:
     return found
 
 
-def named(names: Sequence[str], settings: BaseSettings) -> list[Described]:
+def named(names: Sequence[str], settings: CommandSettings) -> list[Described]:
     """Return the settings of these names, whatever their case; all where none is named.
 
     Raises:
@@ -167,14 +164,16 @@ def named(names: Sequence[str], settings: BaseSettings) -> list[Described]:
                 f" scrapy settings --get {name.upper()} prints it"
             )
         near = get_close_matches(name.upper(), known, n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ": scrapy config prints them all"
+        hint = f": {program()} config prints them all"
+        if near:
+            hint = f"; did you mean {' or '.join(near)}?"
         raise SettingError(f"there is no setting {name!r}{hint}")
     wanted = {name.upper() for name in names}
     return [one for one in known.values() if not wanted or one.name in wanted]
 
 
 def rows_of(
-    settings: BaseSettings, wanted: Iterable[Described], *, by_level: bool = False
+    settings: CommandSettings, wanted: Iterable[Described], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
     rows = []
@@ -188,14 +187,16 @@ def rows_of(
     return rows
 
 
-def source_of(settings: BaseSettings, name: str) -> str:
+def source_of(settings: CommandSettings, name: str) -> str:
     """Return where the value of a setting comes from.
 
     ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
     *settings module* is a module of the user that changes settings which it took over from ours.
     """
-    if (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]:
+    if (settings.getpriority(name) or 0) >= CMDLINE:
         return "-s"
+    if name == "DATA_DIR" and program() == OURS:
+        return "environment" if any(map(os.environ.get, VARIABLES)) else "default"
     value = str(settings[name])
     if name in os.environ and value == os.environ[name]:
         return "environment"
@@ -223,7 +224,7 @@ def masked(name: str, value: object) -> object:
     return plain if text == str(plain) else text.replace(HIDDEN, MASK)
 
 
-def error_of(settings: BaseSettings) -> str | None:
+def error_of(settings: CommandSettings) -> str | None:
     """Return the error of the first setting with an invalid value; None if all are valid."""
     try:
         Options.of(settings)

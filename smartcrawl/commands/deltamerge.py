@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import ChangingCommand, print_json, print_table
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.registry.removal.purge import lost
 from smartcrawl.reports.removals import lost_row
 
@@ -30,7 +30,7 @@ class Command(ChangingCommand):
         return (
             "List the stored pages that were lost when they were visited last. With -D those whose"
             " status is in LOST_PURGE_STATUSES are removed at once, however often they were found"
-            " so; scrapy undo brings them back."
+            f" so; {program()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 

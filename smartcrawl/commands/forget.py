@@ -6,11 +6,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import ChangingCommand, count, one_word
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
 from smartcrawl.registry.removal.purge import forgettable, known, undeclare, unpin
 from smartcrawl.reports.near_misses import near_misses
@@ -35,7 +34,7 @@ class Command(ChangingCommand):
         """Return its help text."""
         return (
             "Remove the stored page of URL, in every source that has it or in --source S only, and"
-            " unpin it; without URL, remove every page of --source S. scrapy undo brings the"
+            f" unpin it; without URL, remove every page of --source S. {program()} undo brings the"
             " content back. An address that is still linked and in scope comes back with the next"
             " run: leave it out with excluded_patterns."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
@@ -58,10 +57,12 @@ class Command(ChangingCommand):
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
-            self._address(connection, sources, one_word(args, "URL", "scrapy forget URL"), opts)
+            self._address(
+                connection, sources, one_word(args, "URL", f"{program()} forget URL"), opts
+            )
         elif opts.source is None:
             raise UsageError(
-                "say what to forget: scrapy forget URL, or scrapy forget --source S",
+                f"say what to forget: {program()} forget URL, or {program()} forget --source S",
                 print_help=False,
             )
         else:
@@ -78,7 +79,7 @@ class Command(ChangingCommand):
             where = f" in {', '.join(sources)}" if sources else ""
             raise RegistryError(
                 f"{url} is not known{where} (looked for {item_id('url', key)}){meant or ';'}"
-                " scrapy registry lists all known addresses"
+                f" {program()} registry lists all known addresses"
             )
         with self.leased(page.source for page in found) as now:
             targets = [page.forgotten() for page in found if page.held]

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import RegistryCommand, print_json, print_table
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.hosts import block, hosts, unblock
 
@@ -62,7 +61,7 @@ class Command(RegistryCommand):
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
                 " until the rules for excluded pages remove it. To unblock it:"
-                f" scrapy hosts --unblock {host}"
+                f" {program()} hosts --unblock {host}"
             )
         elif opts.unblock is not None:
             host = host_meant(opts.unblock)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import ChangingCommand, count, print_json, print_table
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.registry.removal.purge import orphans, source_of_run, withheld
 from smartcrawl.reports.removals import orphan_rows
 from smartcrawl.reports.text import counted
@@ -36,7 +35,7 @@ class Command(ChangingCommand):
             "List the stored pages that the latest complete run did not reach or could not ask, and"
             " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
             " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            " earlier and neither reached nor answered since; scrapy undo brings them back."
+            f" earlier and neither reached nor answered since; {program()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -117,4 +116,4 @@ class Command(ChangingCommand):
         listed = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
-        return f"there is no run {run}{where}; {waits} (see scrapy orphans)"
+        return f"there is no run {run}{where}; {waits} (see {program()} orphans)"

@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from scrapy.exceptions import UsageError
 
 from smartcrawl.commands import simulation
 from smartcrawl.engine.command import RegistryCommand, count, print_json
 from smartcrawl.extract.robots_txt import reading
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
 from smartcrawl.reports.plan import plans
@@ -61,7 +61,6 @@ class Command(RegistryCommand):
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
-        assert settings is not None
         declared = load(self.options.sources_file)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import RegistryCommand, print_table
 from smartcrawl.index.choice import begin_epoch
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.redaction import json_safe
 from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
 from smartcrawl.reports.text import counted
@@ -114,7 +113,7 @@ class Command(RegistryCommand):
                 connection.close()
         print(
             f"epoch {epoch} began: {counted(pages, 'page')} will be written to the index anew by"
-            " the next run of each source; scrapy audit lists the other entries of the index"
+            f" the next run of each source; {program()} audit lists the other entries of the index"
         )
 
 

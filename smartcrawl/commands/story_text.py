@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from smartcrawl.model.program import program
 from smartcrawl.reports.story import SHOWN
 
 
@@ -159,7 +160,7 @@ def _event_text(event: dict[str, Any]) -> str:
     if event["event"] == "removed":
         text += f", {event['rule']}: {_found(event['found'])}"
         if event["restorable"]:
-            text += f"; scrapy undo {event['run']} brings it back"
+            text += f"; {program()} undo {event['run']} brings it back"
         elif event["undoneAt"]:
             text += f"; undone {event['undoneAt']}"
         return text

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import IO
 
@@ -12,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from smartcrawl.engine.state_folder import LOCAL, data_dir_option
+from smartcrawl.model.program import OURS, pasted, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted
@@ -37,6 +37,8 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     _print_removals(console, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     console.print(f"Search it:  {escape(_command('search', data_dir, words))}")
+    if program() == OURS and Path(data_dir) != Path(LOCAL).absolute():
+        console.print(f"Stored in:  {escape(data_dir)}")
 
 
 def _print_state(console: Console, run: Run, result: RunResult) -> None:
@@ -190,9 +192,7 @@ def _size(count: int) -> str:
 
 def _command(name: str, data_dir: str, arguments: str) -> str:
     """Return the command line of a command over the same registry."""
-    program = Path(sys.argv[0])
-    shown = os.path.relpath(program) if program.is_absolute() else str(program)
-    if shown.startswith("..") or program.name == "__main__.py":
-        shown = "scrapy"
-    setting = "" if data_dir == ".smartcrawl" else f" -s DATA_DIR={shlex.quote(data_dir)}"
-    return f"{shown} {name}{setting} {arguments}"
+    setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
+    if program() == OURS:
+        setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
+    return f"{pasted()} {name}{setting} {arguments}"

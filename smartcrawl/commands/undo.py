@@ -7,12 +7,11 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
 from smartcrawl.index.choice import chunked, indexing_of
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.times import iso
 from smartcrawl.registry.removal.purge import Removals, removals, source_of_run, undo
 from smartcrawl.registry.removal.sweep import Undone
@@ -39,7 +38,7 @@ class Command(ChangingCommand):
         return (
             "Restore every page that was removed under the number of RUN, as it was: by its"
             " sweep, and by commands before the next run. The pages count as seen by the latest"
-            " run. --pin makes them seeds of their source, until scrapy forget."
+            f" run. --pin makes them seeds of their source, until {program()} forget."
             " Exit status: 0 something was restored, 1 nothing could be, 4 a run is open."
         )
 
@@ -54,9 +53,11 @@ class Command(ChangingCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Restore the pages of a run."""
-        word = one_word(args, "run", "scrapy undo 7")
+        word = one_word(args, "run", f"{program()} undo 7")
         if not word.isdecimal():
-            raise UsageError(f"{word!r} is no number of a run; see scrapy runs", print_help=False)
+            raise UsageError(
+                f"{word!r} is no number of a run; see {program()} runs", print_help=False
+            )
         run = int(word)
         found = removals(connection, sources=sources)
         known = next((entry for entry in found if entry.run == run), None)

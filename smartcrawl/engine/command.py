@@ -12,35 +12,33 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
-from typing import IO, Any, ClassVar, Final
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
-from smartcrawl.index.choice import indexing_of
-from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.engine.base_command import CMDLINE, BaseCommand
+from smartcrawl.engine.state_folder import data_dir_option
+from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import OURS, crawl_line, program
 from smartcrawl.model.redaction import escaped, json_safe, shown, shown_lines
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import source_names, sources_named
-from smartcrawl.registry.removal.purge import Removal, Target, losses, remove
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sources.private_files import narrow_data
 
+if TYPE_CHECKING:
+    from smartcrawl.registry.removal.purge import Removal, Target
+
 DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy has 2 for wrong usage
-_CMDLINE: Final = 40  #: priority of settings that are given with -s
 
 
-class RegistryCommand(ScrapyCommand):
+class RegistryCommand(BaseCommand):
     """A command that reads the registry and prints, for people or for programs."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings: ClassVar = {"LOG_ENABLED": False}
     formats: ClassVar[Sequence[str]] = ("table", "json")
     takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
     options: Options  #: set by ``run``
@@ -57,13 +55,12 @@ class RegistryCommand(ScrapyCommand):
             help=f"default: {self.formats[0]}",
         )
 
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and print errors as messages."""
         if args and not self.takes_words:
             word = shown(args[0])
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
         try:
-            assert self.settings is not None
             self.options = options = Options.of(self.settings)
             self.database = database_of(options.registry)
             if not self.database.exists():
@@ -98,17 +95,15 @@ class RegistryCommand(ScrapyCommand):
 
     def again(self, *words: object) -> str:
         """Return a command line for the same registry; ``words``: the command and its arguments."""
-        assert self.settings is not None
-        line = ["scrapy", str(words[0])]
-        for name in ("DATA_DIR", "REGISTRY_URL"):
-            if self.settings.getpriority(name) == _CMDLINE:
+        line = [program(), str(words[0])]
+        named = ["DATA_DIR", "REGISTRY_URL"]
+        if program() == OURS:
+            line += data_dir_option(self.options.data_dir)
+            named = ["REGISTRY_URL"]
+        for name in named:
+            if self.settings.getpriority(name) == CMDLINE:
                 line += ["-s", f"{name}={self.settings[name]}"]
         return shlex.join([*line, *(str(word) for word in words[1:])])
-
-    @property
-    def name(self) -> str:
-        """The name of the command."""
-        return type(self).__module__.rpartition(".")[2]
 
     @abstractmethod
     def work(
@@ -119,9 +114,10 @@ class RegistryCommand(ScrapyCommand):
 
 def no_registry(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
+    folder = "--data-dir" if program() == OURS else "-s DATA_DIR="
     return RegistryError(
-        f"there is no registry at {database} yet: crawl something first, such as scrapy crawl site"
-        " -a url=https://…, or name its folder with -s DATA_DIR=, or its database with"
+        f"there is no registry at {database} yet: crawl something first, such as"
+        f" {crawl_line('https://…')}, or name its folder with {folder}, or its database with"
         " -s REGISTRY_URL="
     )
 
@@ -190,6 +186,8 @@ class ChangingCommand(RegistryCommand):
         self, connection: Connection, targets: Sequence[Target], most: int | None
     ) -> str | None:
         """Return why a removal is withheld, or None where the guard permits it."""
+        from smartcrawl.registry.removal.purge import losses  # noqa: PLC0415  # as in purge
+
         if most is not None:
             return None
         options = self.options
@@ -215,6 +213,10 @@ class ChangingCommand(RegistryCommand):
         most: int | None,
     ) -> list[Removal]:
         """Remove pages, at most ``most`` of them."""
+        # Commands that only read start sooner without these.
+        from smartcrawl.index.choice import indexing_of  # noqa: PLC0415
+        from smartcrawl.registry.removal.purge import remove  # noqa: PLC0415
+
         with closing(indexing_of(self.options, connection)) as indexing:
             return remove(connection, indexing, targets[:most], now)
 
