@@ -23,6 +23,7 @@ from smartcrawl.engine.command import (
     no_registry,
     print_json,
 )
+from smartcrawl.engine.output import complain, inform
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
     Comparison,
@@ -41,7 +42,6 @@ from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.redaction import shown_lines
 from smartcrawl.registry.database.integrity import damaged
 from smartcrawl.registry.database.sequences import last
 from smartcrawl.registry.database.sqlite import SqliteDatabase
@@ -107,7 +107,7 @@ class Command(ChangingCommand):
             self.options = Options.of(self.settings)
             self._salvage(opts)
         except SmartcrawlError as error:
-            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            complain(self.name, str(error))
             self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
 
     def _salvage(self, opts: Namespace) -> None:
@@ -122,7 +122,7 @@ class Command(ChangingCommand):
             raise no_registry(database)
         held = database.leased()
         if held:
-            print(f"audit: stop the runs of {', '.join(held)} first, then salvage", file=sys.stderr)
+            complain("audit", f"stop the runs of {', '.join(held)} first, then salvage")
             self.exitcode = HELD
             return
         with database.none_runs():  # writes of a run in the meantime would be lost
@@ -140,7 +140,7 @@ class Command(ChangingCommand):
         if isinstance(self.database, SqliteDatabase):
             found = self.database.problems(connection)  # type: ignore[arg-type]
             for problem in found[1:]:
-                print(f"audit: {shown_lines(problem)}", file=sys.stderr)
+                complain("audit", problem)
             if found:
                 raise damaged(self.database.path, found[0])
         if not comparable(self.options, connection):
@@ -161,7 +161,7 @@ class Command(ChangingCommand):
         if opts.format == "json":
             print_json({"index": "embedded", "agree": True})
         else:
-            print(_EMBEDDED)
+            inform(_EMBEDDED)
 
     def _look(
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
@@ -169,9 +169,8 @@ class Command(ChangingCommand):
         facts = known_to(connection)
         for _, name in audit_rows.sources(connection, sources):
             if self.database.is_held(name):
-                print(
-                    f"audit: {name} is being crawled: pages written just now may seem different",
-                    file=sys.stderr,
+                complain(
+                    "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with Comparison(connection, sink, _Ticker().report).compare(sources) as found:
             why = mismatch_of(connection, sink, facts, found)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from scrapy.exceptions import UsageError
 
 from smartcrawl.engine.command import ChangingCommand, count, one_word
+from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
@@ -106,9 +107,9 @@ class Command(ChangingCommand):
             done = self.purge(connection, targets, now, most=None)
             undeclare(connection, name)
         if name in load(self.options.sources_file):
-            print(
-                f"forget: {name} is declared in {self.options.sources_file}: unless its table is"
-                " removed there, the next crawl brings it back",
-                file=sys.stderr,
+            complain(
+                "forget",
+                f"{name} is declared in {self.options.sources_file}: unless its table is removed"
+                " there, the next crawl brings it back",
             )
         self.report(done, 0, opts)

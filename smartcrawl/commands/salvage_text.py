@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smartcrawl.engine.command import print_json, print_table
+from smartcrawl.engine.command import print_json
+from smartcrawl.engine.tables import number, print_table, word
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
 
 #: Effects of a salvage, for 1 row and for any other number.
@@ -37,10 +38,10 @@ def print_salvage(done: Salvaged | None, *, as_json: bool) -> None:
             for one in done.tables
             if one.rows or not one.whole
         ]
-        print_table(("table", "copied", "missing"), rows)
-        for name, number in done.mended.counts().items():
-            if number:
-                print(f"{number:,} {_MENDED[name][number != 1]}")
+        print_table((word("table"), number("copied"), number("missing")), rows)
+        for name, rows_of in done.mended.counts().items():
+            if rows_of:
+                print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")
         print(f"the damaged file is kept as {done.aside}")
         if not done.whole:
             print("crawl every source once, so that missing content is fetched again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
@@ -10,6 +9,7 @@ from typing import ClassVar
 from scrapy.exceptions import UsageError
 
 from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
+from smartcrawl.engine.output import complain, inform
 from smartcrawl.index.choice import chunked, indexing_of
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
@@ -91,9 +91,9 @@ class Command(ChangingCommand):
                     print(f"{word} {url}")
             pages = counted(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
-            print(f"{pages} of {known.source} restored{pinned}")
+            inform(f"{pages} of {known.source} restored{pinned}")
         if not undone.restored:
-            print(f"undo: nothing was restored: {_why(known, undone)}", file=sys.stderr)
+            complain("undo", f"nothing was restored: {_why(known, undone)}")
             self.exitcode = FAILED
 
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import sys
 import time
 from abc import abstractmethod
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
-from typing import IO, Any, ClassVar, Final
+from typing import ClassVar, Final
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.markup import escape
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from smartcrawl.engine.output import Output, complain, inform, json_text, show_anything
 from smartcrawl.index.choice import indexing_of
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.redaction import escaped, json_safe, shown, shown_lines
+from smartcrawl.model.redaction import shown
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import source_names, sources_named
 from smartcrawl.registry.removal.purge import Removal, Target, losses, remove
@@ -48,6 +46,7 @@ class RegistryCommand(ScrapyCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all commands have."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
@@ -72,10 +71,10 @@ class RegistryCommand(ScrapyCommand):
             with damage_named(self.database):
                 self._work(args, opts)
         except RunHeldError as error:
-            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            complain(self.name, str(error))
             self.exitcode = HELD
         except SmartcrawlError as error:
-            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            complain(self.name, str(error))
             self.exitcode = FAILED
         except BrokenPipeError:
             sys.stderr.close()  # the reader stopped reading, as in "… | head"
@@ -220,7 +219,9 @@ class ChangingCommand(RegistryCommand):
 
     def withhold(self, why: str, *words: object) -> None:
         """Print that no page was removed, why, and the command that removes the pages."""
-        print(f"{self.name}: nothing was removed: {why}: {self.again(*words)}", file=sys.stderr)
+        Output(sys.stderr).say(
+            escape(f"{self.name}: nothing was removed: {why}:"), command=self.again(*words), gap=1
+        )
         self.exitcode = WITHHELD
 
     def report(self, done: Sequence[Removal], left: int, opts: Namespace) -> None:
@@ -242,7 +243,8 @@ class ChangingCommand(RegistryCommand):
             for url in removal.urls:
                 print(f"removed  {url}")
             pages = "1 page" if len(removal.urls) == 1 else f"{len(removal.urls)} pages"
-            print(f"{pages} of {removal.source} removed; undo with: {undo[removal.run]}")
+            text = f"{pages} of {removal.source} removed; undo with:"
+            inform(text, command=undo[removal.run], gap=1)
         if not done:
             print("nothing to remove")
         if left:
@@ -269,20 +271,4 @@ def one_word(args: Sequence[str], what: str, example: str) -> str:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    print(json_safe(json.dumps(value, ensure_ascii=False, indent=2)))
-
-
-def print_table(
-    columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, file: IO[str] | None = None
-) -> None:
-    """Print rows as a table; long texts are folded, never cut."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        cells = ("" if row[column] is None else str(row[column]) for column in columns)
-        table.add_row(*(Text(escaped(cell)) for cell in cells))
-    console = Console(file=file)
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+    print(json_text(value, sys.stdout, indent=2))
