@@ -23,7 +23,7 @@ from smartcrawl.engine.command import (
     no_registry,
     print_json,
 )
-from smartcrawl.engine.output import complain, inform
+from smartcrawl.engine.output import Output, complain, inform
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
     Comparison,
@@ -95,6 +95,10 @@ class Command(ChangingCommand):
             help="remove at most N pages from an index that is taken over, whatever the guard says",
         )
 
+    def opened(self) -> Connection:
+        """Open the registry, in the same way for a dry run."""
+        return self.database.open()
+
     def run(self, args: list[str], opts: Namespace) -> None:
         """Salvage a registry that cannot be opened, or open it and compare."""
         if not opts.salvage:
@@ -125,9 +129,10 @@ class Command(ChangingCommand):
             complain("audit", f"stop the runs of {', '.join(held)} first, then salvage")
             self.exitcode = HELD
             return
+        dry = opts.dry_run
         with database.none_runs():  # writes of a run in the meantime would be lost
-            done = None if is_sound(place) else salvage(place, int(time.time()))
-        print_salvage(done, as_json=opts.format == "json")
+            done = None if is_sound(place) else salvage(place, int(time.time()), dry=dry)
+        print_salvage(done, as_json=opts.format == "json", dry=dry)
         if done is not None and not done.whole:
             self.exitcode = WITHHELD
 
@@ -146,7 +151,7 @@ class Command(ChangingCommand):
         if not comparable(self.options, connection):
             self._print_embedded(opts)
             return
-        if not opts.repair:
+        if not opts.repair or self.dry:
             with (
                 self.database.translated("read"),
                 opened(self.options, connection, Opening.ANY) as sink,
@@ -175,6 +180,13 @@ class Command(ChangingCommand):
         with Comparison(connection, sink, _Ticker().report).compare(sources) as found:
             why = mismatch_of(connection, sink, facts, found)
             self._report(found, None, why, opts)
+            if self.dry and found.total():
+                counts = found.counts
+                writes = counted(counts[Kind.MISSING] + counts[Kind.CHANGED], "document")
+                goes = counted(counts[Kind.SURPLUS], "document")
+                complain("audit", f"--repair would write {writes} and remove {goes}")
+            if self.dry and facts.identity != sink.identity():
+                self._withheld(found.counts[Kind.SURPLUS], found.documents, opts.max)
 
     def _repair(
         self,
@@ -250,10 +262,10 @@ class Command(ChangingCommand):
             self.exitcode = WITHHELD
             if left is None:
                 only = ["--source", opts.source] if opts.source else []
-                print(f"audit: repair it with: {self.again('audit', '--repair', *only)}",
-                      file=sys.stderr)  # fmt: skip
+                repair = self.again("audit", "--repair", *only)
+                Output(sys.stderr).say("audit: repair it with:", command=repair, gap=1)
             else:
-                print("audit: some differences could not be repaired", file=sys.stderr)
+                complain("audit", "some differences could not be repaired")
 
 
 class _Ticker:

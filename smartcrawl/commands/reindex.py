@@ -67,9 +67,6 @@ class Command(ChangingCommand):
             help="build the index in Elasticsearch anew, without any download",
         )
         parser.add_argument(
-            "--dry-run", action="store_true", help="only list the pages that it would order"
-        )
-        parser.add_argument(
             "--limit",
             type=count,
             default=20,

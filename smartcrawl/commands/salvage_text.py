@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from smartcrawl.engine.command import print_json
+from smartcrawl.engine.output import inform
 from smartcrawl.engine.tables import number, print_table, word
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
 
@@ -26,10 +27,13 @@ _MENDED: Final = {
 }
 
 
-def print_salvage(done: Salvaged | None, *, as_json: bool) -> None:
-    """Print how many rows of each table were copied, and which are missing."""
+def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
+    """Print how many rows of each table were copied, and which are missing.
+
+    ``dry``: nothing was changed.
+    """
     if as_json:
-        print_json(_as_json(done))
+        print_json(_as_json(done) | ({"dryRun": True} if dry else {}))
     elif done is None:
         print("the registry is sound: there is nothing to salvage")
     else:
@@ -42,9 +46,12 @@ def print_salvage(done: Salvaged | None, *, as_json: bool) -> None:
         for name, rows_of in done.mended.counts().items():
             if rows_of:
                 print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")
-        print(f"the damaged file is kept as {done.aside}")
+        if dry:
+            inform(f"nothing was changed: {done.aside} would be kept under another name")
+            return
+        inform(f"the damaged file is kept as {done.aside}")
         if not done.whole:
-            print("crawl every source once, so that missing content is fetched again")
+            inform("crawl every source once, so that missing content is fetched again")
 
 
 def _missing(one: Copied) -> str:

@@ -112,7 +112,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
         listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
-        output.say(f"{counted(count, 'page')} {one.word}{why}; to list them:", command=listed)
+        output.say(f"{counted(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
 
 
 def _only_not_due(result: RunResult) -> bool:
