@@ -16,6 +16,7 @@ from scrapy.exceptions import UsageError
 from smartcrawl.engine.command import RegistryCommand, print_table
 from smartcrawl.index.choice import begin_epoch
 from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.meant import meant
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.redaction import json_safe
 from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
@@ -122,10 +123,10 @@ def _named(word: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     """Return the value that a word stands for, in any case; None where none was given."""
     if word is None:
         return None
-    for name, meant in known.items():
+    for name, value in known.items():
         if name.lower() == word.lower():
-            return meant
-    raise RegistryError(f"{word!r} is no {what}; there are {', '.join(known)}")
+            return value
+    raise RegistryError(f"{word!r} is no {what}; there are {', '.join(known)}{meant(word, known)}")
 
 
 @contextmanager
@@ -145,4 +146,7 @@ def _opened(output: str | None) -> Iterator[IO[Any]]:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise RegistryError(f"cannot write {path} ({error.strerror})") from error
+        raise RegistryError(
+            f"cannot write {path} ({error.strerror}); name a file in a folder that exists and"
+            " that this user may write to"
+        ) from error

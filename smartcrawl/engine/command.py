@@ -20,6 +20,8 @@ from rich.text import Text
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from smartcrawl.engine.standard_output import printed
+from smartcrawl.engine.usage import check_usage
 from smartcrawl.index.choice import indexing_of
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
 from smartcrawl.model.options import Options
@@ -49,6 +51,7 @@ class RegistryCommand(ScrapyCommand):
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all commands have."""
         super().add_options(parser)
+        self.parser = parser
         parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
             "--format",
@@ -56,6 +59,12 @@ class RegistryCommand(ScrapyCommand):
             default=self.formats[0],
             help=f"default: {self.formats[0]}",
         )
+
+    def process_options(self, args: list[str], opts: Namespace) -> None:
+        """Apply the options of all commands; refuse those that no command has."""
+        assert self.settings is not None
+        check_usage(self.parser, self.settings, args, opts, words=self.takes_words)
+        super().process_options(args, opts)
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and print errors as messages."""
@@ -69,7 +78,7 @@ class RegistryCommand(ScrapyCommand):
             if not self.database.exists():
                 raise no_registry(self.database)
             narrow_data(options.data_dir)
-            with damage_named(self.database):
+            with damage_named(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
             print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
@@ -77,8 +86,6 @@ class RegistryCommand(ScrapyCommand):
         except SmartcrawlError as error:
             print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
             self.exitcode = FAILED
-        except BrokenPipeError:
-            sys.stderr.close()  # the reader stopped reading, as in "… | head"
 
     def _work(self, args: list[str], opts: Namespace) -> None:
         connection = self.opened()
@@ -149,7 +156,7 @@ def damage_named(database: Database) -> Iterator[None]:
     """
     try:
         yield
-    except (SmartcrawlError, UsageError, BrokenPipeError):
+    except (SmartcrawlError, UsageError, BrokenPipeError, UnicodeEncodeError):
         raise
     except Exception as error:
         found = database.explained(error)

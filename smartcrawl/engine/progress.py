@@ -20,6 +20,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.signals import page_progress
+from smartcrawl.engine.standard_output import discard
 from smartcrawl.model.redaction import json_safe
 from smartcrawl.run.run import Run
 
@@ -40,7 +41,10 @@ class JsonProgress:
 
     def print_event(self, event: dict[str, Any]) -> None:
         """Print one event."""
-        print(json_safe(json.dumps(event, ensure_ascii=False)), flush=True)
+        try:
+            print(json_safe(json.dumps(event, ensure_ascii=False)), flush=True)
+        except BrokenPipeError:  # the crawl goes on without its reader
+            discard()
 
 
 class Progress:
