@@ -18,6 +18,7 @@ from rich.markup import escape
 
 from smartcrawl.engine.base_command import CMDLINE, BaseCommand
 from smartcrawl.engine.output import Output, complain, inform, json_text, show_anything
+from smartcrawl.engine.standard_output import printed
 from smartcrawl.engine.state_folder import data_dir_option
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
@@ -40,7 +41,6 @@ class RegistryCommand(BaseCommand):
     """A command that reads the registry and prints, for people or for programs."""
 
     formats: ClassVar[Sequence[str]] = ("table", "json")
-    takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
     options: Options  #: set by ``run``
     database: Database  #: the one that the options name
 
@@ -67,7 +67,7 @@ class RegistryCommand(BaseCommand):
             if not self.database.exists():
                 raise no_registry(self.database)
             narrow_data(options.data_dir)
-            with damage_named(self.database):
+            with damage_named(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
             complain(self.name, str(error))
@@ -75,8 +75,6 @@ class RegistryCommand(BaseCommand):
         except SmartcrawlError as error:
             complain(self.name, str(error))
             self.exitcode = FAILED
-        except BrokenPipeError:
-            sys.stderr.close()  # the reader stopped reading, as in "… | head"
 
     def _work(self, args: list[str], opts: Namespace) -> None:
         connection = self.opened()
@@ -146,7 +144,7 @@ def damage_named(database: Database) -> Iterator[None]:
     """
     try:
         yield
-    except (SmartcrawlError, UsageError, BrokenPipeError):
+    except (SmartcrawlError, UsageError, BrokenPipeError, UnicodeEncodeError):
         raise
     except Exception as error:
         found = database.explained(error)

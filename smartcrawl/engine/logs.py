@@ -30,6 +30,8 @@ _WORDY: Final = frozenset({
     "scrapy.middleware",
     "scrapy.utils.log",
 })  # fmt: skip
+#: Loggers of clients whose failures a message of ours reports, with the remedy.
+_REPEATED: Final = frozenset({"elastic_transport.node_pool"})
 
 
 def formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
@@ -171,6 +173,8 @@ def _handler(settings: Any) -> logging.Handler:
 
 def _is_news(record: LogRecord) -> bool:
     """Whether a record is more than versions, settings and components, as at every start."""
+    if record.name in _REPEATED:
+        return False
     return record.levelno >= logging.WARNING or record.name not in _WORDY
 
 

@@ -20,6 +20,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
+from smartcrawl.engine.standard_output import discard
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,10 @@ class JsonProgress:
 
     def print_event(self, event: dict[str, Any]) -> None:
         """Print one event."""
-        print(json_text(event, sys.stdout), flush=True)
+        try:
+            print(json_text(event, sys.stdout), flush=True)
+        except BrokenPipeError:  # the crawl goes on without its reader
+            discard()
 
 
 class Progress:
