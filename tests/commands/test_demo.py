@@ -53,10 +53,10 @@ class Place:
         self.here.mkdir()
         self.temporary.mkdir()
 
-    def start(self, *args: str, **more: Any) -> "subprocess.Popen[str]":
+    def start(self, *args: str, program: str = "scrapy", **more: Any) -> "subprocess.Popen[str]":
         """Start the demo, with settings of a user that it must not use."""
         return subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "demo", *args],
+            [sys.executable, "-m", program, "demo", *args],
             cwd=self.here,
             env=os.environ | self.environment(),
             stdin=subprocess.DEVNULL,
@@ -118,7 +118,7 @@ def url_in(text: str) -> str:
 
 def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> None:
     """Settings of the user count for nothing, and there is no project and no terminal."""
-    status, out, err = ended(place.start("--format", "json"))
+    status, out, err = ended(place.start("--format", "json", program="smartcrawl"))
 
     assert (status, err) == (0, "")
     steps = [json.loads(line) for line in out.splitlines()]
@@ -141,15 +141,26 @@ def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> 
     assert "1 removed" in removal[1]
     assert "undone" in why[0]
     url = url_in(steps[0]["commands"][0]["command"])
+    assert steps[0]["commands"][0]["command"] == f"smartcrawl crawl {url}"
     assert not is_served(url)
     assert place.is_untouched()
     assert place.processes() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_demo_that_is_stopped_leaves_nothing_behind(place: Place, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "program"),
+    [
+        (signal.SIGINT, "smartcrawl"),
+        (signal.SIGINT, "scrapy"),
+        (signal.SIGTERM, "smartcrawl"),
+        (signal.SIGHUP, "smartcrawl"),
+    ],
+)
+def test_a_demo_that_is_stopped_leaves_nothing_behind(
+    place: Place, number: int, program: str
+) -> None:
     """The signal comes while a crawl goes on; a second one does not disturb the end."""
-    with place.start() as process:
+    with place.start(program=program) as process:
         assert process.stdout is not None
         shown = "".join(process.stdout.readline() for _ in range(8))
         wait_until(place.processes, "a crawl goes on")
