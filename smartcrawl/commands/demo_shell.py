@@ -69,6 +69,12 @@ class Shell:
         """Return a command line as the user types it."""
         return shlex.join([self._name, *self._arguments(words)])
 
+    def typed_elsewhere(self, words: Words) -> str:
+        """Return a command line over the data of the demo that works from other folders."""
+        state = self._folder / STATE
+        named = ["--data-dir", str(state)] if self._name == _OURS else ["-s", f"DATA_DIR={state}"]
+        return shlex.join([self._name, words[0], *named, *words[1:]])
+
     def run(self, words: Words) -> Answer:
         """Run a command to its end.
 

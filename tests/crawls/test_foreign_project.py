@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 SPIDERS = '''
 import scrapy
+from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.spiders.site import SiteSpider
 
 
@@ -25,6 +26,7 @@ class Docs(SiteSpider):
 
     def parse(self, response):
         yield from super().parse(response)
+        self.logger.warning("guarding: %s", installed_resolver().guarding)
         yield {"length": len(response.body)}
 
 
@@ -86,6 +88,7 @@ def test_its_own_spider_refreshes_a_site_and_search_finds_it(scrapy, tmp_path: P
 
         first = scrapy("crawl", "docs", "-a", f"url={site.url('/')}")
         assert "2 requests, 0 of them conditional" in first.stdout
+        assert "guarding: True" in first.stderr
         second = scrapy("crawl", "docs", "-a", f"url={site.url('/')}")
         assert "2 requests, 2 of them conditional, 2 answered 304" in second.stdout
         assert [request.status for request in site.log if request.path == "/a"] == [200, 304]
