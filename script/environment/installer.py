@@ -12,7 +12,9 @@ from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
 
+_ENOUGH = 700  #: MB for any environment
 _TICK = 0.5  #: seconds between two looks at what is installed
+_WIDTH = 200  #: characters of a line that an installer wrote
 _PAUSE = 5.0  #: seconds between two lines of progress where there is no terminal
 
 _ANOTHER_PYTHON = (
@@ -68,11 +70,10 @@ def say(text: str, *, passing: bool = False) -> None:
 
 def room(folder: Path) -> str:
     """Return how much room there is, as the remedy for a full disk."""
-    free = [f"{shutil.disk_usage(place).free >> 20} MB in {place}" for place in _written(folder)]
-    return (
-        f"{' and '.join(free)} free, and a crawl needs 200 MB, the tests 700 MB; make room, then"
-        " call it again"
-    )
+    found = {place: shutil.disk_usage(place).free >> 20 for place in _written(folder)}
+    short = {place: free for place, free in found.items() if free < _ENOUGH} or found
+    free = " and ".join(f"{free} MB in {place}" for place, free in short.items())
+    return f"{free} free, and it needs 200 MB, for the tests 500 MB: make room, then call it again"
 
 
 def reason_of(output: str, folder: Path) -> str:
@@ -86,7 +87,16 @@ def reason_of(output: str, folder: Path) -> str:
     for words, reason in _REASONS:
         if re.search(words, output):
             return reason.format(room=room(folder))
-    return f"the packages could not be installed; {room(folder)}"
+    return f"the packages could not be installed, for the reason above; {room(folder)}"
+
+
+def words_of(output: str) -> list[str]:
+    """Return the lines of an installer's output that name the failure, shortened."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    known = (words for words, _ in _REASONS if re.search(words, output))
+    words = next(known, None)
+    named = [line for line in lines if words and re.search(words, line)][-1:] or lines[-8:]
+    return [line if len(line) <= _WIDTH else f"{line[:_WIDTH]} ..." for line in named]
 
 
 def _written(folder: Path) -> list[Path]:
@@ -201,9 +211,10 @@ class Installer:
             progress.read(line)
 
     def _refusal(self, output: str) -> str:
-        """Return reason and remedy of a failure, with the installer's last words."""
-        last = "\n".join(output.strip().splitlines()[-8:])
-        return reason_of(output, self._venv) + (f"\n{self.name} said:\n{last}" if last else "")
+        """Print the installer's words about a failure, and return its reason and remedy."""
+        for line in words_of(output):
+            say(f"{self.name}: {line}")
+        return reason_of(output, self._venv)
 
 
 def _read(process: "subprocess.Popen[str]", lines: "Queue[str | None]") -> None:
@@ -244,11 +255,11 @@ class Progress:
                 self._found += 1
                 self._text = f"Finding and downloading packages: {self._found}, now {name}"
             case ["Downloading", name]:
-                self._text = f"{self._text.partition(', now ')[0]}, now {name}"
+                self._text = f"{self._text.partition(', now ')[0]}, now {name.partition('-')[0]}"
             case ["Resolved", number]:  # uv has looked at all of them, and loads them in parallel
                 self._before_change()
                 self._total = int(number) - self._there if number.isdecimal() else 0
-                self._text = "Downloading packages"
+                self._text = "Downloading and installing packages"
             case ["Installing", "collected"]:
                 self._before_change()
                 self._total = line.count(",") + 1
