@@ -46,11 +46,11 @@ class Command(RegistryCommand):
         if opts.format == "json":
             print_json(rows)
         else:
-            print_table(
-                _COLUMNS,
-                (_shown(row) for row in rows),
-                empty=f"no run yet; the first one begins with: {crawl_line('https://…')}",
-            )
+            print_table(_COLUMNS, (_shown(row) for row in rows), empty=_empty())
+
+
+def _empty() -> str:
+    return f"no run yet; the first one begins with: {crawl_line('https://…')}"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
