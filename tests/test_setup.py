@@ -1,5 +1,6 @@
 """script/setup: real environments, and a stand-in for uv."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -331,6 +332,7 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     python3(checkout)
     wheels = checkout.parent / "wheels"
     wheels.mkdir()
+    (checkout / "smartcrawl/__main__.py").write_text("def run():\n    print('at', __file__)\n")
     for name, version in (("scrapy", "2.0"), ("scrapy", "2.1"), ("tool", "1.0")):
         wheel(wheels, name, version)
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels.as_uri()}
@@ -341,6 +343,11 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     (packages,) = (checkout / ".venv/lib").glob("python*/site-packages")
     assert list(packages.glob("scrapy/__pycache__/*.pyc"))
     assert not (packages / "tool").exists()
+    assert not (packages / "setuptools").exists()  # Python 3.11 brings it
+
+    command = [checkout / ".venv/bin/smartcrawl", "status"]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
+    assert done.stdout == f"at {checkout}/smartcrawl/__main__.py\n"
 
     setup(checkout, "test", **offline)
     assert (packages / "tool").exists()
@@ -358,6 +365,30 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     assert version_of(checkout) == "2.0"
     assert setup(checkout, **offline).startswith("Updating .venv with pip")
     assert version_of(checkout) == "2.1"
+
+
+def test_a_lock_is_installed_by_its_hashes(checkout: Path):
+    python3(checkout)
+    wheel(checkout.parent, "scrapy", "2.0")
+    wheel(checkout.parent, "beside", "1.0")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": checkout.parent.as_uri()}
+    lock = checkout / "requirements.lock"
+    lock.write_text(f"scrapy==2.0 --hash=sha256:{'0' * 64}\n")
+    said = setup(checkout, status=1, **offline)
+    assert "a package is not the one that requirements.lock names, and was not installed" in said
+    assert not (checkout / ".venv/bin/scrapy").exists()
+
+    lines = []
+    for file in sorted(checkout.parent.glob("*.whl")):
+        name, version, _ = file.name.split("-", 2)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        lines.append(f"{name}=={version} --hash=sha256:{digest}\n")
+    lock.write_text("".join(lines))
+    assert "Ready after" in setup(checkout, **offline)
+    assert list((checkout / ".venv/lib").glob("python*/site-packages/beside"))
+    assert setup(checkout, **offline) == ""
+    lock.write_text("".join(reversed(lines)))
+    assert "Updating .venv" in setup(checkout, **offline)
 
 
 def version_of(checkout: Path) -> str:
@@ -382,15 +413,20 @@ def test_a_new_checkout_finds_its_first_page_within_a_minute(tmp_path: Path):
         began = time.monotonic()
         copytree(ROOT, root, ignore=ignored)
         environment = os.environ | {"PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         subprocess.run([root / "script/setup"], env=environment, check=True, timeout=600)
         compiled = set((root / ".venv").rglob("*.pyc"))
-        subprocess.run([root / "script/crawl", site.url("/")], cwd=tmp_path, check=True)
-    found = subprocess.run([root / ".venv/bin/scrapy", "search", "quokka 42"], cwd=root,
-                           capture_output=True, text=True, check=True)  # fmt: skip
+        command = [root / "script/crawl", site.url("/")]
+        subprocess.run(command, env=environment, check=True, timeout=600)
+    command = [root / ".venv/bin/scrapy", "search", "quokka 42"]
+    found = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
     took = time.monotonic() - began
 
     assert "/42" in found.stdout
     assert took <= 60
     assert set((root / ".venv").rglob("*.pyc")) == compiled
-    used = subprocess.run(["du", "-sm", root / ".venv"], capture_output=True, text=True, check=True)
-    assert int(used.stdout.split()[0]) <= 200
+    command = ["du", "-s", "--block-size=MB", root / ".venv"]
+    used = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(used.stdout.partition("MB")[0]) <= 200

@@ -24,6 +24,16 @@ _ANOTHER_PYTHON = (
 #: Reasons of failures by words in the installer's output, the first that fits, and remedies.
 _REASONS = [
     (r"No space left|ENOSPC|os error 28\b|Disk quota", "the disk is full: {room}"),
+    (
+        r"DO NOT MATCH THE HASHES|[Hh]ash mismatch",
+        "a package is not the one that requirements.lock names, and was not installed: name another"
+        " index by PIP_INDEX_URL (pip) or UV_DEFAULT_INDEX (uv), then call it again",
+    ),
+    (
+        r"--require-hashes",
+        "requirements.lock lacks a package for this Python and machine: name another Python, 3.11"
+        " is the one that is tested: PYTHON=/path/to/python3.11 script/setup",
+    ),
     (r"different python version", _ANOTHER_PYTHON),
     (
         r"CERTIFICATE_VERIFY_FAILED|UnknownIssuer|certificate verify failed",
@@ -137,6 +147,10 @@ class Installer:
         output = done.stdout + done.stderr
         if done.returncode and not (_WITHOUT_VENV.search(output) and self._by_virtualenv()):
             raise SetupError(self._refusal(output))
+        if any(self._venv.glob("lib/python3.11/site-packages/setuptools-*.dist-info")):
+            # Python 3.11 brings it; nothing here needs it, and it takes 10 MB.
+            python = str(self._venv / "bin" / "python")
+            _answers(python, "-m", "pip", "uninstall", "--yes", "setuptools")
 
     def _clear(self) -> None:
         try:
@@ -162,18 +176,22 @@ class Installer:
                 python, "-m", "virtualenv", "--quiet", str(self._venv), PYTHONPATH=tool
             )
 
-    def install(self, packages: Sequence[str]) -> None:
-        """Install packages at the versions that they name.
+    def install(self, packages: Sequence[str], lock: Path | None = None) -> None:
+        """Install packages at the versions that they name, after those of a lock with hashes.
 
         Raises:
             SetupError: not all of them are installed.
         """
+        if lock is not None:
+            self._install("--require-hashes", "--requirement", str(lock))
+        self._install(*packages)
+
+    def _install(self, *arguments: str) -> None:
         python = str(self._venv / "bin" / "python")
         if self._uv is not None:
-            command = [self._uv, "pip", "install", "--python", python]
+            command = [self._uv, "pip", "install", "--python", python, *arguments]
         else:
-            command = [python, "-m", "pip", "install", *_PIP_OPTIONS]
-        command += packages
+            command = [python, "-m", "pip", "install", *_PIP_OPTIONS, *arguments]
         process = subprocess.Popen(
             command,
             cwd=self._root,
