@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from typing import NamedTuple
 NOT_RUN = {
     "install": "tests of the package install it, from the checkout instead of an index",
     "root": "it changes the system",
-    "servers": "it needs servers beside this machine's, which other tests start",
+    "servers": "it needs a server; play() runs it where one is given",
 }
 ROOT = Path(__file__).resolve().parents[1]
 #: The program as an installation makes it, with the modules of this checkout.
@@ -69,11 +69,10 @@ def blocks(path: Path) -> Iterator[Block]:
         yield Block(path.name, line, found[1] or "", found[2] or "", found[3])
 
 
-def runs(path: Path) -> list[Block]:
-    """Return the blocks of a page whose commands are run."""
-    return [
-        block for block in blocks(path) if block.language in ("sh", "console") and not block.word
-    ]
+def runs(path: Path, words: Container[str] = ("",)) -> list[Block]:
+    """Return the blocks of a page whose commands are run, with these words behind ``sh``."""
+    found = [block for block in blocks(path) if block.language in ("sh", "console")]
+    return [block for block in found if block.word in words]
 
 
 def commands(block: Block) -> Iterator[tuple[str, str]]:
@@ -106,8 +105,8 @@ def _plain(text: str) -> list[str]:
 class Shell:
     """One bash in a new folder ``home``, with the command of this checkout in its path."""
 
-    def __init__(self, folder: Path, site: str) -> None:
-        self.folder, self.site = folder / "home", site
+    def __init__(self, folder: Path, site: str, servers: Mapping[str, str] | None = None) -> None:
+        self.folder, self.site, self.servers = folder / "home", site, servers or {}
         self.folder.mkdir()
         program = folder / "bin" / "smartcrawl"
         program.parent.mkdir()
@@ -128,7 +127,9 @@ class Shell:
         )  # fmt: skip
 
     def here(self, text: str) -> str:
-        """Put the local server in the place of the site of the manual."""
+        """Put local servers in the place of the site and the servers of the manual."""
+        for of_manual, local in self.servers.items():
+            text = text.replace(of_manual, local)
         text = text.replace("https://docs.example.com", f"http://{self.site}")
         text = text.replace("docs.example.com", self.site).replace("127.0.0.1:8000", self.site)
         return re.sub(r"\b8000\b", self.site.rpartition(":")[2], text)
@@ -163,7 +164,7 @@ class Shell:
 def play(path: Path, shell: Shell) -> list[str]:
     """Run the commands of a page; return the differences to what it shows."""
     wrong, status = [], 0
-    for block in runs(path):
+    for block in runs(path, ("", "servers") if shell.servers else ("",)):
         parts = list(commands(block))
         for number, (command, shown) in enumerate(parts):
             where = f"{block.page}:{block.line}: {command.strip().splitlines()[0]}"

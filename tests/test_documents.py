@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests import documents, lamps
+from tests import documents, lamps, servers
 from tests.site_server import Site
 
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")})
+POSTGRESQL = ROOT / "docs" / "howto" / "postgresql.md"
+ELASTICSEARCH = ROOT / "docs" / "howto" / "elasticsearch.md"
+OF_OTHERS = (TUTORIAL, POSTGRESQL, ELASTICSEARCH)  # with tests of their own
 #: Pages with commands about a site that is there already.
-OF_A_SITE = [page for page in PAGES if page != TUTORIAL and any(documents.runs(page))]
+OF_A_SITE = [page for page in PAGES if page not in OF_OTHERS and any(documents.runs(page))]
 
 
 def name(page: Path) -> str:
@@ -25,9 +28,14 @@ def name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", OF_A_SITE, ids=name)
 def test_a_page_shows_what_its_commands_print(page: Path, tmp_path: Path):
+    assert_plays(page, tmp_path)
+
+
+def assert_plays(page: Path, folder: Path, **there: str) -> None:
+    """Run the commands of a page about the site about lamps, with the servers that are there."""
     with Site() as site:
         site.pages.update(lamps.pages())
-        shell = documents.Shell(tmp_path, site.url().split("/")[2])
+        shell = documents.Shell(folder, site.url().split("/")[2], there)
         (shell.folder / ".smartcrawl").mkdir()
         try:
             wrong = documents.play(page, shell)
@@ -35,6 +43,18 @@ def test_a_page_shows_what_its_commands_print(page: Path, tmp_path: Path):
             shell.close()
 
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_move_to_postgresql_works(tmp_path: Path, postgres_url: str):
+    of_page = "postgresql://smartcrawl:change-me@localhost:5432/smartcrawl"
+    assert_plays(POSTGRESQL, tmp_path, **{of_page: postgres_url})
+
+
+def test_the_search_in_elasticsearch_works(
+    tmp_path: Path, elasticsearch: servers.Elasticsearch, elasticsearch_prefix: str
+):
+    url = f"{elasticsearch.url} ELASTICSEARCH_INDEX_PREFIX={elasticsearch_prefix}"
+    assert_plays(ELASTICSEARCH, tmp_path, **{"http://localhost:9200": url})
 
 
 def free_port() -> int:

@@ -41,8 +41,10 @@ HOOKS: Final = {
 }
 #: Decorators whose library calls the function.
 DECORATORS: Final = ("field_validator", "model_validator")
-#: Names that are found by their places: commands by Scrapy, readers by the format of a document.
+#: Names that are found by their places: commands by Scrapy, readers by the format of a document,
+#: the add-on by the settings of a project.
 FOUND: Final = (
+    r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read",
     r"smartcrawl\.settings:\w+",

@@ -16,21 +16,32 @@ from itertools import groupby
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from smartcrawl.engine import tables
 from smartcrawl.engine.base_command import CMDLINE, BaseCommand, CommandSettings
 from smartcrawl.engine.command import FAILED, print_json
+from smartcrawl.engine.output import show_anything
 from smartcrawl.engine.state_folder import VARIABLES
+from smartcrawl.engine.tables import print_table
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program
-from smartcrawl.model.redaction import HIDDEN, escaped, redacted, shown_lines
+from smartcrawl.model.redaction import HIDDEN, redacted, shown_lines
 from smartcrawl.settings import defaults
 
 MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
+_COLUMNS: Final = (
+    tables.word("name", "setting"),
+    tables.name("value"),
+    tables.word("source", "from"),
+    tables.name("default"),
+    tables.note("meaning"),
+)
+_ARGUMENTS: Final = (
+    tables.word("argument"),
+    tables.name("overrides", "counts before"),
+    tables.note("meaning"),
+)
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
 
@@ -84,6 +95,7 @@ class Command(BaseCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument(
             "--changed", action="store_true", help="only settings that differ from their defaults"
@@ -257,40 +269,30 @@ def _typed(value: object, default: object) -> object:
 
 
 def _print(rows: Sequence[dict[str, Any]], arguments: Sequence[Override]) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    if rows:
-        console.print(_table(("setting", "value", "from", "default", "meaning"), _lines(rows)))
-    else:
-        console.print("Every setting has its default.")
+    print_table(_COLUMNS, _lines(rows), empty="Every setting has its default.")
     if arguments:
+        print()
         cells = [
-            (f"-a {one.argument}=", ", ".join(one.overrides), one.meaning) for one in arguments
+            {
+                "argument": f"-a {one.argument}=",
+                "overrides": ", ".join(one.overrides),
+                "meaning": one.meaning,
+            }
+            for one in arguments
         ]
-        console.print()
-        console.print(_table(("argument", "counts before", "meaning"), cells))
+        print_table(_ARGUMENTS, cells)
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Sequence[str | Text]]:
-    """Yield the cells of each row, groups with their heading."""
+def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any] | str]:
+    """Yield the rows of the table, groups with their heading."""
     for group, found in groupby(rows, lambda row: row["group"]):
-        yield [Text(group, style="bold")]
+        yield group
         for row in found:
             default = "" if row["source"] == "default" else _cell(row["default"])
-            yield [row["name"], _cell(row["value"]), row["source"], default, row["meaning"]]
+            yield row | {"value": _cell(row["value"]), "default": default}
 
 
 def _cell(value: object) -> str:
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return "empty" if value in (None, "") else str(value)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(one if isinstance(one, Text) else Text(escaped(one)) for one in row))
-    return table

@@ -22,10 +22,11 @@ from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import give_back_large
+from smartcrawl.engine.output import complain, show_anything
+from smartcrawl.engine.project_settings import complete
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
-from smartcrawl.model.redaction import shown_lines
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.runs.runs import declared_sources
 from smartcrawl.run.run import Run
@@ -57,6 +58,7 @@ class Command(ScrapyCrawl):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add ``--progress`` to the options of Scrapy's command."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
         self.parser = parser
         for action in parser._actions:
@@ -74,6 +76,7 @@ class Command(ScrapyCrawl):
         super().process_options(args, opts)
         with_known_options(self.parser, args)
         assert self.settings is not None
+        complete(self.settings)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
@@ -218,7 +221,7 @@ def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None
 
     With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
     """
-    print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
+    complain("crawl", str(error))
     if settings is not None and settings.get("LOG_FILE"):
         with suppress(SettingError, OSError):  # the log file may be unwritable
             Logs.install(settings)  # the crawl may have failed before it opened the log

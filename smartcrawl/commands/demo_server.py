@@ -63,10 +63,14 @@ class Document:
 
 
 class Site:
-    """The pages by path, and the number of answers by status."""
+    """The pages by path, and the number of answers by status.
 
-    def __init__(self) -> None:
+    ``sitemap``: whether robots.txt names one; it alone leads to one of the pages.
+    """
+
+    def __init__(self, *, sitemap: bool = True) -> None:
         """Read the first version of each page."""
+        self._named = sitemap
         self.base = ""  #: the address of the server, without a slash at its end
         self.pages: dict[str, Document] = {}
         self.answers: Counter[int] = Counter()  #: to requests for pages
@@ -81,7 +85,8 @@ class Site:
         """Return the document of a path, or None if there is none."""
         match path:
             case "/robots.txt":
-                rules = f"User-agent: *\nDisallow: /drafts/\n\nSitemap: {self.base}/sitemap.xml\n"
+                sitemap = f"\nSitemap: {self.base}/sitemap.xml\n" if self._named else ""
+                rules = f"User-agent: *\nDisallow: /drafts/\n{sitemap}"
                 return Document(rules.encode(), "text/plain; charset=utf-8", _FIRST)
             case "/sitemap.xml":
                 return self._sitemap()

@@ -44,15 +44,22 @@ class Answer:
 
 
 class Shell:
-    """Runs commands by the program that was called, in ``folder``, and without the user's state."""
+    """Runs commands by a program in ``folder``, without the user's state.
 
-    def __init__(self, folder: Path, *, columns: int, colour: bool) -> None:
+    ``called``: the program, smartcrawl or scrapy; by default the one that runs.
+    """
+
+    def __init__(
+        self, folder: Path, *, columns: int, colour: bool, called: Path | None = None
+    ) -> None:
         """Prepare the folder.
 
         Raises:
             OSError: it cannot be written.
         """
         self._folder = folder
+        self._called = Path(sys.argv[0]) if called is None else called
+        self._name = _name(self._called)
         self._environment = _environment(folder, columns, colour=colour)
         (folder / "scrapy.cfg").write_text(PROJECT, encoding="utf-8")
         for name in (STATE, "tmp"):
@@ -60,7 +67,13 @@ class Shell:
 
     def typed(self, words: Words) -> str:
         """Return a command line as the user types it."""
-        return shlex.join([_name(), *_arguments(words)])
+        return shlex.join([self._name, *self._arguments(words)])
+
+    def typed_elsewhere(self, words: Words) -> str:
+        """Return a command line over the data of the demo that works from other folders."""
+        state = self._folder / STATE
+        named = ["--data-dir", str(state)] if self._name == _OURS else ["-s", f"DATA_DIR={state}"]
+        return shlex.join([self._name, words[0], *named, *words[1:]])
 
     def run(self, words: Words) -> Answer:
         """Run a command to its end.
@@ -72,7 +85,7 @@ class Shell:
         """
         began = time.monotonic()
         process = subprocess.Popen(  # noqa: S603  # our own program
-            [*_program(), *_arguments(words)],
+            [*self._program(), *self._arguments(words)],
             cwd=self._folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -91,6 +104,18 @@ class Shell:
             _end(process)
         shown = output.decode("utf-8", errors="replace")
         return Answer(self.typed(words), process.returncode, shown, time.monotonic() - began)
+
+    def _program(self) -> list[str]:
+        """Return the words that call the program, from any folder."""
+        if self._called.stem == self._name and self._called.is_file():
+            return [sys.executable, str(self._called.absolute())]
+        return [sys.executable, "-m", self._name]
+
+    def _arguments(self, words: Words) -> Words:
+        """Return the arguments of the program: Scrapy's crawl takes its address by -a."""
+        if words[0] == "crawl" and self._name == _SCRAPYS:
+            return ("crawl", "site", "-a", f"url={words[1]}")
+        return words
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -124,23 +149,7 @@ def _environment(folder: Path, columns: int, *, colour: bool) -> dict[str, str]:
     }
 
 
-def _name() -> str:
-    """Return the name of the program that was called."""
-    called = Path(sys.argv[0])
+def _name(called: Path) -> str:
+    """Return the name of a program."""
     name = called.parent.name if called.name == "__main__.py" else called.stem
     return _OURS if name == _OURS else _SCRAPYS
-
-
-def _program() -> list[str]:
-    """Return the words that call the program again, from any folder."""
-    called = Path(sys.argv[0])
-    if called.stem == _name() and called.is_file():
-        return [sys.executable, str(called.absolute())]
-    return [sys.executable, "-m", _name()]
-
-
-def _arguments(words: Words) -> Words:
-    """Return the arguments of the program: Scrapy's crawl takes its address by -a."""
-    if words[0] == "crawl" and _name() == _SCRAPYS:
-        return ("crawl", "site", "-a", f"url={words[1]}")
-    return words

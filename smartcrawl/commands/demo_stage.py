@@ -126,9 +126,8 @@ class TextStage:
             self._console.print("The data of the demo is removed.")
             return
         self._console.print("These commands work with its data; its site is gone:")
-        self._console.print(f"  cd {folder}", soft_wrap=True, markup=False)
         for words in KEPT:
-            self._console.print(f"  {shell.typed(words)}", soft_wrap=True, markup=False)
+            self._console.print(f"  {shell.typed_elsewhere(words)}", soft_wrap=True, markup=False)
 
 
 class JsonStage:

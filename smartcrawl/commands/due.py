@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
@@ -11,6 +10,7 @@ from scrapy.exceptions import UsageError
 from smartcrawl.commands.crawl import DONE, FAILED, report
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.engine.command import no_registry
+from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
@@ -75,6 +75,11 @@ class Command(CrawlCommand):
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
+        complain(
+            "due",
+            "a crawl that asks only the pages whose next visit has come; links of the other pages"
+            " are followed as they are stored",
+        )
         super().run(["site"], opts)
 
     def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
@@ -140,10 +145,10 @@ class Command(CrawlCommand):
             self.exitcode = FAILED
             return
         for url in unknown:
-            print(
-                f"due: {shown(url)} is not known{f' in {source}' if source else ''}:"
+            complain(
+                "due",
+                f"{url} is not known{f' in {source}' if source else ''}:"
                 f" {program()} reindex --url {shown(url)} registers it",
-                file=sys.stderr,
             )
         if unknown:
             self.exitcode = FAILED

@@ -7,11 +7,12 @@ from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
 from smartcrawl.engine.command import ChangingCommand, count, one_word
+from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry.removal.purge import forgettable, known, undeclare, unpin
+from smartcrawl.registry.removal.purge import Known, forgettable, known, undeclare, unpin
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.text import counted
 from smartcrawl.sources.declared import load
@@ -84,13 +85,23 @@ class Command(ChangingCommand):
         with self.leased(page.source for page in found) as now:
             targets = [page.forgotten() for page in found if page.held]
             done = self.purge(connection, targets, now, most=None)
-            unpin(connection, [page.no for page in found])
+            if not self.dry:
+                unpin(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
-                state = "removed" if page.held else "nothing is stored of it"
-                pin = "; it was pinned, and is no longer" if page.pinned else ""
-                print(f"{page.url} ({page.source}): {state}{pin}", file=sys.stderr)
+                print(f"{page.url} ({page.source}): {self._state(page)}", file=sys.stderr)
         self.report(done, 0, opts)
+
+    def _state(self, page: Known) -> str:
+        """Return in words what was or would be done to a page of which not all is usual."""
+        state = "nothing is stored of it"
+        if page.held:
+            state = "would be removed" if self.dry else "removed"
+        if not page.pinned:
+            return state
+        return state + (
+            "; it would be unpinned" if self.dry else "; it was pinned, and is no longer"
+        )
 
     def _source(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         if len(sources) > 1:
@@ -105,11 +116,12 @@ class Command(ChangingCommand):
                 self.withhold(why, "forget", "--source", name, "--max", len(targets))
                 return
             done = self.purge(connection, targets, now, most=None)
-            undeclare(connection, name)
-        if name in load(self.options.sources_file):
-            print(
-                f"forget: {name} is declared in {self.options.sources_file}: unless its table is"
-                " removed there, the next crawl brings it back",
-                file=sys.stderr,
+            if not self.dry:
+                undeclare(connection, name)
+        if not self.dry and name in load(self.options.sources_file):
+            complain(
+                "forget",
+                f"{name} is declared in {self.options.sources_file}: unless its table is removed"
+                " there, the next crawl brings it back",
             )
         self.report(done, 0, opts)

@@ -23,5 +23,6 @@ COMMANDS: Final[Mapping[str, str]] = {
     "undo": "Restore the pages that a run, or a command after it, removed",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
     "config": "Show the settings, and where each comes from",
+    "demo": "Show a crawl, a refresh, a removal and its undo on a small site",
     "completion": "Print a script that completes commands in bash, zsh or fish",
 }

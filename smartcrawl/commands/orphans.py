@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from smartcrawl.engine.command import ChangingCommand, count, print_json, print_table
+from smartcrawl.engine.command import ChangingCommand, count, print_json
+from smartcrawl.engine.output import inform, when
+from smartcrawl.engine.tables import name, note, print_table, whole, word
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
@@ -14,8 +17,14 @@ from smartcrawl.reports.removals import orphan_rows
 from smartcrawl.reports.text import counted
 
 _COLUMNS = (
-    "source", "rule", "why", "orphanAge", "lastOutcome", "lastChecked", "withheldRun", "url",
-)  # fmt: skip
+    name("source"),
+    word("rule"),
+    word("absent"),
+    word("checked"),
+    word("withheld"),
+    whole("url"),
+    note("why"),
+)
 
 
 class Command(ChangingCommand):
@@ -71,10 +80,14 @@ class Command(ChangingCommand):
         if opts.format == "json":
             print_json(found.rows)
             return
-        print_table(_COLUMNS, found.rows)
+        rows = [_shown(row) for row in found.rows]
+        print_table(_COLUMNS, rows, empty="no stored page is orphaned, and no removal is withheld")
         for one in found.releases:
             release = self.again("orphans", "--approve", one.run, "--max", one.pages)
-            print(f"\nwithheld in {one.source}: {one.pages}; release them with: {release}")
+            them = "it" if one.pages == 1 else "them"
+            print()
+            text = f"withheld in {one.source}: {one.pages}; release {them} with:"
+            inform(text, command=release, gap=1)
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         found = orphans(connection, sources=sources)
@@ -117,3 +130,12 @@ class Command(ChangingCommand):
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
         return f"there is no run {run}{where}; {waits} (see {program()} orphans)"
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an orphan with the columns of the table."""
+    return row | {
+        "absent": counted(row["orphanAge"], "run"),
+        "checked": when(row["lastChecked"]),
+        "withheld": None if row["withheldRun"] is None else f"in run {row['withheldRun']}",
+    }

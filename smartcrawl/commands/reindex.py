@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from smartcrawl.engine.command import ChangingCommand, count, print_json
+from smartcrawl.engine.output import inform
 from smartcrawl.index.choice import rebuild
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
@@ -63,9 +64,6 @@ class Command(ChangingCommand):
             "--from-registry",
             action="store_true",
             help="build the index in Elasticsearch anew, without any download",
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="only list the pages that it would order"
         )
         parser.add_argument(
             "--limit",
@@ -168,7 +166,7 @@ class Command(ChangingCommand):
             print_json({"written": pages})
         else:
             written = counted(pages, "page")
-            print(f"the index was built anew out of the registry: {written}, no download")
+            inform(f"the index was built anew out of the registry: {written}, no download")
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
@@ -211,7 +209,7 @@ class Command(ChangingCommand):
             word = "registers" if known is None else verb
             print(f"{word}  {display(url)} ({source})")
         if len(rows) > opts.limit:
-            print(f"and {len(rows) - opts.limit} more (--limit)")
+            print(f"and {len(rows) - opts.limit:,} more (--limit)")
         if not rows:
             print("no stored page matches", file=sys.stderr)
             return
@@ -221,4 +219,4 @@ class Command(ChangingCommand):
         if not opts.dry_run:
             them = "it" if len(rows) == 1 else "them"
             for source in sorted(by_source):
-                print(f"to fetch {them} now:  {self.again('due', '--source', source)}")
+                inform(f"to fetch {them} now:", command=self.again("due", "--source", source))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
 from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
+from smartcrawl.engine.output import complain, inform
 from smartcrawl.index.choice import chunked, indexing_of
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.times import iso
 from smartcrawl.registry.removal.purge import Removals, removals, source_of_run, undo
-from smartcrawl.registry.removal.sweep import Undone
+from smartcrawl.registry.removal.sweep import Undone, undoable
 from smartcrawl.reports.text import counted
 
 _SHOWN = 10  #: runs in a message
@@ -63,6 +63,9 @@ class Command(ChangingCommand):
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
+        if self.dry:
+            self._print(known, undoable(connection, run), opts)
+            return
         with (
             self.leased([known.source]) as now,
             closing(indexing_of(self.options, connection)) as indexing,
@@ -71,9 +74,11 @@ class Command(ChangingCommand):
         self._print(known, undone, opts)
 
     def _print(self, known: Removals, undone: Undone, opts: Namespace) -> None:
+        would = "would be " if self.dry else ""
         if opts.format == "json":
             print_json(
-                {
+                ({"dryRun": True} if self.dry else {})
+                | {
                     "run": known.run,
                     "source": known.source,
                     "restored": list(undone.restored),
@@ -89,12 +94,12 @@ class Command(ChangingCommand):
                 ("expired ", undone.expired),
             ):
                 for url in urls:
-                    print(f"{word} {url}")
+                    print(f"{would}{word} {url}")
             pages = counted(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
-            print(f"{pages} of {known.source} restored{pinned}")
+            inform(f"{pages} of {known.source} {would}restored{pinned}")
         if not undone.restored:
-            print(f"undo: nothing was restored: {_why(known, undone)}", file=sys.stderr)
+            complain("undo", f"nothing {would or 'was '}restored: {_why(known, undone)}")
             self.exitcode = FAILED
 
 

@@ -72,6 +72,7 @@ class BaseCommand(ABC):
         """Apply the options of all commands, and refuse those that no command has."""
         if self.under_scrapy:
             import_module("scrapy.commands").ScrapyCommand.process_options(self, args, opts)
+            import_module("smartcrawl.engine.project_settings").complete(self.settings)
         with_known_options(self.parser, args)
 
     def run(self, args: list[str], opts: Namespace) -> None:

@@ -6,12 +6,14 @@ import pty
 import re
 import resource
 import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,16 +81,12 @@ class Place:
         return not [*self.here.iterdir(), *self.temporary.iterdir()]
 
     def processes(self) -> list[str]:
-        """The command lines of the processes that use the temporary folder, or work in it."""
+        """The numbers of the processes that work in the temporary folder."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
-            try:
-                works = os.readlink(process / "cwd").startswith(str(self.temporary))
-                line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue  # it ended, or belongs to another user
-            if works:
-                found.append(line)
+            with suppress(OSError):  # it ended, or belongs to another user
+                if os.readlink(process / "cwd").startswith(str(self.temporary)):
+                    found.append(process.name)
         return found
 
 
@@ -191,6 +189,25 @@ def test_kept_data_is_named_and_works(place: Place) -> None:
     assert status == 130
     assert f"its data is in {folder}; remove it with: rm -r {folder}" in err
     assert (folder / "scrapy.cfg").is_file()
+
+
+def test_the_commands_for_kept_data_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Site()) as url:
+        shell = Shell(tmp_path, columns=80, colour=False)
+        assert shell.run(("crawl", url)).status == 0
+    stage = TextStage(pause=False)
+
+    stage.end(shell, 1.0, tmp_path)
+
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if "search" in line]
+    words = [sys.executable, "-m", *shlex.split(line)]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"{url}starter.html" in found.stdout
+    stage.end(shell, 1.0, None)
+    assert str(tmp_path) not in capsys.readouterr().out
 
 
 def test_enter_goes_on_and_ctrl_c_of_a_terminal_ends_the_demo(place: Place) -> None:
