@@ -72,9 +72,9 @@ class Command(ScrapyCrawl):
                 action.help = self.feed_help
         parser.add_argument(
             "--progress",
-            choices=("line", "json"),
+            choices=("line", "json", "none"),
             help="json: one object on standard output for each page that was visited or removed,"
-            " and the closing table on standard error (default: line)",
+            " and the closing table on standard error; none: no progress (default: line)",
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
