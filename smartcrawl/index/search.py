@@ -9,7 +9,7 @@ from smartcrawl.index.choice import opened
 from smartcrawl.index.elasticsearch.documents import key as key_of
 from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.embedded import choice as embedded
-from smartcrawl.index.embedded.sqlite import Hit
+from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection, Many
@@ -33,18 +33,32 @@ def search(
     limit: int = 10,
     marks: tuple[str, str] = ("[", "]"),
 ) -> list[Hit]:
+    """Return the pages that answer ``query``, best first; see ``answer``."""
+    return answer(connection, query, options, sources=sources, limit=limit, marks=marks).hits
+
+
+def answer(
+    connection: Connection,
+    query: str,
+    options: Options,
+    *,
+    sources: Sequence[str] = (),
+    limit: int = 10,
+    marks: tuple[str, str] = ("[", "]"),
+) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
-    ``marks`` are put around the words found.
+    A page that several sources have is one hit, which names them. ``marks`` are put around the
+    words found.
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
     """
     if options.elasticsearch is None:
-        return embedded.search(connection, query, sources=sources, limit=limit, marks=marks)
+        return embedded.answer(connection, query, sources=sources, limit=limit, marks=marks)
     with opened(options, connection) as index:
-        found = index.search(query, sources=sources, limit=limit, marks=marks)
-    return _joined(connection, found)
+        found, meant = index.answer(query, sources=sources, limit=limit, marks=marks)
+    return Answer(_joined(connection, found), meant)
 
 
 def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
@@ -79,6 +93,7 @@ def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
                 no=no,
                 key=bytes.fromhex(hit.key.rpartition(":")[2]),
                 document_id=hit.key,
+                sources=hit.sources,
             )
         )
     return hits
@@ -92,6 +107,7 @@ def as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str
         "documentId": hit.document_id,
         "url": hit.url,
         "source": hit.source,
+        "sources": list(hit.sources),
         "title": hit.title,
         "headings": hit.headings,
         "snippet": hit.snippet,
