@@ -18,12 +18,15 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
+from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import give_back_large
+from smartcrawl.engine.output import complain, show_anything
+from smartcrawl.engine.project_settings import complete
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
-from smartcrawl.model.redaction import shown_lines
+from smartcrawl.model.program import crawl_line, program
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.runs.runs import declared_sources
 from smartcrawl.run.run import Run
@@ -55,7 +58,9 @@ class Command(ScrapyCrawl):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add ``--progress`` to the options of Scrapy's command."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
+        self.parser = parser
         for action in parser._actions:
             if action.dest in ("output", "overwrite_output"):
                 action.help = self.feed_help
@@ -69,7 +74,9 @@ class Command(ScrapyCrawl):
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         super().process_options(args, opts)
+        with_known_options(self.parser, args)
         assert self.settings is not None
+        complete(self.settings)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
@@ -84,7 +91,7 @@ class Command(ScrapyCrawl):
     def run(self, args: list[str], opts: Namespace) -> None:
         """Crawl the sources one after another: politeness is per host, not per source."""
         if len(args) != 1:
-            raise UsageError("name one spider, such as: scrapy crawl site -a url=https://…")
+            raise UsageError(f"name one spider, such as: {crawl_line('https://…')}")
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
         if args[0] not in process.spider_loader.list():
@@ -100,7 +107,7 @@ class Command(ScrapyCrawl):
         if opts.output or opts.overwrite_output:
             raise UsageError(
                 "pages go to the registry, not to a feed; to export them:"
-                " scrapy registry --format jsonl --output FILE",
+                f" {program()} registry --format jsonl --output FILE",
                 print_help=False,
             )
         assert self.settings is not None
@@ -150,9 +157,10 @@ class Command(ScrapyCrawl):
         for name in vanished:
             logger.warning(
                 "%s is not declared in %s any more: its pages stay searchable and are neither"
-                " visited nor removed; declare it again, or: scrapy forget --source %s",
+                " visited nor removed; declare it again, or: %s forget --source %s",
                 name,
                 options.sources_file,
+                program(),
                 name,
             )
 
@@ -213,7 +221,7 @@ def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None
 
     With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
     """
-    print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
+    complain("crawl", str(error))
     if settings is not None and settings.get("LOG_FILE"):
         with suppress(SettingError, OSError):  # the log file may be unwritable
             Logs.install(settings)  # the crawl may have failed before it opened the log

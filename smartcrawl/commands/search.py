@@ -9,12 +9,13 @@ from typing import ClassVar
 
 from rich.console import Console
 from rich.markup import escape
-from scrapy.exceptions import UsageError
 
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.index.images import ImageDocument, images_of
 from smartcrawl.index.search import answer, as_data
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.redaction import escaped
 from smartcrawl.registry.names import source_names
 
@@ -61,7 +62,7 @@ class Command(RegistryCommand):
         """Print the hits."""
         query = " ".join(args)
         if not query.strip():
-            raise UsageError("say what to search for, such as: scrapy search 'two words'")
+            raise UsageError(f"say what to search for, such as: {program()} search 'two words'")
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = answer(
             connection, query, self.options, sources=sources, limit=opts.limit, marks=marks

@@ -13,7 +13,7 @@ does did doing done has have had having can could may might must shall should wi
 nor so yet if than then because as while until although though unless of in on at by for with
 without from to into onto out off over about against between among through during before after
 up down again not no only just also too very much many more most less few here there now ever never
-always way want wants need needs get gets got tell let lets like one ones something anything someone
+always way want wants need needs get gets got let lets like one ones something anything someone
 anybody everything please s t don doesn didn isn aren wasn won couldn shouldn wouldn ll ve re
 """
 _GERMAN: Final = """

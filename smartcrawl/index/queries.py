@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -107,3 +108,16 @@ def merged(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
     if not sources or not named:
         return list(sources or named)
     return [name for name in sources if name in named] or None
+
+
+def host_and_path(site: str) -> tuple[str, str]:
+    """Return the host of a site, as addresses spell it, and the path with its slash.
+
+    >>> host_and_path("Bücher.example/a"), host_and_path("a.example:8000")
+    (('xn--bcher-kva.example', '/a'), ('a.example:8000', ''))
+    """
+    host, slash, path = site.partition("/")
+    host = host.lower()
+    with suppress(UnicodeError):  # no name of a host: no address has it
+        host = host.encode("idna").decode()
+    return host, slash + path

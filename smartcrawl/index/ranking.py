@@ -1,4 +1,4 @@
-"""One ranking for all indexes, of the pages that an index proposes (docs/adr/0044).
+"""One ranking for all indexes, of the pages that an index proposes (docs/adr/0055).
 
 A word counts by how rare it is and where it occurs: title, address, first lines, headings, text.
 A page is rated by its best part, and as a whole.
@@ -7,7 +7,7 @@ A page is rated by its best part, and as a whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 class Page(NamedTuple):
     """A page that an index proposes."""
 
-    key: Hashable
+    key: Any  #: of equal pages, the one with the lower key comes first
     url: str
     title: str
     parts: Sequence[Part]
@@ -83,7 +83,7 @@ def rank(terms: Sequence[Term], weights: Sequence[float], pages: Sequence[Page])
     """
     finder = _Finder(terms, weights)
     found = [finder.rated(page) for page in pages]
-    found.sort(key=lambda one: (-one.score, len(one.page.url), one.page.url))
+    found.sort(key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key))
     if any(one.found == len(terms) for one in found):
         share = _MOST if len(terms) <= _FEW else _SOME
         found = [one for one in found if one.found > share * len(terms)]

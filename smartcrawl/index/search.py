@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from smartcrawl.index.choice import opened
 from smartcrawl.index.elasticsearch.documents import key as key_of
 from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.embedded import choice as embedded
@@ -22,19 +21,6 @@ SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_change
   FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
  WHERE r.id IN carray(?) AND s.standing = 2
 """
-
-
-def search(
-    connection: Connection,
-    query: str,
-    options: Options,
-    *,
-    sources: Sequence[str] = (),
-    limit: int = 10,
-    marks: tuple[str, str] = ("[", "]"),
-) -> list[Hit]:
-    """Return the pages that answer ``query``, best first; see ``answer``."""
-    return answer(connection, query, options, sources=sources, limit=limit, marks=marks).hits
 
 
 def answer(
@@ -56,6 +42,8 @@ def answer(
     """
     if options.elasticsearch is None:
         return embedded.answer(connection, query, sources=sources, limit=limit, marks=marks)
+    from smartcrawl.index.choice import opened  # noqa: PLC0415  # the embedded index needs none of it
+
     with opened(options, connection) as index:
         found, meant = index.answer(query, sources=sources, limit=limit, marks=marks)
     return Answer(_joined(connection, found), meant)

@@ -76,12 +76,10 @@ def _best(word: str, found: Found) -> str:
 def variants(word: str, *, far: bool = False) -> frozenset[str]:
     """Return the words that one error makes of a word, or two usual ones (``far``).
 
-    >>> {"stash", "sash", "stach"} <= variants("stach") | variants("sash")
-    True
-    >>> "initialise" in variants("inittialize", far=True)
-    False
-    >>> "initialize" in variants("inittialyze", far=True)
-    True
+    >>> [word in variants("stahs") for word in ("stash", "stahs", "lash")]
+    [True, False, False]
+    >>> [word in variants("inittialyze", far=True) for word in ("initialize", "initials")]
+    [True, False]
     """
     if not far:
         return frozenset(_one(word, _LETTERS)) - {word}

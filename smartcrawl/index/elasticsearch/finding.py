@@ -1,4 +1,4 @@
-"""Searches of an index in an Elasticsearch (docs/adr/0044).
+"""Searches of an index in an Elasticsearch (docs/adr/0055).
 
 The server proposes pages and counts how many have each word; ``ranking`` sorts them.
 """

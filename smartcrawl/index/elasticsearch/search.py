@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
-from smartcrawl.index.queries import Query, Term
+from smartcrawl.index.queries import Query, Term, host_and_path
 from smartcrawl.index.ranking import MOST_PARTS, Page, Part
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
@@ -137,10 +137,9 @@ def site_pattern(site: str) -> str:
     >>> site_pattern("a.example/docs")
     'https?://([^/]*\\.)?a\\.example(:[0-9]+)?\\/docs.*'
     """
-    host, slash, path = site.partition("/")
-    host = host.lower().encode("idna", "replace").decode()
+    host, path = host_and_path(site)
     port = "" if ":" in host else "(:[0-9]+)?"
-    behind = f"{_quoted(slash + path)}.*" if slash else "(/.*)?"
+    behind = f"{_quoted(path)}.*" if path else "(/.*)?"
     return rf"https?://([^/]*\.)?{_quoted(host)}{port}{behind}"
 
 

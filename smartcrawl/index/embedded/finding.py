@@ -1,4 +1,4 @@
-"""Searches of the embedded index, in the SQL that both databases share (docs/adr/0044).
+"""Searches of the embedded index, in the SQL that both databases share (docs/adr/0055).
 
 The database proposes pages by how rare the words are that they have; ``ranking`` sorts them.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.index.hits import Answer, Hit, document_id
-from smartcrawl.index.queries import Query, Term, merged, parsed
+from smartcrawl.index.queries import Query, Term, host_and_path, merged, parsed
 from smartcrawl.index.ranking import MOST_PARTS, POOL, Page, Part, Ranked, rank, weight
 from smartcrawl.index.spelling import Found, corrected, variants
 from smartcrawl.model.ports import Connection, Many
@@ -74,7 +74,7 @@ _TEXTS = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
 class Language(Protocol):
-    """How a database matches words."""
+    """Matching of words in a database."""
 
     def match(self, name: str, *, any_of: bool = False) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
@@ -97,7 +97,7 @@ Marks = tuple[str, str]
 class _Proposed(NamedTuple):
     """Contents that the database proposes."""
 
-    contents: dict[int, frozenset[int]]  #: with the places of the terms that they have
+    contents: dict[int, frozenset[int]]  #: places of the terms of each
     pages: list[int]  #: for each term, how many pages have it
     total: int  #: all pages
 
@@ -273,12 +273,12 @@ def _sites(sites: Sequence[str]) -> tuple[str, dict[str, Any]]:
     conditions: list[str] = []
     values: dict[str, Any] = {}
     for place, site in enumerate(sites):
-        host, slash, path = site.partition("/")
-        host, name = host.lower().encode("idna", "replace").decode(), letter_of(place)
+        host, path = host_and_path(site)
+        name = letter_of(place)
         names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
         conditions.append(_SITE.format(**names))
         escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in path)
-        given = (host, f"%.{host}", host if ":" in host else f"{host}:%", f"{slash}{escaped}%")
+        given = (host, f"%.{host}", host if ":" in host else f"{host}:%", f"{escaped}%")
         values |= dict(zip(names.values(), given, strict=True))
     return " OR ".join(conditions), values
 

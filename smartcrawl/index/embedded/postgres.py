@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import Buffer, searchable
-from smartcrawl.index.embedded.finding import Marks, answer, letter_of
-from smartcrawl.index.hits import Hit
+from smartcrawl.index.embedded.finding import Marks, letter_of
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection, Many
@@ -93,7 +92,7 @@ def searched(text: str) -> str:
 
 
 class _Stems:
-    """How PostgreSQL matches words (``finding.Language``)."""
+    """Matching of words in PostgreSQL (``finding.Language``)."""
 
     def match(self, name: str, *, any_of: bool = False) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
@@ -132,15 +131,3 @@ class _Stems:
 
 
 STEMS: Final = _Stems()
-
-
-def search(
-    connection: Connection,
-    query: str,
-    *,
-    sources: Sequence[str] = (),
-    limit: int = 10,
-    marks: Marks = ("[", "]"),
-) -> list[Hit]:
-    """Return the pages that answer ``query``, best first; see ``finding.answer``."""
-    return answer(connection, STEMS, query, sources=sources, limit=limit, marks=marks).hits

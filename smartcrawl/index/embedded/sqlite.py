@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import Buffer
-from smartcrawl.index.embedded.finding import Marks, answer, beginning
-from smartcrawl.index.hits import Hit
+from smartcrawl.index.embedded.finding import Marks, beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.model.ports import Connection, Many
 
@@ -95,7 +94,7 @@ class EmbeddedIndex(Buffer):
 
 
 class _Fts5:
-    """How FTS5 matches words (``finding.Language``)."""
+    """Matching of words in FTS5 (``finding.Language``)."""
 
     def match(self, name: str, *, any_of: bool = False) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
@@ -127,15 +126,3 @@ class _Fts5:
 
 
 FTS5: Final = _Fts5()
-
-
-def search(
-    connection: Connection,
-    query: str,
-    *,
-    sources: Sequence[str] = (),
-    limit: int = 10,
-    marks: Marks = ("[", "]"),
-) -> list[Hit]:
-    """Return the pages that answer ``query``, best first; see ``finding.answer``."""
-    return answer(connection, FTS5, query, sources=sources, limit=limit, marks=marks).hits
