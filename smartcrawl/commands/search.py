@@ -40,10 +40,10 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Search the pages that were crawled, best first: those with all the words, then those"
-            ' with most of them. "Quoted words" stay together and must occur; -word or -"two words"'
-            " must not; site:HOST or site:HOST/PATH and in:SOURCE limit the search (before an"
-            " option-like -word, put --)."
+            "Search the pages that were crawled, best first: those with all words or most of them."
+            ' "Two words" in quotes stay together and must occur; -word or -"two words" must not;'
+            " site:HOST or site:HOST/PATH and in:SOURCE limit the search. Quote the whole query for"
+            " the shell."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
