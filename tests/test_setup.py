@@ -131,7 +131,7 @@ def test_uv_makes_the_environment_and_a_second_call_does_nothing(checkout: Path)
     python3(checkout)
     uv(checkout)
 
-    said = setup(checkout)
+    said = setup(checkout, PYTHONDONTWRITEBYTECODE="1")
 
     assert [line.split()[0] for line in asked(checkout)] == ["venv", "pip"]
     assert said.startswith("Preparing .venv with uv: 1 package")
