@@ -18,17 +18,23 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.command import damage_named
+from smartcrawl.engine.download.lookup import check_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import give_back_large
 from smartcrawl.engine.output import complain, show_anything
 from smartcrawl.engine.project_settings import complete
+from smartcrawl.engine.standard_output import OutputError, printed
+from smartcrawl.engine.usage import check_log_file, check_usage
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
+from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
+from smartcrawl.model.redaction import shown
+from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.runs.runs import declared_sources
+from smartcrawl.run.opening import chosen_source
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load
 from smartcrawl.spiders.site import SiteSpider
@@ -66,21 +72,22 @@ class Command(ScrapyCrawl):
                 action.help = self.feed_help
         parser.add_argument(
             "--progress",
-            choices=("line", "json"),
+            choices=("line", "json", "none"),
             help="json: one object on standard output for each page that was visited or removed,"
-            " and the closing table on standard error (default: line)",
+            " and the closing table on standard error; none: no progress (default: line)",
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
-        super().process_options(args, opts)
-        with_known_options(self.parser, args)
         assert self.settings is not None
         complete(self.settings)
+        check_usage(self.parser, self.settings, args, opts)
+        super().process_options(args, opts)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
             Options.of(self.settings)
+            check_log_file(self.settings)
         except SmartcrawlError as error:
             report(error, self.settings)
             sys.exit(FAILED)
@@ -90,16 +97,11 @@ class Command(ScrapyCrawl):
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Crawl the sources one after another: politeness is per host, not per source."""
-        if len(args) != 1:
-            raise UsageError(f"name one spider, such as: {crawl_line('https://…')}")
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
-        if args[0] not in process.spider_loader.list():
-            raise UsageError(
-                f"there is no spider {args[0]!r}; there is"
-                f" {', '.join(process.spider_loader.list())}",
-                print_help=False,
-            )
+        spiders = process.spider_loader.list()
+        if len(args) != 1 or args[0] not in spiders:
+            raise UsageError(_spider_wanted(args, spiders), print_help=False)
         spider = process.spider_loader.load(args[0])
         if not issubclass(spider, SiteSpider):
             super().run(args, opts)
@@ -182,8 +184,12 @@ class Command(ScrapyCrawl):
         self, process: AsyncCrawlerProcess, spider: type[SiteSpider], arguments: dict[str, str]
     ) -> tuple[int, bool]:
         """Crawl one source; return its exit status, and whether a signal stopped it."""
+        assert self.settings is not None
         crawler = self._create_crawler(spider)
         try:
+            if spider is SiteSpider:  # a spider of the user's own may take other arguments
+                options = Options.of(self.settings)
+                await check_hosts(chosen_source(options, arguments), options, self.settings)
             await process.crawl(crawler, **arguments)
         except RunHeldError as error:
             report(error, self.settings)
@@ -192,7 +198,6 @@ class Command(ScrapyCrawl):
             report(error, self.settings)
             return FAILED, False
         except Exception as error:
-            assert self.settings is not None
             damage = database_of(Options.of(self.settings).registry).explained(error)
             if damage is None:
                 logger.exception("the crawl could not be carried out")
@@ -204,7 +209,12 @@ class Command(ScrapyCrawl):
             if run is not None and run.failure is not None:
                 report(run.failure)
             return FAILED, False
-        sum_up(run, crawler.settings)
+        try:
+            with printed():
+                sum_up(run, crawler.settings)
+        except OutputError as error:
+            report(error, self.settings)
+            return FAILED, False
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
             report(run.failure)  # the log has it already
@@ -214,6 +224,17 @@ class Command(ScrapyCrawl):
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run that ended by itself."""
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
+
+
+def _spider_wanted(args: list[str], spiders: list[str]) -> str:
+    """Return the message for a command line that does not name one spider."""
+    address = next((word for word in args if ":" in word or "." in word), None)
+    if address is not None and request_url(address):
+        return f"an address goes after -a url=: {crawl_line(shown(address))}"
+    if len(args) != 1:
+        return f"name one spider, such as: {crawl_line('https://…')}"
+    question = meant(args[0], spiders)
+    return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
 
 
 def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:

@@ -15,8 +15,9 @@ from smartcrawl.engine.output import inform, json_text, when
 from smartcrawl.engine.tables import note, number, print_table, whole, word
 from smartcrawl.index.choice import begin_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.meant import meant
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.program import program
+from smartcrawl.model.program import crawl_line, program
 from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
 from smartcrawl.reports.text import counted
 from smartcrawl.rules.model import Status, Word
@@ -130,18 +131,19 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 def _empty(opts: Namespace) -> str:
     """Return the sentence that stands for an empty table."""
     if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
-        return "no record matches; scrapy registry lists all of them"
-    return "no record yet; the first ones come with: scrapy crawl site -a url=https://…"
+        return f"no record matches; {program()} registry lists all of them"
+    return f"no record yet; the first ones come with: {crawl_line('https://…')}"
 
 
 def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     """Return the value that a word stands for, in any case; None where none was given."""
     if given is None:
         return None
-    for name, meant in known.items():
+    for name, value in known.items():
         if name.lower() == given.lower():
-            return meant
-    raise RegistryError(f"{given!r} is no {what}; there are {', '.join(known)}")
+            return value
+    near = meant(given, known)
+    raise RegistryError(f"{given!r} is no {what}; there are {', '.join(known)}{near}")
 
 
 @contextmanager
@@ -161,4 +163,7 @@ def _opened(output: str | None) -> Iterator[IO[Any]]:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise RegistryError(f"cannot write {path} ({error.strerror})") from error
+        raise RegistryError(
+            f"cannot write {path} ({error.strerror}); name a file in a folder that exists and"
+            " that this user may write to"
+        ) from error

@@ -85,13 +85,20 @@ class Command(RegistryCommand):
                 console.print(f"   {_marked(hit.snippet)}")
             _show_images(console, images.get(hit.no, []))
         if not hits:
-            print(f"nothing found for {query!r}", file=sys.stderr)
+            print(f"nothing found for {query!r}{_wordless(query)}", file=sys.stderr)
 
 
 def _limit(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 1000:
         raise ArgumentTypeError(f"{value!r} is no whole number from 1 to 1000")
     return int(value)
+
+
+def _wordless(query: str) -> str:
+    """Return why nothing can be found for a query without a letter or digit."""
+    if any(map(str.isalnum, query)):
+        return ""
+    return ": it has no letter and no digit; give words, such as: scrapy search 'two words'"
 
 
 def _safe(text: str) -> str:

@@ -8,12 +8,14 @@ from typing import ClassVar
 from smartcrawl.commands.story_text import print_story
 from smartcrawl.engine.command import RegistryCommand, one_word, print_json
 from smartcrawl.extract.robots_txt import explaining
+from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.declared import load
+from smartcrawl.sources.fields import web_address
 
 
 class Command(RegistryCommand):
@@ -55,7 +57,21 @@ class Command(RegistryCommand):
             again=self.again,
         )
         answer = stories.about(url, sources)
+        if not answer["records"]:
+            _check_address(url)
         if opts.format == "json":
             print_json(answer)
         else:
             print_story(answer)
+
+
+def _check_address(url: str) -> None:
+    """Refuse a word that is no web address.
+
+    Raises:
+        RegistryError: with the probable address, if it can be guessed.
+    """
+    try:
+        web_address(url)
+    except ValueError as error:
+        raise RegistryError(f"the address {error}") from error

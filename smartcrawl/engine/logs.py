@@ -19,6 +19,7 @@ from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
+from smartcrawl.engine.bar import AboveBar
 from smartcrawl.model.redaction import log_format, shown, shown_lines
 from smartcrawl.sources.private_files import file_like_its_folder
 
@@ -30,6 +31,8 @@ _WORDY: Final = frozenset({
     "scrapy.middleware",
     "scrapy.utils.log",
 })  # fmt: skip
+#: Loggers of clients whose failures a message of ours reports, with the remedy.
+_REPEATED: Final = frozenset({"elastic_transport.node_pool"})
 
 
 def formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
@@ -157,7 +160,7 @@ def _handler(settings: Any) -> logging.Handler:
             file, encoding=settings.get("LOG_ENCODING"), errors="backslashreplace"
         )
     elif settings.getbool("LOG_ENABLED"):
-        handler = logging.StreamHandler()
+        handler = AboveBar()
     else:
         handler = logging.NullHandler()
     handler.setLevel(settings.get("LOG_LEVEL"))
@@ -171,6 +174,8 @@ def _handler(settings: Any) -> logging.Handler:
 
 def _is_news(record: LogRecord) -> bool:
     """Whether a record is more than versions, settings and components, as at every start."""
+    if record.name in _REPEATED:
+        return False
     return record.levelno >= logging.WARNING or record.name not in _WORDY
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.meta import Known
+from smartcrawl.index.elasticsearch.opening import check_server, connect
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.patience import Patience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
@@ -16,6 +18,7 @@ from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
 from smartcrawl.model.documents import Chunk
+from smartcrawl.model.elasticsearch_target import Target
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection, Indexing
@@ -39,6 +42,7 @@ _ALL_OPEN = """
 UPDATE state SET intent = number + 1
  WHERE no IN (SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL)
 """
+_FIRST_ANSWER: Final = 30.0  #: seconds
 _HOLDS = "SELECT 1 FROM chunk LIMIT 1"
 
 
@@ -64,6 +68,16 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
             ):  # another process did not
                 known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
     return RemoteIndexing(ElasticsearchPages(sink), chunked, waiting)
+
+
+def check_server_of(target: Target) -> None:
+    """Check the Elasticsearch of a registry that is not there yet, so that none is created for it.
+
+    Raises:
+        SinkError: it does not answer, is no Elasticsearch, or does not permit the user enough.
+    """
+    with closing(connect(target, _FIRST_ANSWER)) as client:
+        check_server(client, target)
 
 
 def opened(

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -46,6 +47,7 @@ def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
     if unknown:
         raise SourceError(
             f"unknown argument {unknown[0]!r}: the spider site takes {', '.join(ARGUMENTS)}"
+            f"{meant(unknown[0], ARGUMENTS)}"
         )
     url, name = arguments.get("url"), arguments.get("source")
     sitemaps = str(arguments.get("sitemap", "")).split()

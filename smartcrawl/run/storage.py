@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from smartcrawl.index.choice import indexing_of
+from smartcrawl.index.choice import check_server_of, indexing_of
 from smartcrawl.model.options import Options
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
+from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.sources.private_files import narrow_data, private_folder
 
@@ -18,6 +19,8 @@ def registry_of(options: Options) -> Registry:
     Raises:
         RegistryError: it cannot be opened or written, or its table cannot have the chosen name.
     """
+    if options.elasticsearch is not None and not database_of(options.registry).exists():
+        check_server_of(options.elasticsearch)
     if options.snapshot_store == str(options.data_dir / "snapshots"):
         with suppress(OSError):  # the first write reports the error
             private_folder(options.data_dir)

@@ -6,8 +6,7 @@ A source is the document set: scope, runs, records and deletion are per source (
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from pydantic_core import ErrorDetails
 
 from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.meant import meant
 from smartcrawl.model.urls import has_port, host_key
 from smartcrawl.sources.fields import (
     LIST,
@@ -147,7 +147,7 @@ def load(path: Path) -> dict[str, Source]:
             " or name another file with -s SOURCES_FILE="
         ) from error
     problems = [
-        f"{key}: unknown key{_meant(key, ['sources'])}; a source is a table [sources.NAME]"
+        f"{key}: unknown key{meant(key, ['sources'])}; a source is a table [sources.NAME]"
         for key in content
         if key != "sources"
     ]
@@ -233,7 +233,7 @@ def select(name: str, sources: Mapping[str, Source]) -> Source:
             " sources.toml (see sources.example.toml), or crawl an address with -a url="
         )
     raise SourceError(
-        f"there is no source {name!r}{_meant(name, sources)};"
+        f"there is no source {name!r}{meant(name, sources)};"
         f" declared in sources.toml: {', '.join(sources)}"
     )
 
@@ -253,7 +253,7 @@ def _declared(name: str, table: object, folder: Path) -> Source:
     if kind != KIND:  # then its other keys are not checked
         raise SourceError(f'{where} kind is {kind!r}: this version crawls kind = "{KIND}" only')
     problems = [
-        f"{where} {key}: unknown key{_meant(key, KEYS)}; known are {', '.join(KEYS)}"
+        f"{where} {key}: unknown key{meant(key, KEYS)}; known are {', '.join(KEYS)}"
         for key in table
         if key not in KEYS
     ]
@@ -307,9 +307,3 @@ def _reason(found: ErrorDetails) -> str:
         case _:
             return f"is {value!r}: {found['msg']}"
     return f"is {shown(value)}: it takes {takes}"
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    """Return a question with the similar known word, or an empty string."""
-    close = get_close_matches(word, list(known), n=1)
-    return f", did you mean {close[0]}?" if close else ""

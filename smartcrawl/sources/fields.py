@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from smartcrawl.model.authorities import authority_file
 from smartcrawl.model.urls import MAX_URL_LENGTH, has_port, host_key, request_url
 from smartcrawl.rules.model import Mode
+from smartcrawl.sources.address_hints import hint, without_quotes
 from smartcrawl.sources.patterns import compiled
 
 MAX_PATTERNS: Final = 100  #: in each list
@@ -38,10 +39,14 @@ def web_address(text: str) -> str:
     Raises:
         ValueError: it is no web address; with the probable address, if it can be guessed.
     """
+    given = shown(text)
+    quoted = without_quotes(text)
+    if quoted is not None:
+        raise ValueError(f"is {given}, with a quotation mark that is no part of it: write {quoted}")
     url = request_url(text)
     if url is not None:
         return url
-    given, text = shown(text), text.strip()
+    text = text.strip()
     if len(text) > MAX_URL_LENGTH:
         raise ValueError(f"is longer than {MAX_URL_LENGTH} characters: shorten it")
     if _HOST_FIRST.match(text):
@@ -52,6 +57,7 @@ def web_address(text: str) -> str:
             raise ValueError(f"is {given}, without its scheme: write {meant}")
     raise ValueError(
         f"is {given}: it takes an http or https address, as in https://docs.example.com/"
+        f"{hint(text)}"
     )
 
 

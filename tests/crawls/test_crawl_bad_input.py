@@ -139,6 +139,25 @@ def test_a_port_without_a_server_is_an_incomplete_run_with_a_message(crawl: Craw
     assert not crawl.runs()[0]["complete"]
 
 
+def test_only_a_source_that_was_crawled_has_a_run_when_its_host_does_not_resolve(
+    site: Site, crawl: Crawl
+):
+    """ADR 48; the site is a proxy here, so it can be any host."""
+    url = "http://docs.invalid/"
+    site.pages[url] = html("Home")
+    assert "docs.invalid" in crawl(url, expect=1).err
+    assert not crawl.data_dir.exists()
+    crawl.environment |= {"http_proxy": site.url(""), "HTTPPROXY_ENABLED": "1"}
+    crawl.environment["ALLOW_NETWORKS"] = "127.0.0.0/8"
+    crawl(url)
+    crawl.environment["HTTPPROXY_ENABLED"] = "0"
+
+    crawl(url, expect=3)
+
+    assert [run["run"] for run in crawl.runs()] == [2, 1]
+    assert len(crawl.records()) == 1
+
+
 def a_file_in_the_way(crawl: Crawl) -> Path:
     crawl.data_dir.write_text("I was here first")
     return crawl.data_dir

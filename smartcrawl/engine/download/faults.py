@@ -66,7 +66,7 @@ MESSAGES: Final = {
     Fault.TIME_OUT: "no whole answer within DOWNLOAD_TIMEOUT",
     Fault.TRUNCATED: "the body ended before its announced length",
     Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE",
-    Fault.TLS: "no secure connection: does the port speak TLS?",
+    Fault.TLS: "no secure connection: does the port speak TLS, or should the address begin with http://?",
     Fault.RESET: "the connection broke before a whole answer came",
 }
 

@@ -1,0 +1,110 @@
+"""Mistyped options, settings and files on a command line, refused before anything is done.
+
+Scrapy parses with ``parse_known_args``, because its commands take words of any number; argparse
+then leaves options that it does not know among the words. ``search --limt 3`` would look for
+"--limt 3".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.meant import nearest
+from smartcrawl.model.redaction import shown
+
+_OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
+_LIKE_OPTION: Final = 0.7  #: similarity from which an option is proposed
+_MISTYPED: Final = 0.8  #: similarity from which an unknown setting is a mistyped one
+
+
+def check_usage(
+    parser: ArgumentParser,
+    settings: Collection[str],
+    args: list[str],
+    opts: Namespace,
+    *,
+    words: bool = False,
+) -> None:
+    """Refuse unknown options and mistyped settings; ``words``: the command takes words.
+
+    ``settings`` has the names of the known settings.
+
+    The parser prints the message, and ends the process with the status of wrong usage. The ``--``
+    before words with a dash is taken out of ``args``.
+    """
+    end = args.index("--") if "--" in args else len(args)
+    for word in args[:end]:
+        if _OPTION.match(word):
+            parser.error(_no_option(parser, word, words))
+    del args[end : end + 1]
+    for problem in _settings_problems(opts.set, settings):
+        parser.error(problem)
+    for note in _settings_notes(opts.set, settings):
+        print(f"note: {note}", file=sys.stderr)
+    if (pidfile := getattr(opts, "pidfile", None)) and (reason := unwritable(Path(pidfile))):
+        parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
+
+
+def _no_option(parser: ArgumentParser, word: str, words: bool) -> str:
+    option = word.partition("=")[0]
+    known = [name for action in parser._actions for name in action.option_strings]
+    long = [name for name in known if name.startswith("--")]
+    near = nearest(f"--{option.lstrip('-')}", long, least=_LIKE_OPTION)
+    question = f", did you mean {near}?" if near else ": --help lists them"
+    after = " A word that begins with a dash goes after --" if words else ""
+    return f"there is no option {shown(option)}{question}{after}"
+
+
+def _unknown(given: Iterable[str], settings: Collection[str]) -> list[str]:
+    names = (one.partition("=")[0] for one in given)
+    return [name for name in names if name and name not in settings]
+
+
+def _settings_problems(given: Sequence[str], settings: Collection[str]) -> list[str]:
+    """Return a message for each setting of ``-s`` whose name is nearly that of a known one."""
+    problems = []
+    for name in _unknown(given, settings):
+        near = nearest(name.upper(), settings, least=_MISTYPED)
+        if near is not None:
+            problems.append(f"there is no setting {shown(name)}, did you mean {near}?")
+    return problems
+
+
+def _settings_notes(given: Sequence[str], settings: Collection[str]) -> list[str]:
+    """Return a message for each other unknown setting: code of the user's own may read it."""
+    return [
+        f"no setting of smartcrawl or Scrapy is called {shown(name)}; it has an effect only if code"
+        " of your own reads it"
+        for name in _unknown(given, settings)
+    ]
+
+
+def check_log_file(settings: Mapping[str, Any]) -> None:
+    """Check that the log can be written, before anything else is.
+
+    Raises:
+        SettingError: the folder of LOG_FILE is missing, or this user may not write there.
+    """
+    file = settings["LOG_FILE"]
+    reason = unwritable(Path(file)) if file else None
+    if reason is not None:
+        raise SettingError(f"LOG_FILE is {str(file)!r}, which cannot be written: {reason}")
+
+
+def unwritable(path: Path) -> str | None:
+    """Return why a file cannot be written, with the remedy; None if it probably can."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}; make it, or name another file"
+    if path.is_dir():
+        return "it is a folder; name a file"
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        return "this user may not write there; name another file"
+    return None

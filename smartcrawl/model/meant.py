@@ -1,0 +1,28 @@
+"""The known word that a mistyped one resembles, for "did you mean" in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+_CLOSE: Final = 0.6  #: least similarity of two words, from 0 to 1
+
+
+def nearest(word: str, known: Iterable[str], *, least: float = _CLOSE) -> str | None:
+    """Return the known word that is most similar to ``word``, or None.
+
+    >>> nearest("--limt", ["--limit", "--format"]), nearest("--colour", ["--limit"])
+    ('--limit', None)
+    """
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=least)), None)
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return a question with the similar known word, or an empty string.
+
+    >>> meant("dosc", ["docs", "blog"]), meant("x", ["docs"])
+    (', did you mean docs?', '')
+    """
+    near = nearest(word, known)
+    return f", did you mean {near}?" if near else ""

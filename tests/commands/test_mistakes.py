@@ -1,0 +1,205 @@
+"""Mistakes get one sentence with the remedy, the right exit status, and leave nothing behind."""
+
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import made, written
+from tests.commands.mistakes import MISTAKES, ROOT, SECRET, Mistake, Place
+from tests.site_server import Page, Site, html
+
+_SECONDS = 60  # a command that takes longer hangs, however busy the machine is
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The servers of all cases, and the data of one crawl."""
+
+    site: Site
+    data: Path
+    words: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    with Site() as site, Site() as secure, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # without listen(): connections are refused
+        certificate = made("site", hosts=("127.0.0.1",))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(written(folder, "server.pem", certificate))
+        assert secure._server is not None
+        secure._server.socket = context.wrap_socket(secure._server.socket, server_side=True)
+        site.pages.update(
+            {
+                "/robots.txt": Page(
+                    "User-agent: *\nDisallow: /private/\n", content_type="text/plain"
+                ),
+                "/": html("Lamps", "/a", "/b", text="A lamp stays dark."),
+                "/a": html("Bücher", text="Bücher about lamps."),
+                "/b": html("Names", text="A lamp has a name."),
+                "/private/": html("Private"),
+                "/login": Page("who?", status=401),
+                "/broken": Page("oops", status=500),
+                "/elsewhere": Page(redirect="http://other.invalid/"),
+                "/empty": "",
+            }
+        )
+        url = site.url("/")
+        words = {
+            "site": url,
+            "port": url.rpartition(":")[2].rstrip("/"),
+            "source": url.removeprefix("http://").rstrip("/"),
+            "tls": secure.url("/").rpartition(":")[2].rstrip("/"),
+            "closed": str(closed.getsockname()[1]),
+        }
+        data = folder / "project" / ".smartcrawl"
+        place = Place(project(folder / "project"), data, words["source"])
+        done = run(f"scrapy crawl site -a url={url}", place, words)
+        assert done.returncode == 0, done.stderr
+        yield World(site, data, words)
+
+
+def project(folder: Path) -> Path:
+    folder.mkdir()
+    shutil.copy(ROOT / "scrapy.cfg", folder)
+    (folder / "tmp").mkdir()
+    return folder
+
+
+def run(line: str, place: Place, words: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run a line of a shell in a project, as in a clean login."""
+    commands = Path(sys.executable).parent
+    environment = {
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(place.folder),
+        "TMPDIR": str(place.folder / "tmp"),
+        "LANG": "C.UTF-8",
+        "AUTOTHROTTLE_ENABLED": "0",
+        **{name: value.format(**words) for name, value in place.environment.items()},
+    }
+    return subprocess.run(
+        ["bash", "-c", line.format(**words, here=place.folder)],
+        cwd=place.folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=_SECONDS,
+        check=False,
+    )
+
+
+def left(place: Place) -> dict[str, object]:
+    """Return every file below the folder with its content, and the rows of a registry's tables."""
+    found: dict[str, object] = {}
+    for path in sorted(place.folder.rglob("*")):
+        name = path.relative_to(place.folder).as_posix()
+        content = path.read_bytes() if path.is_file() else b""
+        if content.startswith(b"SQLite"):
+            found |= {f"{name}: {table}": content for table, content in rows(path).items()}
+        else:
+            found[name] = content
+    return found
+
+
+def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    tables = [
+        name
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            " AND name NOT LIKE 'sqlite_%' AND name <> 'store'"  # a copy notes its new place
+        )
+    ]
+    found = {name: connection.execute(f"SELECT * FROM '{name}'").fetchall() for name in tables}
+    connection.close()
+    return found
+
+
+def message(err: str) -> list[str]:
+    """The lines of a message, without the usage that argparse prints before it."""
+    if err.startswith("Usage\n"):
+        err = err[err.index("scrapy: error: ") :]
+    return err.splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a mistake."""
+
+    status: int
+    out: str
+    err: str
+    before: dict[str, object]
+    after: dict[str, object]
+
+    def __str__(self) -> str:
+        return f"status {self.status}\n{self.out}\n--- stderr\n{self.err}"
+
+
+def outcome(mistake: Mistake, world: World, folder: Path) -> Outcome:
+    """Make one mistake in a project of its own."""
+    place = Place(project(folder), world.data, world.words["source"])
+    if mistake.given is not None:
+        mistake.given(place)
+    before = left(place)
+    result = run(mistake.line, place, world.words)
+    for end in place.ends:
+        end()
+    return Outcome(result.returncode, result.stdout, result.stderr, before, left(place))
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    request: pytest.FixtureRequest, world: World, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[Outcome]]]:
+    """Make the mistakes of all chosen tests, as many at a time as there are processors."""
+    chosen = [
+        item.callspec.params["mistake"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path
+    ]
+    folder = tmp_path_factory.mktemp("mistakes")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {
+            mistake.name: pool.submit(outcome, mistake, world, folder / f"{number}")
+            for number, mistake in enumerate(chosen)
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_a_mistake_gets_a_sentence_and_leaves_nothing(
+    mistake: Mistake, world: World, outcomes: dict[str, Future[Outcome]]
+):
+    found = outcomes[mistake.name].result()
+
+    told = f"{mistake.line}\n{found}"
+    if os.environ.get("SHOW"):
+        print("=====", mistake.name, "|", told)
+    both = found.out + found.err
+    assert found.status == mistake.status, told
+    assert not re.search("Traceback|Exception ignored", both), told
+    assert SECRET not in both, told
+    for words in (*mistake.says, *mistake.remedy):
+        assert words.format(**world.words) in both, f"{words} is missing: {told}"
+    assert "tmp/" not in " ".join(found.after), "a temporary file is left"
+    if not mistake.leaves:
+        assert len(message(found.err)) <= mistake.lines, told
+        names = found.before.keys() | found.after.keys()
+        changed = [name for name in names if found.before.get(name) != found.after.get(name)]
+        assert not changed, f"{changed} changed: {told}"

@@ -1,0 +1,146 @@
+"""Mistyped options and settings, hosts that do not resolve, and standard output that fails."""
+
+import asyncio
+import io
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import IO
+
+import pytest
+from scrapy.settings import Settings
+
+from smartcrawl import settings as ours
+from smartcrawl.engine.download import lookup
+from smartcrawl.engine.download.lookup import check_hosts
+from smartcrawl.engine.standard_output import OutputError, printed
+from smartcrawl.engine.usage import check_usage, unwritable
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.options import Options
+from smartcrawl.sources.declared import Source
+
+
+@pytest.fixture
+def parser() -> ArgumentParser:
+    parser = ArgumentParser()
+    parser.add_argument("--limit")
+    parser.add_argument("-s", action="append", default=[])
+    return parser
+
+
+def settings(folder: Path, **values: object) -> Settings:
+    made = Settings()
+    made.setmodule(ours, priority="project")
+    made.setdict({"DATA_DIR": str(folder / "data"), **values}, priority="cmdline")
+    return made
+
+
+def usage(parser: ArgumentParser, args: list[str], *given: str, words: bool = True) -> list[str]:
+    opts = Namespace(set=list(given), pidfile=None)
+    check_usage(parser, Settings(), args, opts, words=words)
+    return args
+
+
+@pytest.mark.parametrize("word", ["--limt", "--limt=3", "-limit", "-x"])
+def test_an_option_that_is_not_known_is_refused(
+    parser: ArgumentParser, word: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as end:
+        usage(parser, ["lamp", word])
+
+    assert end.value.code == 2
+    assert word.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["-", "-3", "lamp-shade", "--"])
+def test_words_that_are_no_options_are_kept(parser: ArgumentParser, word: str):
+    assert usage(parser, [word]) == ([] if word == "--" else [word])
+
+
+def test_words_after_two_dashes_are_words(parser: ArgumentParser):
+    assert usage(parser, ["a", "--", "--limt", "--"]) == ["a", "--limt", "--"]
+
+
+def test_only_a_setting_that_resembles_a_known_one_is_refused(
+    parser: ArgumentParser, capsys: pytest.CaptureFixture[str]
+):
+    usage(parser, [], "DOWNLOAD_DELAY=1", "MOOD=bright")
+    assert "MOOD" in capsys.readouterr().err
+
+    with pytest.raises(SystemExit):
+        usage(parser, [], "download_dely=1")
+    assert "did you mean DOWNLOAD_DELAY?" in capsys.readouterr().err
+
+
+def test_a_file_is_writable_where_its_folder_is_there(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+
+    assert unwritable(tmp_path / "file") is None
+    assert unwritable(tmp_path / "new") is None
+    assert "folder" in (unwritable(tmp_path) or "")
+    assert "make it" in (unwritable(tmp_path / "none" / "new") or "")
+
+
+def check(source: Source, folder: Path, **values: object) -> None:
+    given = settings(folder, **values)
+    asyncio.run(check_hosts(source, Options.of(given), given))
+
+
+def test_a_source_needs_one_host_that_resolves(tmp_path: Path):
+    lost = Source(name="docs", seeds=("http://a.invalid/", "http://b.invalid/"))
+    found = Source(name="docs", seeds=("http://a.invalid/", "http://127.0.0.1/"))
+
+    check(found, tmp_path)
+    with pytest.raises(SourceError, match=r"none of a\.invalid, b\.invalid can be resolved"):
+        check(lost, tmp_path)
+    assert not (tmp_path / "data").exists()
+
+
+def test_names_are_left_to_a_proxy_and_to_a_resolver_of_the_users_own(tmp_path: Path):
+    lost = Source(name="docs", seeds=("http://a.invalid/",))
+
+    check(lost, tmp_path, HTTPPROXY_ENABLED="1")
+    check(lost, tmp_path, TWISTED_DNS_RESOLVER="scrapy.resolver.CachingThreadedResolver")
+
+
+def test_a_slow_name_server_does_not_keep_a_run_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def never(hosts: object) -> str | None:
+        await asyncio.sleep(60)
+        return "never"
+
+    monkeypatch.setattr(lookup, "_SECONDS", 0.01)
+    monkeypatch.setattr(lookup, "_unresolved", never)
+
+    check(Source(name="docs", seeds=("http://a.invalid/",)), tmp_path)
+
+
+class Full(io.StringIO):
+    """Standard output on a full disk, as far as a command sees it."""
+
+    def __init__(self, number: int, file: IO[str]) -> None:
+        super().__init__()
+        self._number = number
+        self._file = file
+
+    def flush(self) -> None:
+        raise OSError(self._number, "no")
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+@pytest.mark.parametrize("number", [28, 122])
+def test_a_full_output_is_a_message(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with (tmp_path / "out").open("w") as file:
+        monkeypatch.setattr(sys, "stdout", Full(number, file))
+        with pytest.raises(OutputError, match="standard output"), printed():
+            print("lamp")
+
+
+def test_other_errors_are_not_taken_for_a_full_output():
+    with pytest.raises(FileNotFoundError), printed():
+        Path("/none/none").read_text()
+    with pytest.raises(SystemExit), printed():
+        sys.exit(3)
