@@ -7,9 +7,10 @@ ENV PYTHONUNBUFFERED=1 \
 
 WORKDIR /opt/smartcrawl
 COPY requirements.txt .
-# Without the test tools, which end the file; with the drivers of S3 and Azure (SNAPSHOT_STORE).
-RUN sed '/^# test tools/,$d' requirements.txt >run.txt \
-    && grep -E '^(s3fs|adlfs)==' requirements.txt >>run.txt \
+COPY requirements-test.txt .
+# The run-time set without pytest, and the drivers of S3 and Azure (SNAPSHOT_STORE).
+RUN grep -v '^pytest==' requirements.txt >run.txt \
+    && grep -E '^(s3fs|adlfs)==' requirements-test.txt >>run.txt \
     && pip install --no-cache-dir --disable-pip-version-check --requirement run.txt
 COPY scrapy.cfg .
 COPY smartcrawl smartcrawl

@@ -10,10 +10,14 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:  # at run time they would be a tenth of the start of a command
+    Loader = MetaPathFinder = object
 
 #: The old path of each object, and its new path.
 MOVED: Final[Mapping[str, str]] = {
@@ -51,6 +55,9 @@ _PACKAGES: Final = frozenset(name.rpartition(".")[0] for name in _MODULES) - {"s
 
 class _MovedLoader(Loader):
     """Loader of a module that forwards each of its names."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave the making of the module to Python."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Have the module look each name up in MOVED when it is used."""

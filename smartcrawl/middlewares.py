@@ -35,6 +35,7 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.program import program
 from smartcrawl.model.urls import host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
@@ -219,7 +220,7 @@ class HostMiddleware:
         blocked, gate = self._run.blocked_hosts, self._gate
         if blocked and (host := host_key(request.url)) in blocked:
             raise _BlockedError(
-                f"{host} is blocked; to ask it again: scrapy hosts --unblock {host}"
+                f"{host} is blocked; to ask it again: {program()} hosts --unblock {host}"
             )
         if gate.down and gate.is_down(host_of(request)):
             raise _DownError(

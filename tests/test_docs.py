@@ -106,6 +106,7 @@ def test_only_existing_settings_are_named(page):
     known = {name for name in runpy.run_path(str(SETTINGS)) if name.isupper()}
     known |= {fault.name for fault in Fault}
     known |= {"PYTHON", "MIN_CLONE_TEXT", "SMARTCRAWL_REQUIRE_SERVERS", "SMARTCRAWL_TEST_CACHE"}
+    known |= {"SMARTCRAWL_DATA_DIR"}  # of the program smartcrawl
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
@@ -198,9 +199,9 @@ def test_every_argument_of_the_spider_is_documented_and_no_other():
     assert [name for name in names if name != "NAME"] == list(ARGUMENTS)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", ["docs/exit-status.md", "docs/cli.md"])
 def test_every_exit_status_is_documented(page):
-    heading = "Exit status" if page == "README.md" else "Exit statuses"
+    heading = "Exit status" if page == "docs/exit-status.md" else "Exit statuses"
     told = [int(row[0]) for row in rows(page, heading)[1:]]
 
     assert told == sorted({crawl.DONE, crawl.FAILED, crawl.INCOMPLETE, crawl.HELD, 2})
@@ -361,7 +362,7 @@ def test_code_in_pages_names_existing_modules(page):
 
 UNITS = {"s": 1, "KiB": 1024, "MiB": 1024**2, "KiB/s": 1024}
 
-#: What README calls fixed, where the code has it.
+#: What docs/limits.md calls fixed, where the code has it.
 FIXED = {
     "headers of an answer": headers.MAX_HEADERS,
     "ETag, Last-Modified that is kept": http.MAX_VALIDATOR,
@@ -384,22 +385,22 @@ FIXED = {
 
 
 def limit(value: str) -> float:
-    """Return a limit as README writes it, in seconds, bytes or pieces; 0: none."""
+    """Return a limit as the page writes it, in seconds, bytes or pieces; 0: none."""
     if value == "no limit":
         return 0
     number, _, unit = value.replace(",", "").partition(" ")
     return float(number) * UNITS.get(unit, 1)
 
 
-def test_the_limits_of_the_readme_are_the_codes():
-    _, *table = rows("README.md", "What the open web may do to it")
+def test_the_limits_of_the_manual_are_the_codes():
+    _, *table = rows("docs/limits.md", "What the open web may do to it")
     defaults, fixed = settings_defaults(), dict(FIXED)
     for what, value, where in table:
         if where.strip() == "fixed":
             assert limit(value) == fixed.pop(what), what
         elif where != "`max_pages`":
             assert limit(value) == float(defaults[where.strip("`")]), what
-    assert not fixed, "README leaves a limit out"
+    assert not fixed, "docs/limits.md leaves a limit out"
 
 
 def settings_defaults() -> dict[str, object]:

@@ -155,7 +155,16 @@ def test_no_message_names_a_requirement(path: Path):
     assert not [(line, text) for line, text in strings(tree) if NUMBER.search(text)]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/cli.md", "docs/settings.md"])
+#: Pages that a user reads to use the program.
+FOR_USERS = [
+    "README.md", "docs/cli.md", "docs/settings.md", "docs/tutorial.md", "docs/faq.md",
+    "docs/how-it-works.md", "docs/limits.md", "docs/exit-status.md", "docs/grow.md",
+    "docs/sources.md",
+    *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs/howto").glob("*.md"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOR_USERS, ids=str)
 def test_no_page_for_users_names_a_requirement(name: str):
     assert not NUMBER.findall((ROOT / name).read_text(encoding="utf-8"))
 

@@ -19,7 +19,9 @@ HOOKS: Final = {
     "close_spider": "Scrapy, of pipelines",
     "column_access": "apsw, of virtual tables",
     "columns": "apsw, of virtual tables",
+    "create_module": "importlib, of loaders",
     "default_settings": "Scrapy, of commands",
+    "do_GET": "http.server, of handlers of requests",
     "enqueue_request": "Scrapy, of schedulers",
     "exec_module": "importlib, of loaders",
     "find_spec": "importlib, of finders",
@@ -30,6 +32,7 @@ HOOKS: Final = {
     "on_message_complete": "httptools, of parsers",
     "lineLengthExceeded": "Twisted, of protocols that read lines",
     "process_spider_output": "Scrapy, of spider middlewares",
+    "requires_project": "Scrapy, of commands",
     "resolutionBegan": "Twisted, of receivers of addresses",
     "resolutionComplete": "Twisted, of receivers of addresses",
     "update_pre_crawler_settings": "Scrapy, of add-ons",
@@ -38,8 +41,10 @@ HOOKS: Final = {
 }
 #: Decorators whose library calls the function.
 DECORATORS: Final = ("field_validator", "model_validator")
-#: Names that are found by their places: commands by Scrapy, readers by the format of a document.
+#: Names that are found by their places: commands by Scrapy, readers by the format of a document,
+#: the add-on by the settings of a project.
 FOUND: Final = (
+    r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read",
     r"smartcrawl\.settings:\w+",
@@ -279,7 +284,7 @@ def test_what_only_calls_itself_or_has_the_name_of_something_used_is_found():
     ("place", "called"),
     [
         ("smartcrawl.commands.why:Command", True),
-        ("smartcrawl.commands.why:Command.long_desc", True),  # of ScrapyCommand
+        ("smartcrawl.commands.crawl:Command.long_desc", True),  # of ScrapyCommand
         ("smartcrawl.pipelines:CommitPipeline.close_spider", True),
         ("smartcrawl.run.frontier.redis.frontier:RedisFrontier.exchange", False),
     ],

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.commands.audit_text import print_comparison, print_comparison_as_json
 from smartcrawl.commands.salvage_text import print_salvage
 from smartcrawl.engine.command import (
@@ -23,6 +21,7 @@ from smartcrawl.engine.command import (
     no_registry,
     print_json,
 )
+from smartcrawl.engine.output import Output, complain, inform
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
     Comparison,
@@ -38,10 +37,15 @@ from smartcrawl.index.choice import chunked, comparable, known_to, opened, opene
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.writing import RemoteIndexing
-from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError, SmartcrawlError
+from smartcrawl.model.exceptions import (
+    RegistryError,
+    RunHeldError,
+    SinkError,
+    SmartcrawlError,
+    UsageError,
+)
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.redaction import shown_lines
 from smartcrawl.registry.database.integrity import damaged
 from smartcrawl.registry.database.sequences import last
 from smartcrawl.registry.database.sqlite import SqliteDatabase
@@ -95,19 +99,22 @@ class Command(ChangingCommand):
             help="remove at most N pages from an index that is taken over, whatever the guard says",
         )
 
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def opened(self) -> Connection:
+        """Open the registry, in the same way for a dry run."""
+        return self.database.open()
+
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Salvage a registry that cannot be opened, or open it and compare."""
         if not opts.salvage:
-            super().run(args, opts)
+            super().carry_out(args, opts)
             return
         if opts.repair or args:
             raise UsageError("--salvage goes with nothing else", print_help=False)
         try:
-            assert self.settings is not None
             self.options = Options.of(self.settings)
             self._salvage(opts)
         except SmartcrawlError as error:
-            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            complain(self.name, str(error))
             self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
 
     def _salvage(self, opts: Namespace) -> None:
@@ -122,12 +129,13 @@ class Command(ChangingCommand):
             raise no_registry(database)
         held = database.leased()
         if held:
-            print(f"audit: stop the runs of {', '.join(held)} first, then salvage", file=sys.stderr)
+            complain("audit", f"stop the runs of {', '.join(held)} first, then salvage")
             self.exitcode = HELD
             return
+        dry = opts.dry_run
         with database.none_runs():  # writes of a run in the meantime would be lost
-            done = None if is_sound(place) else salvage(place, int(time.time()))
-        print_salvage(done, as_json=opts.format == "json")
+            done = None if is_sound(place) else salvage(place, int(time.time()), dry=dry)
+        print_salvage(done, as_json=opts.format == "json", dry=dry)
         if done is not None and not done.whole:
             self.exitcode = WITHHELD
 
@@ -140,13 +148,13 @@ class Command(ChangingCommand):
         if isinstance(self.database, SqliteDatabase):
             found = self.database.problems(connection)  # type: ignore[arg-type]
             for problem in found[1:]:
-                print(f"audit: {shown_lines(problem)}", file=sys.stderr)
+                complain("audit", problem)
             if found:
                 raise damaged(self.database.path, found[0])
         if not comparable(self.options, connection):
             self._print_embedded(opts)
             return
-        if not opts.repair:
+        if not opts.repair or self.dry:
             with (
                 self.database.translated("read"),
                 opened(self.options, connection, Opening.ANY) as sink,
@@ -161,7 +169,7 @@ class Command(ChangingCommand):
         if opts.format == "json":
             print_json({"index": "embedded", "agree": True})
         else:
-            print(_EMBEDDED)
+            inform(_EMBEDDED)
 
     def _look(
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
@@ -169,13 +177,19 @@ class Command(ChangingCommand):
         facts = known_to(connection)
         for _, name in audit_rows.sources(connection, sources):
             if self.database.is_held(name):
-                print(
-                    f"audit: {name} is being crawled: pages written just now may seem different",
-                    file=sys.stderr,
+                complain(
+                    "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with Comparison(connection, sink, _Ticker().report).compare(sources) as found:
             why = mismatch_of(connection, sink, facts, found)
             self._report(found, None, why, opts)
+            if self.dry and found.total():
+                counts = found.counts
+                writes = counted(counts[Kind.MISSING] + counts[Kind.CHANGED], "document")
+                goes = counted(counts[Kind.SURPLUS], "document")
+                complain("audit", f"--repair would write {writes} and remove {goes}")
+            if self.dry and facts.identity != sink.identity():
+                self._withheld(found.counts[Kind.SURPLUS], found.documents, opts.max)
 
     def _repair(
         self,
@@ -251,10 +265,10 @@ class Command(ChangingCommand):
             self.exitcode = WITHHELD
             if left is None:
                 only = ["--source", opts.source] if opts.source else []
-                print(f"audit: repair it with: {self.again('audit', '--repair', *only)}",
-                      file=sys.stderr)  # fmt: skip
+                repair = self.again("audit", "--repair", *only)
+                Output(sys.stderr).say("audit: repair it with:", command=repair, gap=1)
             else:
-                print("audit: some differences could not be repaired", file=sys.stderr)
+                complain("audit", "some differences could not be repaired")
 
 
 class _Ticker:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import islice
 from typing import Any, Final
 
-from smartcrawl.engine.command import print_table
+from smartcrawl.engine.output import inform, json_text
+from smartcrawl.engine.tables import name, note, print_table, whole, word
 from smartcrawl.index.audit import Finding, Findings, Kind
-from smartcrawl.model.redaction import json_safe
 from smartcrawl.reports.text import counted
 
 _SHOWN: Final = 20  #: differences of each kind in a table
-_COLUMNS: Final = ("difference", "source", "page", "detail")
+_COLUMNS: Final = (word("difference"), name("source"), whole("page"), note("detail"))
 #: Names of the kinds of differences, for 1 and for any other number.
 _WORDS: Final = {
     Kind.MISSING: ("missing document", "missing documents"),
@@ -30,7 +31,7 @@ def print_comparison(
     pages, documents = counted(found.pages, "page"), counted(found.documents, "document")
     print(f"{pages} in the registry, {documents} in the index")
     if strange is not None:
-        print(strange)
+        inform(strange)
     shown = found if left is None else left
     rows = [_row(kind, one) for kind in Kind for one in islice(shown.of(kind), _SHOWN)]
     for kind in Kind:
@@ -70,12 +71,12 @@ def print_comparison_as_json(
         "left": None if left is None else left.counts,
     }
     print("{")
-    for name, value in facts.items():
-        print(f"  {json.dumps(name)}: {json_safe(json.dumps(value, ensure_ascii=False))},")
+    for key, value in facts.items():
+        print(f"  {json.dumps(key)}: {json_text(value, sys.stdout)},")
     for place, kind in enumerate(Kind, 1):
         print(f"  {json.dumps(kind)}: [", end="")
         for number, one in enumerate(found.of(kind)):
-            row = json_safe(json.dumps(one._asdict(), ensure_ascii=False))
+            row = json_text(one._asdict(), sys.stdout)
             print(f"{',' if number else ''}\n    {row}", end="")
         print("]" if place == len(Kind) else "],")
     print("}")

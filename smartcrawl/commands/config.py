@@ -14,22 +14,34 @@ from difflib import get_close_matches
 from importlib.resources import files
 from itertools import groupby
 from math import isfinite
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from scrapy.commands import ScrapyCommand
-from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings
-
+from smartcrawl.engine import tables
+from smartcrawl.engine.base_command import CMDLINE, BaseCommand, CommandSettings
 from smartcrawl.engine.command import FAILED, print_json
+from smartcrawl.engine.output import show_anything
+from smartcrawl.engine.state_folder import VARIABLES
+from smartcrawl.engine.tables import print_table
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
-from smartcrawl.model.redaction import HIDDEN, escaped, redacted, shown_lines
+from smartcrawl.model.program import OURS, program
+from smartcrawl.model.redaction import HIDDEN, redacted, shown_lines
 from smartcrawl.settings import defaults
 
 MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
+_COLUMNS: Final = (
+    tables.word("name", "setting"),
+    tables.name("value"),
+    tables.word("source", "from"),
+    tables.name("default"),
+    tables.note("meaning"),
+)
+_ARGUMENTS: Final = (
+    tables.word("argument"),
+    tables.name("overrides", "counts before"),
+    tables.note("meaning"),
+)
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
 
@@ -61,12 +73,8 @@ OVERRIDES: Final = (
 )
 
 
-class Command(ScrapyCommand):
+class Command(BaseCommand):
     """Print the settings; it needs no registry."""
-
-    requires_project = True
-    requires_crawler_process = False
-    default_settings: ClassVar = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
         """Return its usage."""
@@ -87,6 +95,7 @@ class Command(ScrapyCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument(
             "--changed", action="store_true", help="only settings that differ from their defaults"
@@ -95,12 +104,12 @@ class Command(ScrapyCommand):
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Print the settings, then the error of the first wrong one."""
         settings = self.settings
-        assert settings is not None
         try:
-            rows = rows_of(settings, named(args, settings), by_level=bool(opts.loglevel))
+            level = bool(getattr(opts, "loglevel", None))  # an option of Scrapy's command line
+            rows = rows_of(settings, named(args, settings), by_level=level)
         except SettingError as error:
             self._fail(shown_lines(str(error)))
             return
@@ -151,7 +160,7 @@ def described() -> list[Described]:
     return found
 
 
-def named(names: Sequence[str], settings: BaseSettings) -> list[Described]:
+def named(names: Sequence[str], settings: CommandSettings) -> list[Described]:
     """Return the settings of these names, whatever their case; all where none is named.
 
     Raises:
@@ -167,14 +176,16 @@ def named(names: Sequence[str], settings: BaseSettings) -> list[Described]:
                 f" scrapy settings --get {name.upper()} prints it"
             )
         near = get_close_matches(name.upper(), known, n=3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ": scrapy config prints them all"
+        hint = f": {program()} config prints them all"
+        if near:
+            hint = f"; did you mean {' or '.join(near)}?"
         raise SettingError(f"there is no setting {name!r}{hint}")
     wanted = {name.upper() for name in names}
     return [one for one in known.values() if not wanted or one.name in wanted]
 
 
 def rows_of(
-    settings: BaseSettings, wanted: Iterable[Described], *, by_level: bool = False
+    settings: CommandSettings, wanted: Iterable[Described], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
     rows = []
@@ -188,14 +199,16 @@ def rows_of(
     return rows
 
 
-def source_of(settings: BaseSettings, name: str) -> str:
+def source_of(settings: CommandSettings, name: str) -> str:
     """Return where the value of a setting comes from.
 
     ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
     *settings module* is a module of the user that changes settings which it took over from ours.
     """
-    if (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]:
+    if (settings.getpriority(name) or 0) >= CMDLINE:
         return "-s"
+    if name == "DATA_DIR" and program() == OURS:
+        return "environment" if any(map(os.environ.get, VARIABLES)) else "default"
     value = str(settings[name])
     if name in os.environ and value == os.environ[name]:
         return "environment"
@@ -223,7 +236,7 @@ def masked(name: str, value: object) -> object:
     return plain if text == str(plain) else text.replace(HIDDEN, MASK)
 
 
-def error_of(settings: BaseSettings) -> str | None:
+def error_of(settings: CommandSettings) -> str | None:
     """Return the error of the first setting with an invalid value; None if all are valid."""
     try:
         Options.of(settings)
@@ -256,40 +269,30 @@ def _typed(value: object, default: object) -> object:
 
 
 def _print(rows: Sequence[dict[str, Any]], arguments: Sequence[Override]) -> None:
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    if rows:
-        console.print(_table(("setting", "value", "from", "default", "meaning"), _lines(rows)))
-    else:
-        console.print("Every setting has its default.")
+    print_table(_COLUMNS, _lines(rows), empty="Every setting has its default.")
     if arguments:
+        print()
         cells = [
-            (f"-a {one.argument}=", ", ".join(one.overrides), one.meaning) for one in arguments
+            {
+                "argument": f"-a {one.argument}=",
+                "overrides": ", ".join(one.overrides),
+                "meaning": one.meaning,
+            }
+            for one in arguments
         ]
-        console.print()
-        console.print(_table(("argument", "counts before", "meaning"), cells))
+        print_table(_ARGUMENTS, cells)
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[Sequence[str | Text]]:
-    """Yield the cells of each row, groups with their heading."""
+def _lines(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any] | str]:
+    """Yield the rows of the table, groups with their heading."""
     for group, found in groupby(rows, lambda row: row["group"]):
-        yield [Text(group, style="bold")]
+        yield group
         for row in found:
             default = "" if row["source"] == "default" else _cell(row["default"])
-            yield [row["name"], _cell(row["value"]), row["source"], default, row["meaning"]]
+            yield row | {"value": _cell(row["value"]), "default": default}
 
 
 def _cell(value: object) -> str:
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     return "empty" if value in (None, "") else str(value)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(one if isinstance(one, Text) else Text(escaped(one)) for one in row))
-    return table

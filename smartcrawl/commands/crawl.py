@@ -18,16 +18,20 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
+from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.download.lookup import check_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import give_back_large
+from smartcrawl.engine.output import complain, show_anything
+from smartcrawl.engine.project_settings import complete
 from smartcrawl.engine.standard_output import OutputError, printed
 from smartcrawl.engine.usage import check_log_file, check_usage
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
-from smartcrawl.model.redaction import shown, shown_lines
+from smartcrawl.model.program import crawl_line, program
+from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.runs.runs import declared_sources
@@ -61,6 +65,7 @@ class Command(ScrapyCrawl):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add ``--progress`` to the options of Scrapy's command."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
         self.parser = parser
         for action in parser._actions:
@@ -76,8 +81,10 @@ class Command(ScrapyCrawl):
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
-        check_usage(self.parser, self.settings, args, opts)
+        check_usage(self.parser, self.settings, opts)
         super().process_options(args, opts)
+        with_known_options(self.parser, args)
+        complete(self.settings)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
@@ -104,7 +111,7 @@ class Command(ScrapyCrawl):
         if opts.output or opts.overwrite_output:
             raise UsageError(
                 "pages go to the registry, not to a feed; to export them:"
-                " scrapy registry --format jsonl --output FILE",
+                f" {program()} registry --format jsonl --output FILE",
                 print_help=False,
             )
         assert self.settings is not None
@@ -154,9 +161,10 @@ class Command(ScrapyCrawl):
         for name in vanished:
             logger.warning(
                 "%s is not declared in %s any more: its pages stay searchable and are neither"
-                " visited nor removed; declare it again, or: scrapy forget --source %s",
+                " visited nor removed; declare it again, or: %s forget --source %s",
                 name,
                 options.sources_file,
+                program(),
                 name,
             )
 
@@ -224,9 +232,9 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     """Return the message for a command line that does not name one spider."""
     address = next((word for word in args if ":" in word or "." in word), None)
     if address is not None and request_url(address):
-        return f"an address goes after -a url=: scrapy crawl site -a url={shown(address)}"
+        return f"an address goes after -a url=: {crawl_line(shown(address))}"
     if len(args) != 1:
-        return "name one spider, such as: scrapy crawl site -a url=https://…"
+        return f"name one spider, such as: {crawl_line('https://…')}"
     question = meant(args[0], spiders)
     return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
 
@@ -236,7 +244,7 @@ def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None
 
     With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
     """
-    print(f"crawl: {shown_lines(str(error))}", file=sys.stderr)
+    complain("crawl", str(error))
     if settings is not None and settings.get("LOG_FILE"):
         with suppress(SettingError, OSError):  # the log file may be unwritable
             Logs.install(settings)  # the crawl may have failed before it opened the log

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from scrapy.exceptions import UsageError
-
-from smartcrawl.engine.command import ChangingCommand, print_json, print_table
+from smartcrawl.engine.command import ChangingCommand, print_json
+from smartcrawl.engine.output import when
+from smartcrawl.engine.tables import name, note, number, print_table, whole, word
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.registry.removal.purge import lost
 from smartcrawl.reports.removals import lost_row
 
-_COLUMNS = ("source", "httpStatusCode", "lostCount", "goneCount", "lastChecked", "url", "stays")
+_COLUMNS = (
+    name("source"),
+    word("http"),
+    number("lostCount", "times lost"),
+    number("goneCount", "times gone"),
+    word("checked"),
+    whole("url"),
+    note("stays", "-D leaves it"),
+)
 
 
 class Command(ChangingCommand):
@@ -30,7 +40,7 @@ class Command(ChangingCommand):
         return (
             "List the stored pages that were lost when they were visited last. With -D those whose"
             " status is in LOST_PURGE_STATUSES are removed at once, however often they were found"
-            " so; scrapy undo brings them back."
+            f" so; {program()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -53,7 +63,15 @@ class Command(ChangingCommand):
             if opts.format == "json":
                 print_json(rows)
             else:
-                print_table(_COLUMNS, rows)
+                shown = [
+                    row
+                    | {
+                        "http": str(row["httpStatusCode"]),
+                        "checked": when(row["lastChecked"]),
+                    }
+                    for row in rows
+                ]
+                print_table(_COLUMNS, shown, empty="no stored page is lost")
             return
         with self.leased(target.source for target in found if target.removable) as now:
             found = [t for t in lost(connection, policy, sources=sources) if t.removable]

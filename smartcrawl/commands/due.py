@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
@@ -11,8 +10,10 @@ from scrapy.exceptions import UsageError
 from smartcrawl.commands.crawl import DONE, FAILED, report
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.engine.command import no_registry
+from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import crawl_line, program
 from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import digest, normalize, request_url
 from smartcrawl.registry.database.databases import database_of
@@ -69,11 +70,16 @@ class Command(CrawlCommand):
         if args:
             raise UsageError(
                 f"{shown(args[0])!r} is not understood; to report a change:"
-                " scrapy due --notice URL",
+                f" {program()} due --notice URL",
                 print_help=False,
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
+        complain(
+            "due",
+            "a crawl that asks only the pages whose next visit has come; links of the other pages"
+            " are followed as they are stored",
+        )
         super().run(["site"], opts)
 
     def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
@@ -98,7 +104,7 @@ class Command(CrawlCommand):
         runs += [{**given, **start} for name, start in known.items() if name not in declared]
         if not runs:
             raise RegistryError(
-                "nothing was crawled yet: begin with scrapy crawl site -a url=https://…, or declare"
+                f"nothing was crawled yet: begin with {crawl_line('https://…')}, or declare"
                 f" sources in {options.sources_file}"
             )
         return runs
@@ -113,7 +119,7 @@ class Command(CrawlCommand):
     def _notice(self, urls: list[str], source: str | None) -> None:
         if not urls:
             raise UsageError(
-                "name the addresses: scrapy due --notice URL [URL …]", print_help=False
+                f"name the addresses: {program()} due --notice URL [URL …]", print_help=False
             )
         assert self.settings is not None
         options = Options.of(self.settings)
@@ -139,10 +145,10 @@ class Command(CrawlCommand):
             self.exitcode = FAILED
             return
         for url in unknown:
-            print(
-                f"due: {shown(url)} is not known{f' in {source}' if source else ''}:"
-                f" scrapy reindex --url {shown(url)} registers it",
-                file=sys.stderr,
+            complain(
+                "due",
+                f"{url} is not known{f' in {source}' if source else ''}:"
+                f" {program()} reindex --url {shown(url)} registers it",
             )
         if unknown:
             self.exitcode = FAILED

@@ -6,13 +6,13 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import ChangingCommand, count, one_word
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.engine.output import complain
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry.removal.purge import forgettable, known, undeclare, unpin
+from smartcrawl.registry.removal.purge import Known, forgettable, known, undeclare, unpin
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.text import counted
 from smartcrawl.sources.declared import load
@@ -35,7 +35,7 @@ class Command(ChangingCommand):
         """Return its help text."""
         return (
             "Remove the stored page of URL, in every source that has it or in --source S only, and"
-            " unpin it; without URL, remove every page of --source S. scrapy undo brings the"
+            f" unpin it; without URL, remove every page of --source S. {program()} undo brings the"
             " content back. An address that is still linked and in scope comes back with the next"
             " run: leave it out with excluded_patterns."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
@@ -58,10 +58,12 @@ class Command(ChangingCommand):
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
-            self._address(connection, sources, one_word(args, "URL", "scrapy forget URL"), opts)
+            self._address(
+                connection, sources, one_word(args, "URL", f"{program()} forget URL"), opts
+            )
         elif opts.source is None:
             raise UsageError(
-                "say what to forget: scrapy forget URL, or scrapy forget --source S",
+                f"say what to forget: {program()} forget URL, or {program()} forget --source S",
                 print_help=False,
             )
         else:
@@ -78,18 +80,28 @@ class Command(ChangingCommand):
             where = f" in {', '.join(sources)}" if sources else ""
             raise RegistryError(
                 f"{url} is not known{where} (looked for {item_id('url', key)}){meant or ';'}"
-                " scrapy registry lists all known addresses"
+                f" {program()} registry lists all known addresses"
             )
         with self.leased(page.source for page in found) as now:
             targets = [page.forgotten() for page in found if page.held]
             done = self.purge(connection, targets, now, most=None)
-            unpin(connection, [page.no for page in found])
+            if not self.dry:
+                unpin(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
-                state = "removed" if page.held else "nothing is stored of it"
-                pin = "; it was pinned, and is no longer" if page.pinned else ""
-                print(f"{page.url} ({page.source}): {state}{pin}", file=sys.stderr)
+                print(f"{page.url} ({page.source}): {self._state(page)}", file=sys.stderr)
         self.report(done, 0, opts)
+
+    def _state(self, page: Known) -> str:
+        """Return in words what was or would be done to a page of which not all is usual."""
+        state = "nothing is stored of it"
+        if page.held:
+            state = "would be removed" if self.dry else "removed"
+        if not page.pinned:
+            return state
+        return state + (
+            "; it would be unpinned" if self.dry else "; it was pinned, and is no longer"
+        )
 
     def _source(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         if len(sources) > 1:
@@ -104,11 +116,12 @@ class Command(ChangingCommand):
                 self.withhold(why, "forget", "--source", name, "--max", len(targets))
                 return
             done = self.purge(connection, targets, now, most=None)
-            undeclare(connection, name)
-        if name in load(self.options.sources_file):
-            print(
-                f"forget: {name} is declared in {self.options.sources_file}: unless its table is"
-                " removed there, the next crawl brings it back",
-                file=sys.stderr,
+            if not self.dry:
+                undeclare(connection, name)
+        if not self.dry and name in load(self.options.sources_file):
+            complain(
+                "forget",
+                f"{name} is declared in {self.options.sources_file}: unless its table is removed"
+                " there, the next crawl brings it back",
             )
         self.report(done, 0, opts)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from scrapy.exceptions import UsageError
-
-from smartcrawl.engine.command import RegistryCommand, print_json, print_table
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.engine.command import RegistryCommand, print_json
+from smartcrawl.engine.output import inform
+from smartcrawl.engine.tables import name, note, number, print_table, word
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.urls import host_key
 from smartcrawl.registry.hosts import block, hosts, unblock
 
@@ -58,27 +59,28 @@ class Command(RegistryCommand):
             host = host_meant(opts.block)
             with self._writing() as writable:
                 block(writable, host, opts.reason)
-            print(
+            inform(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
-                " until the rules for excluded pages remove it. To unblock it:"
-                f" scrapy hosts --unblock {host}"
+                " until the rules for excluded pages remove it. To unblock it:",
+                command=f"{program()} hosts --unblock {host}",
+                gap=1,
             )
         elif opts.unblock is not None:
             host = host_meant(opts.unblock)
             with self._writing() as writable:
                 unblocked = unblock(writable, host)
             if unblocked:
-                print(f"{host} is not blocked any more: it is asked again from the next run on")
+                inform(f"{host} is not blocked any more: it is asked again from the next run on")
             else:
-                print(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
+                inform(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
             found = hosts(connection, sources=sources, is_running=self.database.is_held)
             rows = list(found)
             if opts.format == "json":
                 print_json(rows)
             else:
-                print_table(COLUMNS, [shown(row) for row in rows])
+                print_table(COLUMNS, [shown(row) for row in rows], empty="no host yet")
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -93,15 +95,18 @@ class Command(RegistryCommand):
 
 #: Columns of the table; ``--format json`` has more.
 COLUMNS = (
-    "host",
-    "pages",
-    "errors",
-    "delay",
-    "inFlight",
-    "held",
-    "retryAfter",
-    "robots",
-    "blocked",
+    name("host"),
+    number("pages"),
+    word("errors"),
+    word("delay"),
+    word("inFlight", "in flight"),
+    word("robots"),
+    word("blocked"),
+    note("held", "no request"),
+    note("retryAfter", "Retry-After"),
+    note("robotsNote", "robots.txt"),
+    note("distrusted", "not believed"),
+    note("blockReason", "blocked because"),
 )
 
 
@@ -112,23 +117,21 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
         held.append(f"parked until {row['parkedUntil']}: no answer")
     if row["pausedUntil"] is not None:
         held.append(f"until {row['pausedUntil']}, as it asked")
-    robots = row["robots"] or "not asked"
-    if row["robotsError"]:
-        robots += f": {row['robotsError']}"
-    if row["distrusted"]:
-        robots += f"; not believed: {'; '.join(row['distrusted'])}"
     return {
         "host": row["host"],
         "pages": row["pages"],
         "errors": f"{row['errorRate']:.0%}",
         "delay": None if row["delayMs"] is None else f"{row['delayMs'] / 1000:g} s",
-        "inFlight": row["inFlight"],
+        "inFlight": str(row["inFlight"] or ""),
         "held": "down for this run" if row["down"] else ", ".join(held) or None,
         "retryAfter": (
             None if row["retryAfter"] is None else f"{row['retryAfter']} s at {row['retryAfterAt']}"
         ),
-        "robots": robots,
-        "blocked": (row["blockReason"] or "yes") if row["blocked"] else None,
+        "robots": row["robots"] or "not asked",
+        "blocked": "yes" if row["blocked"] else None,
+        "robotsNote": row["robotsError"],
+        "distrusted": "; ".join(row["distrusted"]),
+        "blockReason": row["blockReason"] if row["blocked"] else None,
     }
 
 

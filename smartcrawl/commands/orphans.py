@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import Any
 
-from scrapy.exceptions import UsageError
-
-from smartcrawl.engine.command import ChangingCommand, count, print_json, print_table
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.engine.command import ChangingCommand, count, print_json
+from smartcrawl.engine.output import inform, when
+from smartcrawl.engine.tables import name, note, print_table, whole, word
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.registry.removal.purge import orphans, source_of_run, withheld
 from smartcrawl.reports.removals import orphan_rows
 from smartcrawl.reports.text import counted
 
 _COLUMNS = (
-    "source", "rule", "why", "orphanAge", "lastOutcome", "lastChecked", "withheldRun", "url",
-)  # fmt: skip
+    name("source"),
+    word("rule"),
+    word("absent"),
+    word("checked"),
+    word("withheld"),
+    whole("url"),
+    note("why"),
+)
 
 
 class Command(ChangingCommand):
@@ -36,7 +44,7 @@ class Command(ChangingCommand):
             "List the stored pages that the latest complete run did not reach or could not ask, and"
             " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
             " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            " earlier and neither reached nor answered since; scrapy undo brings them back."
+            f" earlier and neither reached nor answered since; {program()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -72,10 +80,14 @@ class Command(ChangingCommand):
         if opts.format == "json":
             print_json(found.rows)
             return
-        print_table(_COLUMNS, found.rows)
+        rows = [_shown(row) for row in found.rows]
+        print_table(_COLUMNS, rows, empty="no stored page is orphaned, and no removal is withheld")
         for one in found.releases:
             release = self.again("orphans", "--approve", one.run, "--max", one.pages)
-            print(f"\nwithheld in {one.source}: {one.pages}; release them with: {release}")
+            them = "it" if one.pages == 1 else "them"
+            print()
+            text = f"withheld in {one.source}: {one.pages}; release {them} with:"
+            inform(text, command=release, gap=1)
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         found = orphans(connection, sources=sources)
@@ -117,4 +129,13 @@ class Command(ChangingCommand):
         listed = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
-        return f"there is no run {run}{where}; {waits} (see scrapy orphans)"
+        return f"there is no run {run}{where}; {waits} (see {program()} orphans)"
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an orphan with the columns of the table."""
+    return row | {
+        "absent": counted(row["orphanAge"], "run"),
+        "checked": when(row["lastChecked"]),
+        "withheld": None if row["withheldRun"] is None else f"in run {row['withheldRun']}",
+    }

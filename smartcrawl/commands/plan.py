@@ -6,19 +6,20 @@ import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
-from scrapy.exceptions import UsageError
 
 from smartcrawl.commands import simulation
 from smartcrawl.engine.command import RegistryCommand, count, print_json
+from smartcrawl.engine.output import Output
 from smartcrawl.extract.robots_txt import reading
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
 from smartcrawl.reports.plan import plans
 from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.sources.declared import load
 
+_BEFORE = " " * 12  #: columns of a label
 _SOURCES = "SELECT name, no FROM source ORDER BY name"
 
 
@@ -61,7 +62,6 @@ class Command(RegistryCommand):
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
-        assert settings is not None
         declared = load(self.options.sources_file)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
@@ -87,36 +87,47 @@ class Command(RegistryCommand):
             return
         for plan in found:
             _print(plan)
+        if not found:
+            print(
+                "no source yet: declare one in sources.toml, or crawl an address with:"
+                " scrapy crawl site -a url=https://…"
+            )
 
 
 def _print(plan: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"[bold]{escape(plan['source'])}[/]: {plan['known']} known")
+    output = Output()
+    output.say(f"[bold]{escape(plan['source'])}[/]: {plan['known']:,} known")
     if plan["note"]:
-        console.print(f"  [yellow]{escape(plan['note'])}[/]")
+        output.say(f"[yellow]{escape(plan['note'])}[/]", label="  ")
     number = plan["newAddresses"]
-    new = f", and {number} new {'address' if number == 1 else 'addresses'}" if number else ""
-    console.print(f"  asks      {plan['asks']}, {plan['conditional']} with validators{new}")
+    new = f", and {number:,} new {'address' if number == 1 else 'addresses'}" if number else ""
+    _say(output, "asks", f"{plan['asks']:,}, {plan['conditional']:,} with validators{new}")
     for reason, number in plan["unconditional"].items():
-        console.print(f"            {number} without: {reason}")
+        _say(output, "", f"{number:,} without: {reason}")
     rows = [f"{_way(row)}{row['url']}" for row in plan["asked"]]
-    _list(console, rows, plan["asks"])
+    _list(output, rows, plan["asks"])
     total = sum(plan["skips"].values())
-    console.print(f"  skips     {total}{_by(plan['skips'])}")
-    _list(console, [f"{row['url']}: {row['why']}" for row in plan["skipped"]], total)
+    _say(output, "skips", f"{total:,}{_by(plan['skips'])}")
+    _list(output, [f"{row['url']}: {row['why']}" for row in plan["skipped"]], total)
     guard = plan["guard"]
-    console.print(f"  removes   {guard['removals']} of {guard['pages']}{_by(plan['removes'])}")
+    removes = f"{guard['removals']:,} of {guard['pages']:,}{_by(plan['removes'])}"
+    _say(output, "removes", removes)
     rows = [f"{row['url']}: {row['rule']}, {row['when']}" for row in plan["removed"]]
-    _list(console, rows, guard["removals"])
+    _list(output, rows, guard["removals"])
     if guard["withholds"]:
-        console.print("            [yellow]the guard would withhold them[/]")
+        them = "it" if guard["removals"] == 1 else "them"
+        output.say(f"[yellow]the guard would withhold {them}[/]", label=_BEFORE)
     for name, key in (("withheld", "withheld"), ("held", "heldByFailedLook")):
         part = plan[key]
         if part["count"]:
             them = "it" if part["count"] == 1 else "them"
             why = "" if key == "withheld" else f", because the look at {them} failed"
-            console.print(f"  {name:<10}{part['count']}{why}")
-            _list(console, [row["url"] for row in part["shown"]], part["count"])
+            _say(output, name, f"{part['count']:,}{why}")
+            _list(output, [row["url"] for row in part["shown"]], part["count"])
+
+
+def _say(output: Output, label: str, text: str) -> None:
+    output.say(escape(text), label=f"  {label:<10}", indent=len(_BEFORE))
 
 
 def _way(row: dict[str, Any]) -> str:
@@ -124,12 +135,12 @@ def _way(row: dict[str, Any]) -> str:
 
 
 def _by(counts: dict[str, int]) -> str:
-    listed = ", ".join(f"{number} {reason}" for reason, number in counts.items())
+    listed = ", ".join(f"{number:,} {reason}" for reason, number in counts.items())
     return f": {listed}" if listed else ""
 
 
-def _list(console: Console, rows: list[str], total: int) -> None:
+def _list(output: Output, rows: list[str], total: int) -> None:
     for row in rows:
-        console.print(f"            {escape(row)}")
+        output.say(escape(row), label=_BEFORE, indent=len(_BEFORE) + 2)
     if total > len(rows) > 0:
-        console.print(f"            and {total - len(rows)} more (--limit)")
+        output.say(f"and {total - len(rows):,} more (--limit)", label=_BEFORE)

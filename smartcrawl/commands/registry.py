@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
@@ -11,27 +10,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
 
-from scrapy.exceptions import UsageError
-
-from smartcrawl.engine.command import RegistryCommand, print_table
+from smartcrawl.engine.command import RegistryCommand
+from smartcrawl.engine.output import inform, json_text, when
+from smartcrawl.engine.tables import note, number, print_table, whole, word
 from smartcrawl.index.choice import begin_epoch
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.redaction import json_safe
+from smartcrawl.model.program import program
 from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
 from smartcrawl.reports.text import counted
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 
 _COLUMNS = (
-    "status",
-    "httpStatusCode",
-    "lastOutcome",
-    "depth",
-    "lastChecked",
-    "url",
-    "errorMessage",
+    word("status"),
+    word("http"),
+    word("lastOutcome", "outcome"),
+    number("depth"),
+    word("checked"),
+    whole("url"),
+    note("errorMessage", "message"),
 )
 _STATUSES = {status.word: status for status in Status}
 _OUTCOMES = {word.word: word for word in Word}
@@ -92,13 +91,14 @@ class Command(RegistryCommand):
         with _opened(opts.output) as file:
             if opts.format == "jsonl":
                 for row in rows:
-                    file.write(json_safe(json.dumps(row, ensure_ascii=False)) + "\n")
+                    file.write(json_text(row, file) + "\n")
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()
                 writer.writerows(spreadsheet_row(row) for row in rows)
             else:
-                print_table(_COLUMNS, rows, file=file)
+                shown = (_shown(row) for row in rows)
+                print_table(_COLUMNS, shown, empty=_empty(opts), file=file)
 
     def _new_epoch(self) -> None:
         if self.options.elasticsearch is None:
@@ -113,20 +113,37 @@ class Command(RegistryCommand):
                 epoch, pages = begin_epoch(self.options, connection)
             finally:
                 connection.close()
-        print(
+        inform(
             f"epoch {epoch} began: {counted(pages, 'page')} will be written to the index anew by"
-            " the next run of each source; scrapy audit lists the other entries of the index"
+            f" the next run of each source; {program()} audit lists the other entries of the index"
         )
 
 
-def _named(word: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the columns of the table."""
+    code = row["httpStatusCode"]
+    return row | {
+        "http": None if code is None else str(code),
+        "checked": when(row["lastChecked"]),
+    }
+
+
+def _empty(opts: Namespace) -> str:
+    """Return the sentence that stands for an empty table."""
+    if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
+        return "no record matches; scrapy registry lists all of them"
+    return "no record yet; the first ones come with: scrapy crawl site -a url=https://…"
+
+
+def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     """Return the value that a word stands for, in any case; None where none was given."""
-    if word is None:
+    if given is None:
         return None
     for name, value in known.items():
-        if name.lower() == word.lower():
+        if name.lower() == given.lower():
             return value
-    raise RegistryError(f"{word!r} is no {what}; there are {', '.join(known)}{meant(word, known)}")
+    known_words = f"{', '.join(known)}{meant(given, known)}"
+    raise RegistryError(f"{given!r} is no {what}; there are {known_words}")
 
 
 @contextmanager

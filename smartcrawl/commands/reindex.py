@@ -8,12 +8,12 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import Any
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import ChangingCommand, count, print_json
+from smartcrawl.engine.output import inform
 from smartcrawl.index.choice import rebuild
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import crawl_line, program
 from smartcrawl.model.urls import display, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
@@ -42,12 +42,12 @@ class Command(ChangingCommand):
         """Return its help text."""
         return (
             "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
-            " are due at once: the next scrapy due or scrapy crawl asks them. An order that comes"
-            " while a page is being fetched holds for its next visit. An address that --url names"
-            " stays a seed until scrapy forget URL. One that is not known yet is registered; that"
-            " waits until no run of its source is under way. --from-registry builds the index in"
-            " Elasticsearch anew out of the stored pages; searches use the old index until the new"
-            " one is complete."
+            f" are due at once: the next {program()} due or {program()} crawl asks them."
+            " An order that comes while a page is being fetched holds for its next visit."
+            f" An address that --url names stays a seed until {program()} forget URL."
+            " One that is not known yet is registered; that waits until no run of its source is"
+            " under way. --from-registry builds the index in Elasticsearch anew out of the stored"
+            " pages; searches use the old index until the new one is complete."
             " Exit status: 0 done, 1 not carried out, 4 a run of the source is under way."
         )
 
@@ -56,7 +56,7 @@ class Command(ChangingCommand):
         super().add_options(parser)
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--url", metavar="URL", help="this address")
-        which.add_argument("--id", metavar="ID", help="this id, as scrapy registry prints it")
+        which.add_argument("--id", metavar="ID", help=f"this id, as {program()} registry prints it")
         which.add_argument(
             "--pattern", metavar="RE", help="stored pages whose address has this regular expression"
         )
@@ -64,9 +64,6 @@ class Command(ChangingCommand):
             "--from-registry",
             action="store_true",
             help="build the index in Elasticsearch anew, without any download",
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="only list the pages that it would order"
         )
         parser.add_argument(
             "--limit",
@@ -105,7 +102,9 @@ class Command(ChangingCommand):
                 i for i in items.by_id(connection, opts.id) if not sources or i.source in sources
             ]
             if not found:
-                raise RegistryError(f"{opts.id} is not known; scrapy registry lists all known ids")
+                raise RegistryError(
+                    f"{opts.id} is not known; {program()} registry lists all known ids"
+                )
             return found
         if not opts.pattern:
             return items.stored_pages(connection, sources)
@@ -167,7 +166,7 @@ class Command(ChangingCommand):
             print_json({"written": pages})
         else:
             written = counted(pages, "page")
-            print(f"the index was built anew out of the registry: {written}, no download")
+            inform(f"the index was built anew out of the registry: {written}, no download")
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
@@ -191,7 +190,7 @@ class Command(ChangingCommand):
         where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
         raise RegistryError(
             f"{url} is not known, and in {where}: widen the source in"
-            f" {self.options.sources_file}, or crawl it: scrapy crawl site -a url={url}"
+            f" {self.options.sources_file}, or crawl it: {crawl_line(url)}"
             if not sources
             else f"{url} is not known, and not in {where}"
         )
@@ -210,7 +209,7 @@ class Command(ChangingCommand):
             word = "registers" if known is None else verb
             print(f"{word}  {display(url)} ({source})")
         if len(rows) > opts.limit:
-            print(f"and {len(rows) - opts.limit} more (--limit)")
+            print(f"and {len(rows) - opts.limit:,} more (--limit)")
         if not rows:
             print("no stored page matches", file=sys.stderr)
             return
@@ -220,4 +219,4 @@ class Command(ChangingCommand):
         if not opts.dry_run:
             them = "it" if len(rows) == 1 else "them"
             for source in sorted(by_source):
-                print(f"to fetch {them} now:  {self.again('due', '--source', source)}")
+                inform(f"to fetch {them} now:", command=self.again("due", "--source", source))

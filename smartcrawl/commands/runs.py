@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
-from smartcrawl.engine.command import RegistryCommand, print_json, print_table
+from smartcrawl.engine.command import RegistryCommand, print_json
+from smartcrawl.engine.output import when
+from smartcrawl.engine.tables import name, note, number, print_table, word
 from smartcrawl.model.ports import Connection
 from smartcrawl.reports.tables import runs
+from smartcrawl.rules.model import RunState
 
 _COLUMNS = (
-    "run", "source", "state", "complete", "startedAt", "requests", "notModified", "new",
-    "modified", "unchanged", "failed", "orphaned", "reasons",
-)  # fmt: skip
+    number("run"),
+    name("source"),
+    word("result"),
+    word("started"),
+    number("requests"),
+    number("notModified", "304"),
+    number("new"),
+    number("modified"),
+    number("failed"),
+    note("why", "not complete"),
+)
+_EMPTY = "no run yet; the first one begins with: scrapy crawl site -a url=https://…"
 
 
 class Command(RegistryCommand):
@@ -33,5 +46,19 @@ class Command(RegistryCommand):
         if opts.format == "json":
             print_json(rows)
         else:
-            shown = [row | {"reasons": "; ".join(row["reasons"])} for row in rows]
-            print_table(_COLUMNS, shown)
+            print_table(_COLUMNS, (_shown(row) for row in rows), empty=_EMPTY)
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a run with its result in one word and its time in short."""
+    result = "complete" if row["complete"] else "incomplete"
+    if row["finishedAt"] is None:
+        result = RunState.OPEN.word
+    elif row["state"] == RunState.INTERRUPTED.word:
+        result = row["state"]
+    return row | {
+        "run": str(row["run"]),
+        "result": result,
+        "started": when(row["startedAt"]),
+        "why": "; ".join(row["reasons"]),
+    }

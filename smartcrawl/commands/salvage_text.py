@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smartcrawl.engine.command import print_json, print_table
+from smartcrawl.engine.command import print_json
+from smartcrawl.engine.output import inform
+from smartcrawl.engine.tables import number, print_table, word
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
 
 #: Effects of a salvage, for 1 row and for any other number.
@@ -25,10 +27,13 @@ _MENDED: Final = {
 }
 
 
-def print_salvage(done: Salvaged | None, *, as_json: bool) -> None:
-    """Print how many rows of each table were copied, and which are missing."""
+def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
+    """Print how many rows of each table were copied, and which are missing.
+
+    ``dry``: nothing was changed.
+    """
     if as_json:
-        print_json(_as_json(done))
+        print_json(_as_json(done) | ({"dryRun": True} if dry else {}))
     elif done is None:
         print("the registry is sound: there is nothing to salvage")
     else:
@@ -37,13 +42,16 @@ def print_salvage(done: Salvaged | None, *, as_json: bool) -> None:
             for one in done.tables
             if one.rows or not one.whole
         ]
-        print_table(("table", "copied", "missing"), rows)
-        for name, number in done.mended.counts().items():
-            if number:
-                print(f"{number:,} {_MENDED[name][number != 1]}")
-        print(f"the damaged file is kept as {done.aside}")
+        print_table((word("table"), number("copied"), number("missing")), rows)
+        for name, rows_of in done.mended.counts().items():
+            if rows_of:
+                print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")
+        if dry:
+            inform(f"nothing was changed: {done.aside} would be kept under another name")
+            return
+        inform(f"the damaged file is kept as {done.aside}")
         if not done.whole:
-            print("crawl every source once, so that missing content is fetched again")
+            inform("crawl every source once, so that missing content is fetched again")
 
 
 def _missing(one: Copied) -> str:

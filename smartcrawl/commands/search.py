@@ -9,12 +9,13 @@ from typing import ClassVar
 
 from rich.console import Console
 from rich.markup import escape
-from scrapy.exceptions import UsageError
 
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.index.images import ImageDocument, images_of
 from smartcrawl.index.search import as_data, search
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.redaction import escaped
 
 _SHOWN = 5  #: images of a page in a table
@@ -58,7 +59,7 @@ class Command(RegistryCommand):
         """Print the hits."""
         query = " ".join(args)
         if not query.strip():
-            raise UsageError("say what to search for, such as: scrapy search 'two words'")
+            raise UsageError(f"say what to search for, such as: {program()} search 'two words'")
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         hits = search(
             connection, query, self.options, sources=sources, limit=opts.limit, marks=marks
@@ -89,7 +90,7 @@ def _wordless(query: str) -> str:
     """Return why nothing can be found for a query without a letter or digit."""
     if any(map(str.isalnum, query)):
         return ""
-    return ": it has no letter and no digit; give words, such as: scrapy search 'two words'"
+    return f": it has no letter and no digit; give words, such as: {program()} search 'two words'"
 
 
 def _safe(text: str) -> str:

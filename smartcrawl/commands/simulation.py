@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.engine.command import print_json, print_table
+from rich.markup import escape
+
+from smartcrawl.engine.command import print_json
+from smartcrawl.engine.output import Output
+from smartcrawl.engine.tables import number, print_table, whole, word
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso
@@ -24,7 +28,15 @@ from smartcrawl.reports.text import counted
 from smartcrawl.rules.schedule import Schedule
 
 _MOST_DAYS: Final = 3_650
-_COLUMNS = ("setting", "requests", "saved", "staleness", "95 % within", "waiting", "with")
+_COLUMNS = (
+    word("setting"),
+    number("requests"),
+    number("saved"),
+    number("staleness"),
+    number("95 % within"),
+    number("waiting"),
+    whole("with"),
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -93,23 +105,26 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print(found: Simulation) -> None:
+    output = Output()
     if found.missing:
-        print(f"{found.source}: {found.note}")
+        output.say(escape(f"{found.source}: {found.note}"))
         return
     pages, changes = found.whole.pages, found.whole.changes
-    print(
-        f"{found.source}, {iso(found.since)} to {iso(found.until)}: {counted(pages, 'page')},"
-        f" {counted(changes, 'change')}, {counted(found.whole_runs, 'complete run')}; a run in"
-        f" {hours(found.pace)}"
+    output.say(
+        escape(
+            f"{found.source}, {iso(found.since)} to {iso(found.until)}: {counted(pages, 'page')},"
+            f" {counted(changes, 'change')}, {counted(found.whole_runs, 'complete run')}; a run in"
+            f" {hours(found.pace)}"
+        )
     )
     if found.note:
-        print(found.note)
+        output.say(escape(found.note))
     print_table(
         _COLUMNS,
         (
             dict(
                 zip(
-                    _COLUMNS,
+                    (column.key for column in _COLUMNS),
                     (
                         setting.name,
                         f"{result.requests:,}",

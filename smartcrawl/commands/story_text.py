@@ -4,82 +4,85 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
+from smartcrawl.engine.output import Output
+from smartcrawl.model.program import program
 from smartcrawl.reports.story import SHOWN
+
+_BEFORE = 13  #: columns of a label
 
 
 def print_story(story: dict[str, Any]) -> None:
     """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
-    console = Console(highlight=False, soft_wrap=True)
+    output = Output()
     if not story["records"]:
-        console.print(f"[bold]{escape(story['url'])}[/] is not known (looked for {story['id']}).")
+        output.say(f"[bold]{escape(story['url'])}[/] is not known (looked for {story['id']}).")
         where = ", ".join(story["inScopeOf"])
         if where:
-            console.print(
+            output.say(
                 f"It is in the scope of: {escape(where)}; a run asks it when a link leads there."
             )
         else:
-            console.print("It is in the scope of no source.")
+            output.say("It is in the scope of no source.")
         for one in story["refusedBy"]:
-            console.print(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
+            output.say(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
         for url in story["nearMisses"]:
-            console.print(f"Known is: {escape(url)}")
+            output.say(f"Known is: {escape(url)}")
     for place, one in enumerate(story["records"]):
         if place:
-            console.print()
-        _print_record(console, one)
+            output.say()
+        _print_record(output, one)
 
 
-def _print_record(console: Console, one: dict[str, Any]) -> None:
+def _print_record(output: Output, one: dict[str, Any]) -> None:
     record = one["record"]
-    console.print(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
+    output.say(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
     found = f", answered {record['lastStatusCode']}" if record["lastStatusCode"] else ""
     state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{found}"
-    _line(console, "state", f"{state}; {one['standing']}")
-    _line(console, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))
-    _line(console, "message", record["errorMessage"])
-    _line(console, "counts", _counts(record))
-    _line(console, "request", _request_text(one["request"]))
+    _line(output, "state", f"{state}; {one['standing']}")
+    _line(output, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))
+    _line(output, "message", record["errorMessage"])
+    _line(output, "counts", _counts(record))
+    _line(output, "request", _request_text(one["request"]))
     for place, text in enumerate(one["request"]["distrusted"]):
-        _line(console, "" if place else "distrusted", text)
-    _line(console, "robots", _robots_text(one["robots"]))
+        _line(output, "" if place else "distrusted", text)
+    _line(output, "robots", _robots_text(one["robots"]))
     if one["scope"]["allowed"] is not True:
-        _line(console, "scope", one["scope"]["why"])
+        _line(output, "scope", one["scope"]["why"])
     if one["canonical"]:
         known_as = one["canonical"]["status"] or "not known"
-        _line(console, "canonical", f"{one['canonical']['url']} ({known_as})")
+        _line(output, "canonical", f"{one['canonical']['url']} ({known_as})")
     if one["redirects"]:
-        _line(console, "redirects", " -> ".join(one["redirects"]))
-    _line(console, "clone of", one["clones"]["original"])
+        _line(output, "redirects", " -> ".join(one["redirects"]))
+    _line(output, "clone of", one["clones"]["original"])
     others = one["clones"]["others"]
-    _line(console, "clones", ", ".join(others[:SHOWN]) if others else None)
-    _line(console, "pinned", one["pinnedAt"])
-    _line(console, "proposed", _proposal_text(one["proposal"]))
+    _line(output, "clones", ", ".join(others[:SHOWN]) if others else None)
+    _line(output, "pinned", one["pinnedAt"])
+    _line(output, "proposed", _proposal_text(one["proposal"]))
     for place, way in enumerate(one["removal"]):
-        _line(console, "" if place else "removal", _way_text(way))
+        _line(output, "" if place else "removal", _way_text(way))
     if not one["removal"]:
-        _line(console, "removal", "nothing: there is no stored page to remove")
+        _line(output, "removal", "nothing: there is no stored page to remove")
     due = one["nextVisit"]["dueAt"]
-    _line(console, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
-    _line(console, "found on", record["discoveredFrom"])
-    _links(console, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])
+    _line(output, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
+    _line(output, "found on", record["discoveredFrom"])
+    _links(output, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])
     shown = [f"{link['url']}{_link_text(link)}" for link in one["linksOut"]["shown"]]
-    _links(console, "links out", one["linksOut"]["count"], shown)
+    _links(output, "links out", one["linksOut"]["count"], shown)
     for place, event in enumerate(one["history"]):
-        _line(console, "" if place else "history", _event_text(event))
+        _line(output, "" if place else "history", _event_text(event))
 
 
-def _line(console: Console, name: str, text: str | None) -> None:
+def _line(output: Output, name: str, text: str | None) -> None:
     if text:
-        console.print(f"  [bold]{name:<11}[/]{escape(text)}")
+        output.say(escape(text), label=f"  [bold]{name:<11}[/]", indent=_BEFORE)
 
 
-def _links(console: Console, name: str, count: int, shown: list[str]) -> None:
-    _line(console, name, str(count) if count <= len(shown) else f"{count}, the first of them:")
+def _links(output: Output, name: str, count: int, shown: list[str]) -> None:
+    _line(output, name, str(count) if count <= len(shown) else f"{count}, the first of them:")
     for text in shown:
-        _line(console, "", f"  {text}")
+        _line(output, "", f"  {text}")
 
 
 def _in_run(text: str, run: int | None) -> str:
@@ -159,7 +162,7 @@ def _event_text(event: dict[str, Any]) -> str:
     if event["event"] == "removed":
         text += f", {event['rule']}: {_found(event['found'])}"
         if event["restorable"]:
-            text += f"; scrapy undo {event['run']} brings it back"
+            text += f"; {program()} undo {event['run']} brings it back"
         elif event["undoneAt"]:
             text += f"; undone {event['undoneAt']}"
         return text

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import IO
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from smartcrawl.engine.output import Output
+from smartcrawl.engine.state_folder import LOCAL, data_dir_option
+from smartcrawl.engine.tables import number, print_table, word
+from smartcrawl.model.program import OURS, pasted, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted
 from smartcrawl.rules.model import Word
+from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.batches import Progress
 from smartcrawl.run.run import Run
 
@@ -26,109 +27,117 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     """Print the closing table of a finished run to ``file``, or to standard output."""
     result = run.result
     assert result is not None, "a run is summed up when it is over"
-    console = Console(file=file, highlight=False, soft_wrap=True)
-    _print_state(console, run, result)
-    _print_counts(console, result)
-    _print_reading(console, run, result, data_dir)
-    _print_looks(console, run, result, data_dir)
-    _print_unchanged(console, result)
+    output = Output(file)
+    _print_state(output, run, result)
+    _print_counts(output, result)
+    _print_reading(output, run, result, data_dir)
+    _print_looks(output, run, result, data_dir)
+    _print_unchanged(output, result)
     for reason in result.reasons:
-        console.print(f"[yellow]not complete:[/] {escape(with_remedy(reason))}")
-    _print_removals(console, run, result, data_dir)
+        output.say(f"[yellow]not complete:[/] {escape(with_remedy(reason))}")
+    _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
-    console.print(f"Search it:  {escape(_command('search', data_dir, words))}")
+    output.say("Search it:", command=_command("search", data_dir, words))
+    if program() == OURS and Path(data_dir) != Path(LOCAL).absolute():
+        output.line(f"Stored in:  {escape(data_dir)}")
 
 
-def _print_state(console: Console, run: Run, result: RunResult) -> None:
+def _print_state(output: Output, run: Run, result: RunResult) -> None:
     name = f"Run {result.no} of [bold]{escape(run.source.name)}[/]"
+    output.say()
     if result.finished_at is None:
-        console.print(f"\n{name} goes on without this worker; so far:")
+        output.say(f"{name} goes on without this worker; so far:")
     else:
         state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
-        console.print(f"\n{name}: {state}, {result.finished_at - result.started_at} s")
+        output.say(f"{name}: {state}, {result.finished_at - result.started_at} s")
 
 
-def _print_counts(console: Console, result: RunResult) -> None:
+def _print_counts(output: Output, result: RunResult) -> None:
     """Print the pages by outcome, the requests and the bytes."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("pages", justify="right")
-    table.add_column("outcome")
-    for word in Word:
-        if count := result.counts.get(word.word, 0):
-            table.add_row(f"{count:,}", word.word)
-    console.print(table)
-    console.print(
+    counts = ({"pages": result.counts.get(one.word, 0), "outcome": one.word} for one in Word)
+    rows = [row for row in counts if row["pages"]]
+    print_table((number("pages"), word("outcome")), rows, file=output.file)
+    output.say(
         f"{counted(result.requests, 'request')}, {result.conditional_requests:,} of them"
         f" conditional, {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
 
 
-def _print_reading(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
+def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
     """Print which pages were extracted again, shrank or have no text, and the sitemaps."""
     if result.reextracted:
         pages = counted(result.reextracted, "page")
-        console.print(f"{pages} extracted again, out of snapshots: the configuration changed")
+        output.say(f"{pages} extracted again, out of snapshots: the configuration changed")
     if result.edits == 1:
-        console.print(
+        output.say(
             "1 page shrank to less than a tenth of the text and was taken as an edit: it has a"
             " text of its own"
         )
     elif result.edits:
-        console.print(
+        output.say(
             f"{result.edits:,} pages shrank to less than a tenth of the text and were taken as"
             " edits: each has a text of its own"
         )
-    _print_snapshots(console, run.batches.progress)
+    _print_snapshots(output, run.batches.progress)
     if result.sitemaps:
         maps = f"{result.sitemaps:,} sitemaps and feeds"
         if result.sitemaps == 1:
             maps = "1 sitemap or feed"
         urls = "1 address" if result.sitemap_urls == 1 else f"{result.sitemap_urls:,} addresses"
-        console.print(f"{maps} with {urls}")
+        output.say(f"{maps} with {urls}")
     if result.no_text:
         have = "has" if result.no_text == 1 else "have"
-        listed = _command("registry", data_dir, "--no-text")
-        console.print(
+        them = "it" if result.no_text == 1 else "them"
+        output.say(
             f"{counted(result.no_text, 'page')} {have} no text: what only a script would write"
-            f" cannot be read; to list them:  {escape(listed)}"
+            f" cannot be read; to list {them}:",
+            command=_command("registry", data_dir, "--no-text"),
         )
 
 
-def _print_looks(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
+def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
     """Print which pages failed or were orphaned, how long they stay, and how to list them."""
     threshold = run.options.policy.orphan_threshold
     seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
-    for word in (Word.FAILED, Word.LOST, Word.ORPHANED):
-        count = result.counts.get(word.word, 0)
+    for one in (Word.FAILED, Word.LOST, Word.ORPHANED):
+        count = result.counts.get(one.word, 0)
         if not count:
             continue
         them, they_stay = ("it", "it stays") if count == 1 else ("them", "they stay")
-        why, command, which = "", "registry", f"--outcome {word.word} "
-        if word is Word.ORPHANED and result.complete:
+        why, command, which = "", "registry", f"--outcome {one.word} "
+        if (one is Word.ORPHANED and _only_not_due(result)) or (
+            one is Word.ORPHANED and result.complete
+        ):
             why = f": no link led to {them}, and {they_stay} until {seen} the same"
             command, which = "orphans", ""
-        elif word is Word.ORPHANED:
+        elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
         listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
-        pages = counted(count, "page")
-        console.print(f"{pages} {word.word}{why}; to list them:  {escape(listed)}")
+        output.say(f"{counted(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
 
 
-def _print_unchanged(console: Console, result: RunResult) -> None:
+def _only_not_due(result: RunResult) -> bool:
+    """Whether a run is incomplete only because some of its pages were not due."""
+    reasons = result.reasons
+    return bool(reasons) and all(reason.startswith(f"{NOT_DUE}:") for reason in reasons)
+
+
+def _print_unchanged(output: Output, result: RunResult) -> None:
     """Print that nothing changed, where a complete run found no change at all."""
-    changed = sum(result.counts.get(word.word, 0) for word in _CHANGES)
-    if not result.complete or changed or result.removed or result.withheld:
+    changed = sum(result.counts.get(one.word, 0) for one in _CHANGES)
+    written = result.reextracted or result.edits or result.removed
+    if not result.complete or changed or written or result.withheld or result.turned:
         return
     asked, same = result.visits, result.not_modified
     if asked == same == 1:
-        console.print("Nothing changed: the only page answered 304, no content was written.")
+        output.say("Nothing changed: the only page answered 304, no content was written.")
     elif same:
         share = f"all {asked:,}" if same == asked else f"{same:,} of {asked:,}"
-        console.print(f"Nothing changed: {share} pages answered 304, no content was written.")
+        output.say(f"Nothing changed: {share} pages answered 304, no content was written.")
 
 
-def _print_snapshots(console: Console, progress: Progress) -> None:
+def _print_snapshots(output: Output, progress: Progress) -> None:
     """Print how many snapshots could not be read or stored, and the remedy."""
     failures = (
         (
@@ -150,29 +159,32 @@ def _print_snapshots(console: Console, progress: Progress) -> None:
     )
     for what, count, why in failures:
         if count:
-            console.print(f"[yellow]{what}[/] {counted(count, 'page')} ({why})")
+            output.say(f"[yellow]{what}[/] {counted(count, 'page')} ({why})")
 
 
-def _print_removals(console: Console, run: Run, result: RunResult, data_dir: str) -> None:
+def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
     """Print which removals were made, withheld or refused, with the command that goes on."""
     for note in result.notes:
-        word = note.partition(":")[0]
-        what = "not read" if word == "extraction_budget" else "not believed"
-        console.print(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(word, '')})")
+        kind = note.partition(":")[0]
+        what = "not read" if kind == "extraction_budget" else "not believed"
+        output.say(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(kind, '')})")
     if result.removed:
         undo = _command("undo", data_dir, str(result.no))
         pages = "it" if result.removed == 1 else "them"
-        console.print(f"{result.removed:,} removed; to bring {pages} back:  {escape(undo)}")
+        output.say(f"{result.removed:,} removed; to bring {pages} back:", command=undo)
     if result.withheld:
         share, count = run.options.sweep_max_ratio, run.options.sweep_min_count
         listed = _command("orphans", data_dir, f"--source {shlex.quote(run.source.name)}")
         approved = _command("orphans", data_dir, f"--approve {result.no} --max {result.withheld}")
         verb = "is" if result.withheld == 1 else "are"
-        console.print(
+        them = "it" if result.withheld == 1 else "them"
+        output.say(
             f"[yellow]{counted(result.withheld, 'removal')} {verb} withheld:[/] a sweep takes no"
             f" more than {share:.0%} of a source's pages and {count} of them, and never the last"
-            f" ones\n  look at them:  {escape(listed)}\n  remove them:   {escape(approved)}"
+            " ones"
         )
+        output.say(f"  look at {them}:", command=listed, indent=4)
+        output.say(f"  remove {them}:", command=approved, gap=3, indent=4)
 
 
 def _size(count: int) -> str:
@@ -190,9 +202,7 @@ def _size(count: int) -> str:
 
 def _command(name: str, data_dir: str, arguments: str) -> str:
     """Return the command line of a command over the same registry."""
-    program = Path(sys.argv[0])
-    shown = os.path.relpath(program) if program.is_absolute() else str(program)
-    if shown.startswith("..") or program.name == "__main__.py":
-        shown = "scrapy"
-    setting = "" if data_dir == ".smartcrawl" else f" -s DATA_DIR={shlex.quote(data_dir)}"
-    return f"{shown} {name}{setting} {arguments}"
+    setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
+    if program() == OURS:
+        setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
+    return f"{pasted()} {name}{setting} {arguments}"

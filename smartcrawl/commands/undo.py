@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
-from scrapy.exceptions import UsageError
-
 from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
+from smartcrawl.engine.output import complain, inform
 from smartcrawl.index.choice import chunked, indexing_of
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.model.times import iso
 from smartcrawl.registry.removal.purge import Removals, removals, source_of_run, undo
-from smartcrawl.registry.removal.sweep import Undone
+from smartcrawl.registry.removal.sweep import Undone, undoable
 from smartcrawl.reports.text import counted
 
 _SHOWN = 10  #: runs in a message
@@ -39,7 +38,7 @@ class Command(ChangingCommand):
         return (
             "Restore every page that was removed under the number of RUN, as it was: by its"
             " sweep, and by commands before the next run. The pages count as seen by the latest"
-            " run. --pin makes them seeds of their source, until scrapy forget."
+            f" run. --pin makes them seeds of their source, until {program()} forget."
             " Exit status: 0 something was restored, 1 nothing could be, 4 a run is open."
         )
 
@@ -54,14 +53,19 @@ class Command(ChangingCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Restore the pages of a run."""
-        word = one_word(args, "run", "scrapy undo 7")
+        word = one_word(args, "run", f"{program()} undo 7")
         if not word.isdecimal():
-            raise UsageError(f"{word!r} is no number of a run; see scrapy runs", print_help=False)
+            raise UsageError(
+                f"{word!r} is no number of a run; see {program()} runs", print_help=False
+            )
         run = int(word)
         found = removals(connection, sources=sources)
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
+        if self.dry:
+            self._print(known, undoable(connection, run), opts)
+            return
         with (
             self.leased([known.source]) as now,
             closing(indexing_of(self.options, connection)) as indexing,
@@ -70,9 +74,11 @@ class Command(ChangingCommand):
         self._print(known, undone, opts)
 
     def _print(self, known: Removals, undone: Undone, opts: Namespace) -> None:
+        would = "would be " if self.dry else ""
         if opts.format == "json":
             print_json(
-                {
+                ({"dryRun": True} if self.dry else {})
+                | {
                     "run": known.run,
                     "source": known.source,
                     "restored": list(undone.restored),
@@ -88,12 +94,12 @@ class Command(ChangingCommand):
                 ("expired ", undone.expired),
             ):
                 for url in urls:
-                    print(f"{word} {url}")
+                    print(f"{would}{word} {url}")
             pages = counted(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
-            print(f"{pages} of {known.source} restored{pinned}")
+            inform(f"{pages} of {known.source} {would}restored{pinned}")
         if not undone.restored:
-            print(f"undo: nothing was restored: {_why(known, undone)}", file=sys.stderr)
+            complain("undo", f"nothing {would or 'was '}restored: {_why(known, undone)}")
             self.exitcode = FAILED
 
 

@@ -11,6 +11,7 @@ from smartcrawl.extract.robots_txt import explaining
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import program
 from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.declared import load
@@ -44,9 +45,8 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the story."""
-        url = one_word(args, "URL", "scrapy why https://docs.example.com/page")
+        url = one_word(args, "URL", f"{program()} why https://docs.example.com/page")
         settings = self.settings
-        assert settings is not None
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         stories = Stories(
             connection,

@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shlex
 import sys
 import time
 from abc import abstractmethod
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
-from typing import IO, Any, ClassVar, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
+from rich.markup import escape
 
+from smartcrawl.engine.base_command import CMDLINE, BaseCommand
+from smartcrawl.engine.output import Output, complain, inform, json_text, show_anything
 from smartcrawl.engine.standard_output import printed
-from smartcrawl.engine.usage import check_usage
-from smartcrawl.index.choice import indexing_of
-from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.engine.state_folder import data_dir_option
+from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.redaction import escaped, json_safe, shown, shown_lines
+from smartcrawl.model.program import OURS, crawl_line, program
+from smartcrawl.model.redaction import shown
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import source_names, sources_named
-from smartcrawl.registry.removal.purge import Removal, Target, losses, remove
+from smartcrawl.reports.text import counted
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sources.private_files import narrow_data
 
+if TYPE_CHECKING:
+    from smartcrawl.registry.removal.purge import Removal, Target
+
 DONE, FAILED, WITHHELD, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy has 2 for wrong usage
-_CMDLINE: Final = 40  #: priority of settings that are given with -s
 
 
-class RegistryCommand(ScrapyCommand):
+class RegistryCommand(BaseCommand):
     """A command that reads the registry and prints, for people or for programs."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings: ClassVar = {"LOG_ENABLED": False}
     formats: ClassVar[Sequence[str]] = ("table", "json")
     takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
     options: Options  #: set by ``run``
@@ -50,8 +47,8 @@ class RegistryCommand(ScrapyCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all commands have."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
-        self.parser = parser
         parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
             "--format",
@@ -60,19 +57,12 @@ class RegistryCommand(ScrapyCommand):
             help=f"default: {self.formats[0]}",
         )
 
-    def process_options(self, args: list[str], opts: Namespace) -> None:
-        """Apply the options of all commands; refuse those that no command has."""
-        assert self.settings is not None
-        check_usage(self.parser, self.settings, args, opts, words=self.takes_words)
-        super().process_options(args, opts)
-
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and print errors as messages."""
         if args and not self.takes_words:
             word = shown(args[0])
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
         try:
-            assert self.settings is not None
             self.options = options = Options.of(self.settings)
             self.database = database_of(options.registry)
             if not self.database.exists():
@@ -81,10 +71,10 @@ class RegistryCommand(ScrapyCommand):
             with damage_named(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
-            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            complain(self.name, str(error))
             self.exitcode = HELD
         except SmartcrawlError as error:
-            print(f"{self.name}: {shown_lines(str(error))}", file=sys.stderr)
+            complain(self.name, str(error))
             self.exitcode = FAILED
 
     def _work(self, args: list[str], opts: Namespace) -> None:
@@ -105,17 +95,15 @@ class RegistryCommand(ScrapyCommand):
 
     def again(self, *words: object) -> str:
         """Return a command line for the same registry; ``words``: the command and its arguments."""
-        assert self.settings is not None
-        line = ["scrapy", str(words[0])]
-        for name in ("DATA_DIR", "REGISTRY_URL"):
-            if self.settings.getpriority(name) == _CMDLINE:
+        line = [program(), str(words[0])]
+        named = ["DATA_DIR", "REGISTRY_URL"]
+        if program() == OURS:
+            line += data_dir_option(self.options.data_dir)
+            named = ["REGISTRY_URL"]
+        for name in named:
+            if self.settings.getpriority(name) == CMDLINE:
                 line += ["-s", f"{name}={self.settings[name]}"]
         return shlex.join([*line, *(str(word) for word in words[1:])])
-
-    @property
-    def name(self) -> str:
-        """The name of the command."""
-        return type(self).__module__.rpartition(".")[2]
 
     @abstractmethod
     def work(
@@ -126,9 +114,10 @@ class RegistryCommand(ScrapyCommand):
 
 def no_registry(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
+    folder = "--data-dir" if program() == OURS else "-s DATA_DIR="
     return RegistryError(
-        f"there is no registry at {database} yet: crawl something first, such as scrapy crawl site"
-        " -a url=https://…, or name its folder with -s DATA_DIR=, or its database with"
+        f"there is no registry at {database} yet: crawl something first, such as"
+        f" {crawl_line('https://…')}, or name its folder with {folder}, or its database with"
         " -s REGISTRY_URL="
     )
 
@@ -168,9 +157,23 @@ def damage_named(database: Database) -> Iterator[None]:
 class ChangingCommand(RegistryCommand):
     """A command that changes the registry between runs: with leases, guard and undo."""
 
+    dry: bool = False  #: whether to print what would be done, and change nothing
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add the option that every command has which may remove something."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--dry-run", action="store_true", help="print what would be done; change nothing"
+        )
+
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
+        """Do the work, or print what it would do."""
+        self.dry = opts.dry_run
+        super().carry_out(args, opts)
+
     def opened(self) -> Connection:
-        """Open the registry, for writing."""
-        return self.database.open()
+        """Open the registry for writing, or for reading if nothing is to be changed."""
+        return super().opened() if self.dry else self.database.open()
 
     def add_ceiling(self, parser: ArgumentParser) -> None:
         """Add the option for the most pages to remove."""
@@ -182,13 +185,15 @@ class ChangingCommand(RegistryCommand):
     def leased(self, sources: Iterable[str]) -> Iterator[int]:
         """Take the lease of each source, and yield the time in Unix seconds.
 
+        A dry run takes no lease.
+
         Raises:
             RunHeldError: a source is being crawled.
         """
         now = int(time.time())
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         with ExitStack() as stack:
-            for source in sorted(set(sources)):
+            for source in () if self.dry else sorted(set(sources)):
                 stack.callback(self.database.take(source, since).release)
             with self.database.translated("write"):
                 yield now
@@ -197,6 +202,8 @@ class ChangingCommand(RegistryCommand):
         self, connection: Connection, targets: Sequence[Target], most: int | None
     ) -> str | None:
         """Return why a removal is withheld, or None where the guard permits it."""
+        from smartcrawl.registry.removal.purge import losses  # noqa: PLC0415  # as in purge
+
         if most is not None:
             return None
         options = self.options
@@ -221,39 +228,58 @@ class ChangingCommand(RegistryCommand):
         *,
         most: int | None,
     ) -> list[Removal]:
-        """Remove pages, at most ``most`` of them."""
+        """Remove pages, at most ``most`` of them; a dry run only returns them."""
+        # Commands that only read start sooner without these.
+        from smartcrawl.index.choice import indexing_of  # noqa: PLC0415
+        from smartcrawl.registry.removal.purge import Removal, remove  # noqa: PLC0415
+
+        if self.dry:
+            listed = sorted(targets[:most], key=lambda target: target.source)
+            return [
+                Removal(source, 0, tuple(target.url for target in of_source))
+                for source, of_source in groupby(listed, lambda target: target.source)
+            ]
         with closing(indexing_of(self.options, connection)) as indexing:
             return remove(connection, indexing, targets[:most], now)
 
     def withhold(self, why: str, *words: object) -> None:
         """Print that no page was removed, why, and the command that removes the pages."""
-        print(f"{self.name}: nothing was removed: {why}: {self.again(*words)}", file=sys.stderr)
+        Output(sys.stderr).say(
+            escape(f"{self.name}: nothing {'would be' if self.dry else 'was'} removed: {why}:"),
+            command=self.again(*words),
+            gap=1,
+        )
         self.exitcode = WITHHELD
 
     def report(self, done: Sequence[Removal], left: int, opts: Namespace) -> None:
         """Print the removed pages, and the command that brings them back."""
-        undo = {removal.run: self.again("undo", removal.run) for removal in done}
+        undo = {} if self.dry else {one.run: self.again("undo", one.run) for one in done}
         if opts.format == "json":
             rows = [
                 {
-                    "source": removal.source,
-                    "run": removal.run,
-                    "removed": list(removal.urls),
-                    "undo": undo[removal.run],
+                    "source": one.source,
+                    "run": one.run or None,
+                    "removed": list(one.urls),
+                    "undo": undo.get(one.run),
                 }
-                for removal in done
+                for one in done
             ]
-            print_json({"removals": rows, "left": left})
+            print_json({"removals": rows, "left": left} | ({"dryRun": True} if self.dry else {}))
             return
-        for removal in done:
-            for url in removal.urls:
-                print(f"removed  {url}")
-            pages = "1 page" if len(removal.urls) == 1 else f"{len(removal.urls)} pages"
-            print(f"{pages} of {removal.source} removed; undo with: {undo[removal.run]}")
+        for one in done:
+            for url in one.urls:
+                print(f"{'would remove' if self.dry else 'removed'}  {url}")
+            pages = f"{counted(len(one.urls), 'page')} of {one.source}"
+            if self.dry:
+                inform(f"{pages} would be removed; nothing was changed")
+            else:
+                inform(f"{pages} removed; undo with:", command=undo[one.run], gap=1)
         if not done:
             print("nothing to remove")
         if left:
-            print(f"{left} more stay: --max {opts.max} is the limit")
+            print(
+                f"{left:,} more {'stays' if left == 1 else 'stay'}: --max {opts.max} is the limit"
+            )
 
 
 def count(value: str) -> int:
@@ -276,20 +302,4 @@ def one_word(args: Sequence[str], what: str, example: str) -> str:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    print(json_safe(json.dumps(value, ensure_ascii=False, indent=2)))
-
-
-def print_table(
-    columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, file: IO[str] | None = None
-) -> None:
-    """Print rows as a table; long texts are folded, never cut."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        cells = ("" if row[column] is None else str(row[column]) for column in columns)
-        table.add_row(*(Text(escaped(cell)) for cell in cells))
-    console = Console(file=file)
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
+    print(json_text(value, sys.stdout, indent=2))

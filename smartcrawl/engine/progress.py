@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 import time
@@ -19,9 +18,9 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.engine.current_run import run_of
+from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
 from smartcrawl.engine.standard_output import discard
-from smartcrawl.model.redaction import json_safe
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class JsonProgress:
     def print_event(self, event: dict[str, Any]) -> None:
         """Print one event."""
         try:
-            print(json_safe(json.dumps(event, ensure_ascii=False)), flush=True)
+            print(json_text(event, sys.stdout), flush=True)
         except BrokenPipeError:  # the crawl goes on without its reader
             discard()
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Final
-
-from semantic_text_splitter import TextSplitter
+from typing import TYPE_CHECKING, Final
 
 from smartcrawl.model.documents import Chunk, Document
+
+if TYPE_CHECKING:
+    from semantic_text_splitter import TextSplitter
 
 MAX_CHARACTERS: Final = 1_500
 _PART: Final = 15_000  #: characters given to the splitter at once
@@ -53,4 +54,6 @@ def _parts(text: str) -> Iterator[str]:
 
 @cache
 def _splitter() -> TextSplitter:
+    from semantic_text_splitter import TextSplitter  # noqa: PLC0415  # most commands cut nothing
+
     return TextSplitter(MAX_CHARACTERS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from smartcrawl.index.choice import opened
 from smartcrawl.index.elasticsearch.documents import key as key_of
 from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.embedded import choice as embedded
@@ -42,6 +41,8 @@ def search(
     """
     if options.elasticsearch is None:
         return embedded.search(connection, query, sources=sources, limit=limit, marks=marks)
+    from smartcrawl.index.choice import opened  # noqa: PLC0415  # the embedded index needs none of it
+
     with opened(options, connection) as index:
         found = index.search(query, sources=sources, limit=limit, marks=marks)
     return _joined(connection, found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 
 
@@ -14,6 +13,8 @@ def authority_file(text: str, folder: Path | None = None) -> Path:
     Raises:
         ValueError: the file cannot be read or has no certificate; with the remedy.
     """
+    import ssl  # noqa: PLC0415  # a tenth of the start of a command that reads no such file
+
     path = ((folder or Path.cwd()) / Path(text).expanduser()).absolute()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     remedy = "name a PEM file with the certificates of the authorities to trust, or leave it empty"

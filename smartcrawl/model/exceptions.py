@@ -7,6 +7,14 @@ class SmartcrawlError(Exception):
     """Any error that is shown to the operator as a message, without a traceback."""
 
 
+class UsageError(Exception):
+    """A command line that a command does not take; ``print_help`` is for Scrapy, which has it."""
+
+    def __init__(self, message: str, *, print_help: bool = True) -> None:
+        super().__init__(message)
+        self.print_help = print_help
+
+
 class SettingError(SmartcrawlError):
     """A setting has a value that it does not take."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection, Many
+from smartcrawl.model.program import program
 from smartcrawl.model.signatures import unsigned
 from smartcrawl.model.urls import (
     Trackers,
@@ -127,7 +128,8 @@ def by_id(connection: Connection, word: str) -> list[Item]:
     span = digests_of(word)
     if span is None:
         raise RegistryError(
-            f"{word!r} is no id: it takes one as scrapy registry prints it, such as url_k7gxn3…"
+            f"{word!r} is no id: it takes one as {program()} registry prints it, such as"
+            " url_k7gxn3…"
         )
     rows: Any = connection.execute(_OF_KEY, span).fetchall()
     return [_item(row) for row in rows]

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.reports.remedies import with_remedy
 from smartcrawl.reports.status import SourceStatus
+from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 
 MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that is a concern
@@ -55,6 +56,75 @@ def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concer
     for name, text, words in LOOKS:
         if number := getattr(counts, name):
             yield Concern(f"{number:,} {text}", (*words, *only))
+
+
+class Verdict(NamedTuple):
+    """Answers to three questions about a source; each is None where all is well, or the reason."""
+
+    stale: str | None  #: why it is not fresh
+    incomplete: str | None  #: why it is not complete
+    ill: str | None  #: why it is not healthy
+
+    def __str__(self) -> str:
+        """Return the answers in words.
+
+        >>> str(Verdict(None, "max_pages", None))
+        'fresh; not complete: max_pages; healthy'
+        """
+        words = ("fresh", "complete", "healthy")
+        answers = zip(words, self, strict=True)
+        return "; ".join(f"not {word}: {why}" if why else word for word, why in answers)
+
+    @property
+    def well(self) -> bool:
+        """Whether the source is fresh, complete and healthy."""
+        return not any(self)
+
+
+def verdict(status: SourceStatus, now: int, *, longest: int) -> Verdict:
+    """Return whether a source is fresh, complete and healthy.
+
+    ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS. Fresh: 95 % of the
+    stored pages were visited within it. Complete: the last run that was to see everything did.
+    Healthy: no page is lost, no removal waits, few pages fail, and no run died.
+    """
+    return Verdict(_stale(status, longest), _incomplete(status, now, longest), _ill(status))
+
+
+def _stale(status: SourceStatus, longest: int) -> str | None:
+    if status.ages.most is None:
+        return "nothing is stored"
+    if status.ages.most > longest:
+        return f"5 % of the pages were not visited for {span(status.ages.most)}"
+    return None
+
+
+def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
+    run = status.last_run
+    if status.completed_at is None:
+        return "no run was"
+    if run is None or run.no == status.complete_run:
+        return None
+    if run.finished_at is None or run.state is RunState.INTERRUPTED:
+        return f"run {run.no} has not ended" if run.finished_at is None else "interrupted"
+    reasons = [r.partition(":")[0] for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
+    if reasons:
+        return ", ".join(dict.fromkeys(reasons))
+    if now - status.completed_at > longest:
+        return f"the last complete run was {span(now - status.completed_at)} ago"
+    return None
+
+
+def _ill(status: SourceStatus) -> str | None:
+    counts = status.counts
+    found = []
+    if counts.lost:
+        found.append(f"{counts.lost:,} lost")
+    if counts.withheld:
+        found.append(f"{counts.withheld:,} withheld")
+    if (counts.error_rate or 0) > MANY_ERRORS:
+        found.append(f"{percent(counts.error_rate)} failed")
+    return ", ".join(found) or None
 
 
 def percent(share: float | None) -> str:

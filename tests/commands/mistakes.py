@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from smartcrawl.registry.database.databases import database_of
@@ -439,7 +439,13 @@ SOURCES = (
         crawled,
     ),
     Mistake(
-        "mistyped source of due", "scrapy due --source dosc", 1, ("'dosc'",), ("docs",), declared
+        "mistyped source of due",
+        "scrapy due --source dosc",
+        1,
+        ("'dosc'",),
+        ("docs",),
+        declared,
+        lines=2,  # the first one says what a due crawl is
     ),
     Mistake(
         "TOML with an error",
@@ -562,6 +568,7 @@ STATE = (
         1,
         ("nothing was crawled",),
         ("scrapy crawl site -a url=",),
+        lines=2,
     ),
     Mistake(
         "disk full at the start", full(64), 1, (".smartcrawl", "no space left"), ("free some",)
@@ -838,6 +845,7 @@ TERMINALS = (
         leaves=True,
     ),
     Mistake("stdout closed", "scrapy search lamp >&-", 0, (), (), crawled),
+    Mistake("stdout of status closed", "scrapy status >&-", 0, (), (), crawled),
     Mistake("stderr closed", "scrapy search zzyzx 2>&-", 0, (), (), crawled),
     Mistake("stdin closed", "scrapy search lamp <&-", 0, ("1. ",), (), crawled, lines=20),
     Mistake("crawl with stdout closed", f"{CRAWL}{{site}} >&-", 0, (), (), leaves=True),
@@ -898,4 +906,58 @@ TERMINALS = (
     ),
 )
 
-MISTAKES = (*ADDRESSES, *SERVERS, *OPTIONS, *SOURCES, *STATE, *SERVICES, *ASKING, *TERMINALS)
+OURS = (
+    Mistake(
+        "mistyped command of smartcrawl",
+        "smartcrawl serch lamp",
+        2,
+        ("'serch'",),
+        ("did you mean search?",),
+        crawled,
+    ),
+    Mistake(
+        "smartcrawl before a crawl, in any folder",
+        "cd /; smartcrawl search lamp",
+        1,
+        ("no registry",),
+        ("smartcrawl crawl https://…",),
+    ),
+    Mistake(
+        "smartcrawl: typo in the scheme",
+        "smartcrawl crawl htps://docs.example.com/",
+        1,
+        ("'htps://docs.example.com/'",),
+        ("did you mean https://docs.example.com/",),
+    ),
+    Mistake(
+        "smartcrawl: an unknown host",
+        "smartcrawl crawl https://docs.exmaple.invalid/",
+        1,
+        ("docs.exmaple.invalid",),
+        ("check the spelling",),
+    ),
+    Mistake(
+        "smartcrawl: mistyped setting",
+        "smartcrawl crawl {site} -s DOWNLOAD_DELY=1",
+        2,
+        ("DOWNLOAD_DELY",),
+        ("DOWNLOAD_DELAY",),
+    ),
+)
+
+
+def by_smartcrawl(mistake: Mistake) -> Mistake | None:
+    """The same mistake with smartcrawl; None for what it does not have, and for long ones."""
+    if mistake.given is not crawled or mistake.name in ("mistyped command", *SCRAPYS):
+        return None
+    if "scrapy crawl" in mistake.line:
+        return None
+    words = (mistake.says, mistake.remedy)
+    says, remedy = (tuple(word.replace("scrapy ", "smartcrawl ") for word in of) for of in words)
+    line = mistake.line.replace("scrapy ", "smartcrawl ")
+    return replace(mistake, name=f"smartcrawl: {mistake.name}", line=line, says=says, remedy=remedy)
+
+
+SCRAPYS = ("pid file in a missing folder",)  #: mistakes that only scrapy knows
+SCRAPY = (*ADDRESSES, *SERVERS, *OPTIONS, *SOURCES, *STATE, *SERVICES, *ASKING, *TERMINALS)
+MISTAKES = (*SCRAPY, *OURS, *filter(None, map(by_smartcrawl, SCRAPY)))

@@ -75,6 +75,10 @@ def project(folder: Path) -> Path:
     folder.mkdir()
     shutil.copy(ROOT / "scrapy.cfg", folder)
     (folder / "tmp").mkdir()
+    (folder / "bin").mkdir()
+    ours = folder / "bin" / "smartcrawl"
+    ours.write_text(f'#!/bin/sh\nexec {sys.executable} -m smartcrawl "$@"\n')
+    ours.chmod(0o755)
     return folder
 
 
@@ -82,7 +86,7 @@ def run(line: str, place: Place, words: dict[str, str]) -> "subprocess.Completed
     """Run a line of a shell in a project, as in a clean login."""
     commands = Path(sys.executable).parent
     environment = {
-        "PATH": f"{commands}:{os.environ['PATH']}",
+        "PATH": f"{place.folder}/bin:{commands}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "HOME": str(place.folder),
         "TMPDIR": str(place.folder / "tmp"),
@@ -132,8 +136,8 @@ def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
 def message(err: str) -> list[str]:
     """The lines of a message, without the usage that argparse prints before it."""
-    if err.startswith("Usage\n"):
-        err = err[err.index("scrapy: error: ") :]
+    if err.lower().startswith("usage"):
+        err = err[err.index("error: ") :]
     return err.splitlines()
 
 

@@ -269,7 +269,7 @@ def test_failed_and_lost_pages_are_listed_by_a_command_of_their_own(shown):
     out = shown(counts={"new": 3, "failed": 1, "lost": 1_200}, source="my docs").splitlines()
 
     look = "scrapy registry --outcome {} --source 'my docs'"
-    assert f"1 page failed; to list them:  {look.format('failed')}" in out
+    assert f"1 page failed; to list it:  {look.format('failed')}" in out
     assert not any("orphan" in row for row in out)
     assert f"1,200 pages lost; to list them:  {look.format('lost')}" in out
 

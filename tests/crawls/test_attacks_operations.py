@@ -105,7 +105,9 @@ def test_nothing_is_imported_that_runs_code_of_what_it_reads():
     ]
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-scrapyd.txt"])
+@pytest.mark.parametrize(
+    "name", ["requirements.txt", "requirements-test.txt", "requirements-scrapyd.txt"]
+)
 def test_requirements_name_one_version_each(name: str):
     """ATT-60: nothing newer or other is installed than what was tested."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()

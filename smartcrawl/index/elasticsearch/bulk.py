@@ -26,6 +26,7 @@ from smartcrawl.index.elasticsearch.faults import (
 from smartcrawl.index.elasticsearch.patience import Patience
 from smartcrawl.index.elasticsearch.versions import epoch_of, version
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.program import program
 
 MOST_DOCUMENTS: Final = 500  #: documents of one request
 MOST_BYTES: Final = 5_000_000  #: bytes of one request, unless one document has more
@@ -197,8 +198,8 @@ class BulkWriter:
             raise SinkError(
                 f"{self._name} has {entry.key} of epoch {epoch_of(int(held[1]))}, and this"
                 f" registry is at epoch {self._epoch}: it was restored from a backup, or another"
-                " registry writes to the same index; scrapy registry --new-epoch lets this one"
-                " overwrite it"
+                f" registry writes to the same index; {program()} registry --new-epoch lets this"
+                " one overwrite it"
             )
         return Written(entry.key, entry.number, Fate.STALE)
 

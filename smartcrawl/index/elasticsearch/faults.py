@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.program import program
 from smartcrawl.model.redaction import shown
 
 #: Statuses after which the same request may succeed: overload, a proxy, a node that starts.
 PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 #: Statuses that concern the user, not a document.
 FORBIDDEN: Final = frozenset({401, 403})
-REBUILD: Final = "scrapy reindex --from-registry builds it anew out of the registry"
+REBUILD: Final = f"{program()} reindex --from-registry builds it anew out of the registry"
 
 
 def is_passing(error: library.ApiError | library.TransportError) -> bool:

@@ -19,6 +19,7 @@ from smartcrawl.index.elasticsearch.faults import REBUILD
 from smartcrawl.index.elasticsearch.patience import Patience
 from smartcrawl.index.elasticsearch.versions import epoch_of
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.program import program
 
 FOREIGN: Final = (
     "was written by another registry: name another ELASTICSEARCH_INDEX_PREFIX; if this one is to"
@@ -71,20 +72,20 @@ def mismatch(memory: Memory, known: Known) -> str | None:
         return FOREIGN
     if known.identity not in (None, memory.identity):
         return (
-            "is not the index that this registry wrote (another identity); scrapy audit --repair"
-            f" compares them page by page, {REBUILD}"
+            "is not the index that this registry wrote (another identity);"
+            f" {program()} audit --repair compares them page by page, {REBUILD}"
         )
     if memory.sealed == known.sealing:
         return None
     if memory.sealed < known.sealed:
         return (
-            "is older than this registry: a backup of it was restored; scrapy audit --repair"
+            f"is older than this registry: a backup of it was restored; {program()} audit --repair"
             f" writes what it lacks, {REBUILD}"
         )
     if memory.sealed > known.sealed and epoch_of(memory.sealed) >= known.epoch:
         return (
             "is newer than this registry, which was restored from a backup;"
-            " scrapy registry --new-epoch lets it overwrite the index, page by page"
+            f" {program()} registry --new-epoch lets it overwrite the index, page by page"
         )
     return None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
+from fsspec import __version__ as fsspec_version
 from fsspec import get_filesystem_class
 from fsspec.config import apply_config
 from fsspec.core import url_to_fs
@@ -57,6 +58,10 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 #: Packages whose name differs from their module's.
 _PACKAGES: Final = {"smbclient": "smbprotocol", "webdav4": "webdav4[fsspec]"}
+#: Extras of our own package that bring a driver.
+_EXTRAS: Final = {"s3fs": "s3", "adlfs": "azure"}
+#: Drivers whose version is that of the fsspec that they need.
+_PAIRED: Final = ("s3fs", "gcsfs")
 #: Timeouts of drivers whose defaults are too long, in seconds. Those of s3fs are 5 and 15.
 _OPTIONS: Final = {"adlfs": {"connection_timeout": 5, "read_timeout": 15}}
 #: Environment variables from which drivers take credentials.
@@ -285,8 +290,20 @@ def _driver(protocol: str, url: str) -> Any:
         module = getattr(error.__cause__, "name", None) or protocol
         raise SettingError(
             f"SNAPSHOT_STORE is {shown(url)!r}, whose driver is not installed ({error}): run"
-            f" pip install {_PACKAGES.get(module, module)}"
+            f" {_remedy(module)}"
         ) from error
+
+
+def _remedy(module: str) -> str:
+    """Return the commands that install a driver, without another version of fsspec."""
+    package = _PACKAGES.get(module, module) + (f"=={fsspec_version}" if module in _PAIRED else "")
+    extra = _EXTRAS.get(module)
+    if extra is None:
+        return f"pip install {package}"
+    return (
+        f"pip install 'smartcrawl[{extra}]', in a checkout script/setup {extra}, or in an"
+        f" environment of your own pip install {package}"
+    )
 
 
 def is_snapshot(path: str) -> bool:

@@ -14,11 +14,12 @@ import apsw
 from backports.zstd import ZstdError
 
 from smartcrawl.model.exceptions import RegistryDamagedError
+from smartcrawl.model.program import program
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.pack import unpack_document, unpack_links
 
 REMEDY: Final = (
-    "restore a backup, or copy what can be read into a new file with scrapy audit --salvage"
+    f"restore a backup, or copy what can be read into a new file with {program()} audit --salvage"
 )
 _MOST: Final = 20  #: problems listed at most
 _WORDS: Final = "chunk_words"  #: the FTS5 index

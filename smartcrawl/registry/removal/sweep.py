@@ -228,6 +228,22 @@ class Undone:
     expired: tuple[str, ...]  #: URLs whose undo data has expired
 
 
+def undoable(connection: Connection, run: int) -> Undone:
+    """Return the pages that an undo of ``run`` would restore, and those that it would not."""
+    found: dict[str, list[str]] = {"restored": [], "kept": [], "expired": []}
+    for *_, restore, _, standing, current, url, _ in connection.execute(_TO_UNDO, (run,)):
+        word = "expired" if restore is None else "kept"
+        if _is_restorable(restore, current, standing):
+            word = "restored"
+        found[word].append(url)
+    return Undone(*map(tuple, found.values()))
+
+
+def _is_restorable(restore: str | None, current: int | None, standing: int) -> bool:
+    """Whether the content of a removed page is stored, and the page has no newer one."""
+    return restore is not None and current is None and standing != Standing.HELD
+
+
 class Restorer:
     """Restores the pages that a run removed; the caller opens the transaction."""
 
@@ -258,11 +274,8 @@ class Restorer:
         contents: set[int] = set()
         rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
         for no, record, content, restore, links, standing, current, url, _ in rows:
-            if restore is None:
-                expired.append(url)
-                continue
-            if current is not None or standing == Standing.HELD:
-                kept.append(url)
+            if not _is_restorable(restore, current, standing):
+                (expired if restore is None else kept).append(url)
                 continue
             self._restore(record, content, json.loads(restore), links)
             detail = f"restored: the sweep of run {run} was undone"

@@ -80,11 +80,12 @@ def is_sound(path: Path) -> bool:
         return False
 
 
-def salvage(path: Path, now: int) -> Salvaged:
+def salvage(path: Path, now: int, *, dry: bool = False) -> Salvaged:
     """Replace a damaged registry by a new file with all of its readable rows.
 
     The damaged file is kept under another name. Nothing is renamed before the new file is
-    complete, and nothing is ever overwritten. ``now``: Unix seconds.
+    complete, and nothing is ever overwritten. ``now``: Unix seconds. ``dry``: the new file is only
+    made, and deleted.
 
     Raises:
         RegistryError: no row can be read, or a file cannot be written.
@@ -96,7 +97,7 @@ def salvage(path: Path, now: int) -> Salvaged:
             _copy_files(path, work / "damaged.db")
             _mend_header(work / "damaged.db")
             copied, mended = _copy(work / "damaged.db", work / "new.db", path)
-            aside = _swap(path, work / "new.db", now)
+            aside = path if dry else _swap(path, work / "new.db", now)
         except OSError as error:
             raise RegistryError(
                 f"cannot salvage {path} ({error.strerror}); the folder must have room for two"

@@ -94,6 +94,7 @@ SELECT count(*), coalesce(sum(l.count), 0)
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
 """
+_TURNS = "SELECT count(*) FROM event WHERE run = ?"
 #: Pages without text, usually because only a script would write it.
 _WITHOUT_TEXT = """
 SELECT count(*) FROM content c JOIN record r ON r.content = c.no
@@ -165,6 +166,7 @@ class RunResult:
     sitemap_urls: int = 0  #: addresses in those sitemaps and feeds
     no_text: int = 0  #: stored pages without text
     edits: int = 0  #: collapsed pages that were accepted as edits
+    turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
 
 
 def last_state(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
@@ -344,5 +346,5 @@ def result(connection: Connection, run: int) -> RunResult:
         counts = committed(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
-    values += [empty, max(0, row[-2])]
+    values += [empty, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
     return RunResult(run, *values)

@@ -1,0 +1,188 @@
+"""``scrapy demo``: a first crawl, a refresh, a removal and its undo, in half a minute."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from tempfile import mkdtemp
+from types import FrameType
+from typing import ClassVar, Final
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from smartcrawl.commands.demo_server import DemoError, Site, serving
+from smartcrawl.commands.demo_shell import STATE, Shell
+from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
+from smartcrawl.commands.demo_steps import STEPS, Scene
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.redaction import shown, shown_lines
+
+DONE, FAILED, STOPPED = 0, 1, 130  #: exit statuses
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Command(ScrapyCommand):
+    """Show the work of a crawl, on a site that comes with the program."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings: ClassVar = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        """Return its usage."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Show a crawl, a refresh, a removal and its undo on a small site"
+
+    def long_desc(self) -> str:
+        """Return its help text."""
+        return (
+            "Serve a small site on this computer and crawl it with the real commands: a first"
+            " crawl, a search, a refresh, an edit, a lost page, its removal and the undo, each"
+            " explained and checked. It takes half a minute, reads and writes nothing of yours,"
+            " and removes its data at the end. Exit status: 0 every step showed what it explains,"
+            " 1 one did not, 130 stopped by Ctrl-C."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--keep", action="store_true", help="keep the data, and print its folder"
+        )
+        parser.add_argument(
+            "--pause", action="store_true", help="wait for Enter after each step, on a terminal"
+        )
+        parser.add_argument(
+            "--format",
+            choices=("text", "json"),
+            default="text",
+            help="json: one object a line for each step (default: text)",
+        )
+
+    def run(self, args: list[str], opts: Namespace) -> None:
+        """Show all steps; print errors as messages."""
+        if args:
+            word = shown(args[0])
+            raise UsageError(f"{word!r} is not understood: demo takes options only")
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")  # a terminal may know ASCII only
+        _listen()
+        try:
+            _show(opts)
+        except SmartcrawlError as error:
+            print(f"demo: {shown_lines(str(error))}", file=sys.stderr)
+            self.exitcode = FAILED
+        except (KeyboardInterrupt, EOFError):
+            print("\ndemo: stopped before its end", file=sys.stderr)
+            self.exitcode = STOPPED
+        except BrokenPipeError:  # the reader stopped reading, as in "… | head"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.exitcode = FAILED  # not every step was shown
+
+
+def _show(opts: Namespace) -> None:
+    """Show all steps.
+
+    Raises:
+        DemoError: the demo could not be carried out, or a step did not show its facts.
+    """
+    began = time.monotonic()
+    site = Site()
+    with _folder(keep=opts.keep) as folder, serving(site) as url:
+        kept = folder if opts.keep else None
+        stage: Stage = JsonStage(kept) if opts.format == "json" else TextStage(pause=opts.pause)
+        with _disk_trouble():
+            shell = Shell(folder, columns=stage.columns, colour=stage.colour)
+        stage.begin(url)
+        play(Scene(site, url, folder / STATE / "registry.db"), shell, stage)
+        stage.end(shell, time.monotonic() - began, kept)
+
+
+def play(scene: Scene, shell: Shell, stage: Stage) -> None:
+    """Carry out all steps.
+
+    Raises:
+        DemoError: a step did not show the facts that it explains.
+    """
+    for number, step in enumerate(STEPS, 1):
+        stage.open_step(number, step)
+        if step.changes_site:
+            scene.site.change()
+        scene.site.answers.clear()
+        scene.answers.clear()
+        for words in step.commands(scene):
+            stage.type(shell.typed(words))
+            answer = shell.run(words)
+            scene.answers.append(answer)
+            stage.answer(answer)
+            if answer.status:
+                stage.close_step(number, step, Result(scene.answers, {"it worked": False}))
+                raise _not_shown(number, f"{answer.command!r} failed ({answer.status})")
+        claims = step.claims(scene)
+        stage.close_step(number, step, Result(scene.answers, claims))
+        false = [claim for claim, holds in claims.items() if not holds]
+        if false:
+            raise _not_shown(number, f"it is not so that {false[0]}")
+
+
+def _not_shown(number: int, fact: str) -> DemoError:
+    return DemoError(
+        f"step {number} did not show what it explains: {fact}; the output of its commands has the"
+        " reason, and --keep keeps the data for a look"
+    )
+
+
+@contextmanager
+def _folder(*, keep: bool) -> Iterator[Path]:
+    """Make the folder of all data of the demo, and remove it at the end unless ``keep``."""
+    with _disk_trouble():
+        folder = Path(mkdtemp(prefix="smartcrawl-demo-"))
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            print(f"demo: its data is in {folder}; remove it with: rm -r {folder}", file=sys.stderr)
+
+
+@contextmanager
+def _disk_trouble() -> Iterator[None]:
+    """Explain an error of the temporary folder.
+
+    Raises:
+        DemoError: the folder cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DemoError(
+            f"the temporary folder cannot be written ({error.strerror or error}): free some space"
+            " there, or name another folder with the environment variable TMPDIR"
+        ) from error
+
+
+def _listen() -> None:
+    """Let the signals that end a program end the demo: with its commands, server and folder."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _stop)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End the demo; further signals do not disturb its end."""
+    for one in _SIGNALS:
+        signal.signal(one, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,0 +1,106 @@
+"""The command line ``smartcrawl``: it greets, lists the commands, and runs one of them.
+
+A command that needs no crawl runs without Scrapy, and only its own modules are imported. ``crawl``
+and ``due`` run in Scrapy's process, with the settings of this project, from any folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from smartcrawl import __version__
+from smartcrawl.commands.listed import COMMANDS
+from smartcrawl.model.redaction import shown
+
+USAGE = 2  #: exit status of wrong usage
+_INTERRUPTED: Final = 130  #: exit status after Ctrl-C, as of a shell
+#: Options that may come before the command, and take a value.
+_BEFORE: Final = ("--data-dir", "-s", "--set")
+_GREETING: Final = """\
+smartcrawl {version} keeps a search index true to web sites, and asks only for what changed.
+
+  smartcrawl crawl https://docs.example.com/   crawl a site; once more refreshes it
+  smartcrawl search 'two words'                search the crawled pages
+  smartcrawl status                            see how each source is doing
+
+smartcrawl --help lists every command. The state is in {folder}
+"""
+_HELP: Final = """\
+usage: smartcrawl COMMAND [options] [words]
+
+{commands}
+
+smartcrawl COMMAND --help explains a command. Options of every command:
+  --data-dir DIR        folder of all state; without it, and without $DATA_DIR and
+                        $SMARTCRAWL_DATA_DIR, it is .smartcrawl in this folder
+                        or, where there is none, the user's data folder; now it is
+                        {folder}
+  -s, --set NAME=VALUE  a setting, as often as needed; smartcrawl config lists them
+  --version             print the version
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the command that the words name, and return the exit status."""
+    try:
+        return _main(list(words))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader stopped reading, as in "… | head"
+        return 0
+
+
+def _main(words: list[str]) -> int:
+    before = _options_before(words)
+    if not words:
+        print(_GREETING.format(version=__version__, folder=_folder()), end="")
+        return 0
+    name, *rest = words
+    if name in ("--version", "-V"):
+        print(f"smartcrawl {__version__}")
+        return 0
+    if name in ("help", "--help", "-h"):
+        if not rest:
+            print(help_text(), end="")
+            return 0
+        name, rest = rest[0], ["--help"]
+    if name not in COMMANDS:
+        near = get_close_matches(name, COMMANDS, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ": smartcrawl --help lists them all"
+        print(f"smartcrawl: there is no command {shown(name)!r}{meant}", file=sys.stderr)
+        return USAGE
+    if name == "completion":
+        from smartcrawl.commands import completion  # noqa: PLC0415  # as for run
+
+        return completion.main(rest)
+    from smartcrawl.commands.running import run  # noqa: PLC0415  # greeting and help need none
+
+    return run(name, [*before, *rest])
+
+
+def _options_before(words: list[str]) -> list[str]:
+    """Take the options before the command out of ``words``, and return them."""
+    found: list[str] = []
+    while words and words[0].partition("=")[0] in _BEFORE:
+        taken = 1 if "=" in words[0] and words[0].startswith("--") else 2
+        found += words[:taken]
+        del words[:taken]
+    return found
+
+
+def _folder() -> str:
+    from smartcrawl.engine.state_folder import state_folder  # noqa: PLC0415  # as above
+
+    return str(state_folder(None, os.environ))
+
+
+def help_text() -> str:
+    """Return the list of all commands, one line each."""
+    width = max(map(len, COMMANDS))
+    lines = "\n".join(f"  {name:<{width}}  {line}" for name, line in COMMANDS.items())
+    return _HELP.format(commands=lines, folder=_folder())

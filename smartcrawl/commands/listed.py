@@ -1,0 +1,28 @@
+"""The list of commands, for ``smartcrawl --help``, which imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+#: Each command with the line that it describes itself by.
+COMMANDS: Final[Mapping[str, str]] = {
+    "crawl": "Crawl a site, or refresh it",
+    "search": "Search the pages that were crawled",
+    "status": "Show how each source is doing",
+    "due": "Crawl only the pages that are due",
+    "why": "Show the record and history of one address, and what would remove it",
+    "plan": "Show which pages the next run would ask, skip and remove",
+    "runs": "List the runs, newest first",
+    "registry": "List the record of every page",
+    "hosts": "List the hosts; block or unblock one",
+    "reindex": "Order pages to be fetched whole and indexed anew",
+    "orphans": "List orphans and withheld removals; remove or approve them",
+    "deltamerge": "List lost pages, or remove them with -D",
+    "forget": "Remove an address or a source, and unpin it",
+    "undo": "Restore the pages that a run, or a command after it, removed",
+    "audit": "Compare the registry with its Elasticsearch, and repair the differences",
+    "config": "Show the settings, and where each comes from",
+    "demo": "Show a crawl, a refresh, a removal and its undo on a small site",
+    "completion": "Print a script that completes commands in bash, zsh or fish",
+}

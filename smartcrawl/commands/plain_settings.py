@@ -1,0 +1,52 @@
+"""The settings of a command without Scrapy: smartcrawl.settings, and the values given with -s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from smartcrawl import settings
+from smartcrawl.engine.base_command import CMDLINE, CommandSettings
+
+_PROJECT = 20  #: priority of a settings module, as Scrapy counts
+_TRUE = ("1", "true", "True")
+
+
+class PlainSettings(CommandSettings):
+    """Settings by name, with Scrapy's answers: None for a name that has no value."""
+
+    def __init__(self) -> None:
+        self._values = {name: value for name, value in vars(settings).items() if name.isupper()}
+        self._given: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a setting, or None."""
+        return self._values.get(name)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a setting of this name."""
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """Return the number of settings."""
+        return len(self._values)
+
+    def set(self, name: str, value: object, *, given: bool) -> None:
+        """Set a value; ``given``: on the command line."""
+        self._values[name] = value
+        if given:
+            self._given.add(name)
+
+    def getbool(self, name: str) -> bool:
+        """Return a setting as a switch; Options has checked its value."""
+        return str(self._values.get(name)) in _TRUE
+
+    def getpriority(self, name: str) -> int | None:
+        """Return how strong the origin of a setting is; None where there is no such setting."""
+        if name not in self._values:
+            return None
+        return CMDLINE if name in self._given else _PROJECT

@@ -1,0 +1,151 @@
+"""One command of ``smartcrawl``, parsed and carried out: without Scrapy where it needs none."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from cProfile import Profile
+from importlib import import_module
+from typing import Any
+
+from smartcrawl.commands.crawl_words import CrawlWords, of_spider
+from smartcrawl.commands.plain_settings import PlainSettings
+from smartcrawl.engine.base_command import BaseCommand, with_known_options
+from smartcrawl.engine.state_folder import state_folder
+from smartcrawl.engine.usage import check_usage
+from smartcrawl.model.exceptions import SmartcrawlError, UsageError
+from smartcrawl.model.options import Options
+
+_PROJECT = "smartcrawl.settings"
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """Run one command, and return its exit status; wrong usage ends the process with status 2."""
+    if name == "crawl":
+        return _run_in_scrapy(name, _crawl_words(words))
+    command = command_of(name)
+    if not isinstance(command, BaseCommand):
+        return _run_in_scrapy(name, words)
+    parser = parser_of(name, command)
+    opts, args = parser.parse_known_args(words)
+    check_usage(parser, command.settings, opts)
+    _apply(parser, command.settings, opts)
+    command.process_options(args, opts)
+    try:
+        command.run(args, opts)
+    except UsageError as error:
+        parser.error(str(error))
+    return command.exitcode
+
+
+def command_of(name: str) -> Any:
+    """Return the command of this name, with its settings: the words of ``crawl`` are its own."""
+    if name == "crawl":
+        return CrawlWords()
+    command = import_module(f"smartcrawl.commands.{name}").Command()
+    if isinstance(command, BaseCommand):
+        command.under_scrapy = False
+        command.settings = PlainSettings()
+    else:
+        command.settings = _scrapys_settings(command)
+    return command
+
+
+def parser_of(name: str, command: Any) -> ArgumentParser:
+    """Return the parser of a command, with the options that every command has."""
+    parser = ArgumentParser(
+        prog=f"smartcrawl {name}",
+        usage=f"smartcrawl {name} {command.syntax()}",
+        description=command.long_desc(),
+        conflict_handler="resolve",
+    )
+    command.add_options(parser)
+    parser.add_argument("--data-dir", metavar="DIR", help="folder of all state")
+    parser.add_argument(
+        "-s", "--set", action="append", default=[], metavar="NAME=VALUE",
+        help="a setting, as often as needed",
+    )  # fmt: skip
+    return parser
+
+
+def _apply(parser: ArgumentParser, settings: PlainSettings, opts: Namespace) -> None:
+    """Apply the settings of a command line; wrong ones end the process."""
+    folder, given = _folder(opts)
+    for setting in opts.set:
+        name, equals, value = setting.partition("=")
+        if not (name and equals):
+            parser.error(f"-s is {setting!r}: it takes NAME=VALUE")
+        settings.set(name, value, given=True)
+    settings.set("DATA_DIR", folder, given=given)
+
+
+def _folder(opts: Namespace) -> tuple[str, bool]:
+    """Return the folder of all state, and whether the command line names it.
+
+    DATA_DIR is taken out of the settings of the command line: its path is absolute from here on.
+    """
+    prefix = "DATA_DIR="
+    named = [setting.removeprefix(prefix) for setting in opts.set if setting.startswith(prefix)]
+    opts.set = [setting for setting in opts.set if not setting.startswith(prefix)]
+    given = opts.data_dir or (named[-1] if named else None)
+    return str(state_folder(given, os.environ)), given is not None
+
+
+def _crawl_words(words: Sequence[str]) -> list[str]:
+    """Return the words of Scrapy's command for those of ``smartcrawl crawl``."""
+    parser = parser_of("crawl", CrawlWords())
+    opts, args = parser.parse_known_args(words)
+    with_known_options(parser, args)
+    if args[:1] == ["site"] and opts.spargs:
+        del args[0]  # the words of Scrapy's command
+    if len(args) > 1:
+        parser.error("it takes one address or source; declare several in sources.toml")
+    settings = PlainSettings()
+    _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
+    return of_spider(opts, args, _declared(settings) if args else ())
+
+
+def _declared(settings: PlainSettings) -> list[str]:
+    """Return the names of the declared sources; none where the crawl will report an error."""
+    from smartcrawl.sources.declared import load  # noqa: PLC0415  # only a crawl needs them
+
+    try:
+        return list(load(Options.of(settings).sources_file))
+    except SmartcrawlError:
+        return []
+
+
+def _scrapys_settings(command: Any) -> Any:
+    from scrapy.settings import Settings  # noqa: PLC0415  # most commands need no Scrapy
+
+    settings = Settings()
+    settings.setmodule(_PROJECT, priority="project")
+    settings.setdict(command.default_settings, priority="command")
+    return settings
+
+
+def _run_in_scrapy(name: str, words: Sequence[str]) -> int:
+    """Run a command in Scrapy's process, as ``scrapy`` does inside the project."""
+    from scrapy.crawler import AsyncCrawlerProcess  # noqa: PLC0415  # as above
+    from scrapy.exceptions import UsageError as ScrapysUsageError  # noqa: PLC0415
+
+    command = import_module(f"smartcrawl.commands.{name}").Command()
+    command.settings = settings = _scrapys_settings(command)
+    parser = parser_of(name, command)
+    opts, args = parser.parse_known_args(words)
+    folder, given = _folder(opts)
+    try:
+        settings.set("DATA_DIR", folder, priority="cmdline" if given else "project")
+        command.process_options(args, opts)
+        if command.requires_crawler_process:
+            command.crawler_process = AsyncCrawlerProcess(settings)
+        if opts.profile:
+            profile = Profile()
+            profile.runcall(command.run, args, opts)
+            profile.dump_stats(opts.profile)
+        else:
+            command.run(args, opts)
+    except (ScrapysUsageError, UsageError) as error:
+        parser.error(str(error))
+    return int(command.exitcode)

@@ -1,0 +1,135 @@
+"""Output of commands for people: the width of lines, wrapped sentences, and short times.
+
+Lines are wrapped where a width is known: on a terminal, or where COLUMNS is set. A pipe gets one
+line for each sentence and row, so that grep and awk find them whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from io import TextIOWrapper
+from typing import IO, Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from smartcrawl.model.redaction import json_safe, shown
+
+_DEFAULT_WIDTH: Final = 80  #: columns of a terminal that does not say how many it has
+_MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"  #: three letters each
+_YEAR: Final = timedelta(days=300)  #: older times have their year in place of the hour
+#: A word, or a number with its unit, and the spaces after it.
+_WORD: Final = re.compile(r"(?:[\d.,]+ (?=(?:%|(?:s|min|h|days|bytes|[kMGT]?B)\b)))?[^ ]+ *")
+
+
+def show_anything() -> None:
+    """Let standard output and error print ``?`` for a character that their encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def width_of(file: IO[str]) -> int | None:
+    """Return the columns of a line; None: lines are not wrapped."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    if not file.isatty():
+        return None
+    try:
+        return os.get_terminal_size(file.fileno()).columns or _DEFAULT_WIDTH
+    except OSError:
+        return _DEFAULT_WIDTH
+
+
+def json_text(value: object, file: IO[str], *, indent: int | None = None) -> str:
+    """Return JSON for a file: with escapes where its encoding lacks characters of Unicode."""
+    unicode = (getattr(file, "encoding", None) or "utf-8").lower().startswith("utf")
+    return json_safe(json.dumps(value, ensure_ascii=not unicode, indent=indent))
+
+
+class Output:
+    """Sentences and lines for people, on one file."""
+
+    def __init__(self, file: IO[str] | None = None) -> None:
+        self.file = sys.stdout if file is None else file
+        self.width = width_of(self.file)
+        self._console = Console(file=file, highlight=False, soft_wrap=True)
+
+    def line(self, markup: str) -> None:
+        """Print one line in Rich's markup, however long."""
+        self._console.print(Text.from_markup(markup, emoji=False))
+
+    def say(
+        self, markup: str = "", *, command: str = "", gap: int = 2, label: str = "", indent: int = 2
+    ) -> None:
+        """Print a sentence in Rich's markup, wrapped at words, and the command that goes on.
+
+        ``label``: markup before the first line. ``indent``: columns before the others. ``gap``:
+        spaces before the command. Neither the command nor a long word is broken: both can be
+        copied. The command gets a line of its own where it does not fit.
+        """
+        text, before = (Text.from_markup(one, emoji=False) for one in (markup, label))
+        after = Text(" " * gap + command if command else "")
+        if self.width is None:
+            self._console.print(before + text + after)
+            return
+        room = max(1, self.width - max(before.cell_len, indent))
+        lines = list(text.divide(_ends(text.plain, room)))
+        for line in lines:
+            line.rstrip()
+        if lines[-1].cell_len + after.cell_len <= room:
+            lines[-1] += after
+        else:
+            lines.append(Text(command))
+        self._console.print(before + lines[0])
+        for line in lines[1:]:
+            self._console.print(Text(" " * indent) + line)
+
+
+def inform(text: str, *, command: str = "", gap: int = 2) -> None:
+    """Print a plain sentence on standard output, and the command that goes on."""
+    Output().say(escape(text), command=command, gap=gap)
+
+
+def complain(name: str, text: str) -> None:
+    """Print the message of a command on standard error; each line of ``text`` is a sentence."""
+    output = Output(sys.stderr)
+    for line in f"{name}: {text}".split("\n"):
+        output.say(escape(shown(line)))
+
+
+def _ends(text: str, width: int) -> list[int]:
+    """Return the places to break a text at its spaces; a word longer than a line stays whole.
+
+    >>> _ends("one two three", 8), _ends("http://a.example/long is one", 8), _ends("", 8)
+    ([8], [22], [])
+    >>> _ends("within 12 min", 10)
+    [7]
+    """
+    ends, start = [], 0
+    for found in _WORD.finditer(text):
+        if found.start() > start and cell_len(text[start : found.end()].rstrip()) > width:
+            start = found.start()
+            ends.append(start)
+    return ends
+
+
+def when(iso: str | None, now: datetime | None = None) -> str | None:
+    """Return a time in 12 columns or less, in UTC, for tables.
+
+    >>> now = datetime(2026, 11, 23, tzinfo=UTC)
+    >>> when("2026-11-21T09:05:30Z", now), when("2025-01-02T09:05:30Z", now), when(None, now)
+    ('21 Nov 09:05', '2 Jan 2025', None)
+    """
+    if iso is None:
+        return None
+    at = datetime.fromisoformat(iso)
+    day = f"{at.day} {_MONTHS[3 * at.month - 3 : 3 * at.month]}"
+    return f"{day} {at.year}" if (now or datetime.now(UTC)) - at > _YEAR else f"{day} {at:%H:%M}"

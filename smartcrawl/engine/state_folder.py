@@ -1,0 +1,41 @@
+"""The folder of all state for ``smartcrawl``, which is called from any folder.
+
+``scrapy`` keeps its rule: DATA_DIR, which by default is beside scrapy.cfg.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_data_path
+
+LOCAL: Final = ".smartcrawl"
+#: Environment variables that name the folder, the strongest first.
+VARIABLES: Final = ("DATA_DIR", "SMARTCRAWL_DATA_DIR")
+
+
+def default_folder() -> Path:
+    """Return ``.smartcrawl`` of the current folder if it exists, else the user's data folder."""
+    local = Path(LOCAL).absolute()
+    return local if local.is_dir() else user_data_path("smartcrawl", appauthor=False).absolute()
+
+
+def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
+    """Return the folder of all state.
+
+    ``given`` is the folder of the command line. Without it, the first environment variable with a
+    value counts, and then ``default_folder``.
+    """
+    named = [given, *(environment.get(name) for name in VARIABLES)]
+    value = next((one for one in named if one and one.strip()), None)
+    return default_folder() if value is None else Path(value.strip()).expanduser().absolute()
+
+
+def data_dir_option(folder: Path) -> list[str]:
+    """Return the words that name ``folder`` on a command line; none where it is the default."""
+    if folder == default_folder():
+        return []
+    return ["--data-dir", os.fspath(folder)]

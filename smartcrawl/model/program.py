@@ -1,0 +1,37 @@
+"""The program that the user called, for messages that name a command to run next.
+
+The same commands are called as ``scrapy status`` inside a project, and as ``smartcrawl status``
+from any folder. A message names the one that works where it was printed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+OURS: Final = "smartcrawl"
+SCRAPYS: Final = "scrapy"
+
+
+def program() -> str:
+    """Return the name of the called program: ``smartcrawl``, or ``scrapy`` for any other."""
+    called = Path(sys.argv[0])
+    name = called.parent.name if called.name == "__main__.py" else called.stem
+    return OURS if name == OURS else SCRAPYS
+
+
+def crawl_line(url: str) -> str:
+    """Return the command line that crawls one address."""
+    return f"{OURS} crawl {url}" if program() == OURS else f"{SCRAPYS} crawl site -a url={url}"
+
+
+def pasted() -> str:
+    """Return the program as it is typed in this folder: a path below it, or a name on the PATH."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return "python -m smartcrawl" if program() == OURS else SCRAPYS
+    shown = os.path.relpath(called) if called.is_absolute() else str(called)
+    return program() if shown.startswith("..") else shlex.quote(shown)

@@ -1,0 +1,62 @@
+"""The words of ``smartcrawl crawl`` stand for arguments of the spider."""
+
+import pytest
+
+from smartcrawl.commands.crawl_words import of_spider
+from smartcrawl.commands.running import command_of, parser_of
+from smartcrawl.run.opening import ARGUMENTS
+
+DECLARED = ("docs", "docs@2.1", "a.example")
+
+
+def words(*given: str) -> list[str]:
+    """Return the words of Scrapy's command."""
+    parser = parser_of("crawl", command_of("crawl"))
+    opts, args = parser.parse_known_args(given)
+    return of_spider(opts, args, DECLARED)
+
+
+@pytest.mark.parametrize(
+    ("word", "argument"),
+    [
+        ("https://docs.example.com/", "url=https://docs.example.com/"),
+        ("docs", "source=docs"),
+        ("docs@2.1", "source=docs@2.1"),
+        ("a.example", "source=a.example"),
+        ("b.example", "url=b.example"),
+        ("localhost", "url=localhost"),
+        ("127.0.0.1:8000", "url=127.0.0.1:8000"),
+        ("dosc", "source=dosc"),
+    ],
+)
+def test_a_word_is_a_source_or_an_address(word: str, argument: str):
+    assert words(word) == ["site", "-a", argument]
+
+
+def test_without_a_word_all_sources_are_crawled():
+    assert words() == ["site"]
+
+
+def test_every_option_reaches_the_spider_or_scrapy():
+    found = words(
+        "docs", "--sitemap", "https://a.example/map.xml", "--force", "--resume", "--max-pages", "7",
+        "--lost-threshold", "1", "--job", "night", "-a", "url=x", "-s", "LOG_LEVEL=DEBUG",
+        "--data-dir", "state", "--progress", "json", "-L", "INFO", "--logfile", "log", "--nolog",
+    )  # fmt: skip
+
+    pairs = set(zip(found[1::2], found[2::2], strict=False))
+    assert pairs == {
+        ("-a", "source=docs"), ("-a", "sitemap=https://a.example/map.xml"), ("-a", "force=1"),
+        ("-a", "resume=1"), ("-a", "max_pages=7"), ("-a", "lost_threshold=1"), ("-a", "job=night"),
+        ("-a", "url=x"), ("-s", "LOG_LEVEL=DEBUG"), ("--data-dir", "state"), ("--progress", "json"),
+        ("--loglevel", "INFO"), ("--logfile", "log"),
+    }  # fmt: skip
+    assert found[-1] == "--nolog"
+    assert {name.partition("=")[0] for option, name in pairs if option == "-a"} == set(ARGUMENTS)
+
+
+def test_a_number_is_checked_before_the_crawl(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        words("docs", "--max-pages", "many")
+
+    assert "'many' is no whole number of at least 1" in capsys.readouterr().err

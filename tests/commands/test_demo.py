@@ -1,0 +1,371 @@
+"""`scrapy demo`: its steps, and that it leaves nothing behind, however it ends."""
+
+import json
+import os
+import pty
+import re
+import resource
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from smartcrawl.commands import demo
+from smartcrawl.commands.demo_server import (
+    ADDED,
+    DELETED,
+    EDITED,
+    DemoError,
+    Document,
+    Site,
+    serving,
+)
+from smartcrawl.commands.demo_shell import STATE, Shell
+from smartcrawl.commands.demo_stage import TextStage
+from smartcrawl.commands.demo_steps import Scene
+from tests.crawls.commands import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 120  #: a demo that takes longer hangs, however busy the machine is
+TITLES = [
+    "The first crawl", "Search", "A refresh", "The site changes", "A lost page stays",
+    "Removal needs evidence", "Undo", "The whole story",
+]  # fmt: skip
+
+
+class Place:
+    """A folder without a project, and the folder for temporary files that the demo uses."""
+
+    def __init__(self, folder: Path) -> None:
+        self.here, self.temporary = folder / "here", folder / "temporary"
+        self.here.mkdir()
+        self.temporary.mkdir()
+
+    def start(self, *args: str, **more: Any) -> "subprocess.Popen[str]":
+        """Start the demo, with settings of a user that it must not use."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "demo", *args],
+            cwd=self.here,
+            env=os.environ | self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "SCRAPY_SETTINGS_MODULE": "smartcrawl.settings",
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(self.temporary),
+            "DATA_DIR": str(self.here / "own"),
+            "REGISTRY_URL": "postgresql://nowhere.invalid/none",
+            "SOURCES_FILE": str(self.here / "sources.toml"),
+            "LOST_THRESHOLD": "1",
+        }
+
+    def is_untouched(self) -> bool:
+        return not [*self.here.iterdir(), *self.temporary.iterdir()]
+
+    def processes(self) -> list[str]:
+        """The numbers of the processes that work in the temporary folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it ended, or belongs to another user
+                if os.readlink(process / "cwd").startswith(str(self.temporary)):
+                    found.append(process.name)
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process.returncode, out, err
+
+
+def is_served(url: str) -> bool:
+    parts = urlsplit(url)
+    with socket.socket() as client:
+        return client.connect_ex((parts.hostname, parts.port)) == 0
+
+
+def url_in(text: str) -> str:
+    found = re.search(r"http://127\.0\.0\.1:\d+/", text)
+    assert found is not None, text
+    return found[0]
+
+
+def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> None:
+    """Settings of the user count for nothing, and there is no project and no terminal."""
+    status, out, err = ended(place.start("--format", "json"))
+
+    assert (status, err) == (0, "")
+    steps = [json.loads(line) for line in out.splitlines()]
+    assert [step["title"] for step in steps] == TITLES
+    assert [(step["step"], step["of"]) for step in steps] == [(n, 8) for n in range(1, 9)]
+    for step in steps:
+        assert step["shown"], step
+        assert step["checked"]
+        assert all(check["holds"] for check in step["checked"])
+        assert step["folder"] is None
+        assert all(command["exitStatus"] == 0 for command in step["commands"])
+    first, search, refresh, change, lost, removal, undo, why = (
+        [command["output"] for command in step["commands"]] for step in steps
+    )
+    assert re.search(r"15 +new", first[0])
+    assert "/trouble.html" in search[0]
+    assert "0 B downloaded" in refresh[0]
+    assert all(re.search(rf"1 +{word}", change[0]) for word in ("new", "modified", "lost"))
+    assert (DELETED in lost[0], DELETED in removal[-1], DELETED in undo[-1]) == (True, False, True)
+    assert "1 removed" in removal[1]
+    assert "undone" in why[0]
+    url = url_in(steps[0]["commands"][0]["command"])
+    assert not is_served(url)
+    assert place.is_untouched()
+    assert place.processes() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_stopped_leaves_nothing_behind(place: Place, number: int) -> None:
+    """The signal comes while a crawl goes on; a second one does not disturb the end."""
+    with place.start() as process:
+        assert process.stdout is not None
+        shown = "".join(process.stdout.readline() for _ in range(8))
+        wait_until(place.processes, "a crawl goes on")
+        wait_until(lambda: [*place.temporary.glob("*/.smartcrawl/registry.db")], "it has begun")
+        process.send_signal(number)
+        process.send_signal(number)
+        status, _, err = ended(process)
+
+    assert status == 130
+    assert err.strip() == "demo: stopped before its end"
+    assert not is_served(url_in(shown))
+    assert place.is_untouched()
+    assert place.processes() == []
+
+
+def test_a_reader_that_stops_reading_ends_the_demo(place: Place) -> None:
+    with place.start() as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+        status = process.wait(SECONDS)
+
+    assert (status, err) == (1, "")
+    assert place.is_untouched()
+
+
+def test_kept_data_is_named_and_works(place: Place) -> None:
+    """Also where the demo is stopped: its folder is named, and stays."""
+    with place.start("--keep") as process:
+        wait_until(lambda: [*place.temporary.glob("*/.smartcrawl/registry.db")], "it has begun")
+        process.send_signal(signal.SIGINT)
+        status, _, err = ended(process)
+
+    (folder,) = place.temporary.iterdir()
+    assert status == 130
+    assert f"its data is in {folder}; remove it with: rm -r {folder}" in err
+    assert (folder / "scrapy.cfg").is_file()
+
+
+def test_the_commands_for_kept_data_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Site()) as url:
+        shell = Shell(tmp_path, columns=80, colour=False)
+        assert shell.run(("crawl", url)).status == 0
+    stage = TextStage(pause=False)
+
+    stage.end(shell, 1.0, tmp_path)
+
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if "search" in line]
+    words = [sys.executable, "-m", *shlex.split(line)]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert f"{url}starter.html" in found.stdout
+    stage.end(shell, 1.0, None)
+    assert str(tmp_path) not in capsys.readouterr().out
+
+
+def test_enter_goes_on_and_ctrl_c_of_a_terminal_ends_the_demo(place: Place) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(place.here)
+        os.environ |= place.environment()
+        os.execv(sys.executable, [sys.executable, "-m", "scrapy", "demo", "--pause"])
+    shown = until(terminal, "Enter goes on")
+    assert "2/8" not in shown, "it waits"
+    os.write(terminal, b"\n")
+    until(terminal, "Enter goes on")
+    os.write(terminal, b"\x03")
+    until(terminal, "demo: stopped before its end")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert place.is_untouched()
+
+
+def until(terminal: int, text: str) -> str:
+    """Read from a terminal until it shows a text."""
+    shown, end = "", time.monotonic() + SECONDS
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], max(0, end - time.monotonic()))
+        assert ready, f"it never showed {text!r}\n{shown}"
+        shown += os.read(terminal, 65_536).decode(errors="replace")
+    return shown
+
+
+def test_a_command_that_fails_ends_the_demo_with_its_message(place: Place) -> None:
+    """The registry cannot grow beyond 16 KiB."""
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16_384, 16_384))
+
+    status, out, err = ended(place.start("--format", "json", preexec_fn=small_files))
+
+    assert status == 1
+    (step,) = [json.loads(line) for line in out.splitlines()]
+    assert not step["shown"]
+    assert step["commands"][0]["exitStatus"] == 1
+    assert err.startswith("demo: step 1 did not show what it explains: 'scrapy crawl site")
+    assert place.is_untouched()
+
+
+class Changing(Site):
+    """A site that confirms no validator: each answer has one byte more."""
+
+    asked = 0
+
+    def find(self, path: str) -> Document | None:
+        found = super().find(path)
+        self.asked += 1
+        now = datetime.now(UTC)
+        return found and replace(found, body=found.body + b"\n" * self.asked, modified=now)
+
+
+def test_a_step_that_does_not_show_its_facts_ends_the_demo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = Changing()
+    with serving(site) as url:
+        shell = Shell(tmp_path, columns=80, colour=False)
+        scene = Scene(site, url, tmp_path / STATE / "registry.db")
+        with pytest.raises(DemoError, match="step 3 did not show what it explains"):
+            demo.play(scene, shell, TextStage(pause=False))
+
+    assert "not so: the server answered 304 for all 15 pages" in capsys.readouterr().out
+
+
+def test_a_full_disk_is_one_sentence_with_the_remedy(place: Place) -> None:
+    """The system refuses every write, as a full disk does."""
+
+    def no_writes() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    status, out, err = ended(place.start(preexec_fn=no_writes))
+
+    assert (status, out) == (1, "")
+    assert err.startswith("demo: the temporary folder cannot be written (")
+    assert err.endswith("environment variable TMPDIR\n")
+    assert err.count("\n") == 1
+
+
+def test_a_port_that_cannot_be_opened_is_one_sentence_with_the_remedy() -> None:
+    with pytest.raises(DemoError, match="ip link set lo up"), serving(Site(), "192.0.2.1"):
+        pass
+
+
+def test_words_are_wrong_usage(place: Place) -> None:
+    status, out, err = ended(place.start("https://docs.example.com/"))
+
+    assert (status, out) == (2, "")
+    assert "demo takes options only" in err
+    assert place.is_untouched()
+
+
+# The site
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    with serving(site):
+        yield site
+
+
+def ask(site: Site, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Send one request, on a connection of its own."""
+    host, _, port = site.base.removeprefix("http://").partition(":")
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    with socket.create_connection((host, int(port)), 10) as client:
+        client.sendall("\r\n".join([*lines, "", ""]).encode())
+        answer = b"".join(iter(lambda: client.recv(65_536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *fields = head.decode().split("\r\n")
+    return int(status.split()[1]), dict(field.split(": ", 1) for field in fields), body
+
+
+def test_a_page_is_sent_with_validators_and_then_confirmed_by_each(site: Site) -> None:
+    status, fields, body = ask(site, EDITED)
+    etag, date = fields["ETag"], fields["Last-Modified"]
+
+    assert (status, body) == (200, site.pages[EDITED].body)
+    assert ask(site, EDITED, If_None_Match=f'W/"other", {etag}')[::2] == (304, b"")
+    assert ask(site, EDITED, If_Modified_Since=date)[0] == 304
+    assert ask(site, EDITED, If_None_Match='"other"', If_Modified_Since=date)[0] == 200
+    assert ask(site, EDITED, If_Modified_Since="yesterday")[0] == 200
+    assert ask(site, EDITED, If_Modified_Since="Sun, 02 Mar 2025 08:00:00 GMT")[0] == 200
+
+
+def test_the_change_edits_adds_and_deletes_one_page_each(site: Site) -> None:
+    before = {path: page.etag for path, page in site.pages.items()}
+    site.change()
+    after = {path: page.etag for path, page in site.pages.items()}
+
+    assert before.keys() - after.keys() == {DELETED}
+    assert after.keys() - before.keys() == {ADDED}
+    assert [path for path in before.keys() & after.keys() if before[path] != after[path]] == [
+        EDITED
+    ]
+    assert ask(site, DELETED)[0] == 404
+    assert ADDED.encode() in site.pages[EDITED].body, "the new page is linked"
+
+
+def test_every_link_of_the_site_leads_to_a_page(site: Site) -> None:
+    paths = {*site.pages, ADDED}
+    linked = {
+        path
+        for page in site.pages.values()
+        for path in re.findall(r'href="(/[^"]*)"', page.body.decode())
+    }
+
+    assert linked <= paths
+    assert {DELETED, "/recipes/rye.md"} <= linked
+    listed = re.findall(r"<loc>([^<]+)</loc>", ask(site, "/sitemap.xml")[2].decode())
+    assert sorted(listed) == sorted(site.base + path for path in site.pages)
+    assert f"Sitemap: {site.base}/sitemap.xml" in ask(site, "/robots.txt")[2].decode()

@@ -1,0 +1,170 @@
+"""The program smartcrawl: greeting, list of commands, options, and messages about wrong ones."""
+
+import sys
+from argparse import ArgumentParser
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+from smartcrawl import __version__, commands
+from smartcrawl.commands.front import main
+from smartcrawl.commands.listed import COMMANDS
+from smartcrawl.commands.plain_settings import PlainSettings
+from smartcrawl.engine.base_command import CMDLINE, with_known_options
+from smartcrawl.model.options import Options
+from smartcrawl.registry.database.databases import database_of
+
+
+@pytest.fixture(autouse=True)
+def _called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Be called as smartcrawl in an empty folder, by a user without state."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["smartcrawl"])
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    for name in ("DATA_DIR", "SMARTCRAWL_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_alone_it_greets_with_three_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    assert main([]) == 0
+
+    out = capsys.readouterr().out
+    tried = [line.split()[1] for line in out.splitlines() if line.startswith("  smartcrawl ")]
+    assert tried == ["crawl", "search", "status"]
+    assert str(tmp_path / "home" / "smartcrawl") in out
+
+
+def test_the_greeting_names_the_state_of_this_folder(capsys: pytest.CaptureFixture[str]):
+    Path(".smartcrawl").mkdir()
+
+    main([])
+
+    assert f"The state is in {Path.cwd() / '.smartcrawl'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_help_lists_every_command_on_one_line(capsys: pytest.CaptureFixture[str], words: list[str]):
+    assert main(words) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert all(f"  {name:<10}  {text}" in lines for name, text in COMMANDS.items())
+    assert max(len(line) for line in lines if not line.strip().startswith("/")) <= 90
+
+
+def test_the_list_has_every_command_with_its_own_description():
+    described = {}
+    for module in iter_modules(commands.__path__):
+        kind = getattr(import_module(f"smartcrawl.commands.{module.name}"), "Command", None)
+        if kind is not None:
+            described[module.name] = kind().short_desc()
+    described |= {name: COMMANDS[name] for name in ("crawl", "completion")}  # see front.py
+
+    assert described == COMMANDS
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"smartcrawl {__version__}\n"
+
+
+def test_a_mistyped_command_is_corrected(capsys: pytest.CaptureFixture[str]):
+    assert main(["serach", "x"]) == 2
+    assert capsys.readouterr().err == (
+        "smartcrawl: there is no command 'serach'; did you mean search?\n"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "completion"])
+def test_help_of_a_command_names_it_as_it_is_called(capsys: pytest.CaptureFixture[str], name: str):
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert out.startswith(f"usage: smartcrawl {name}")
+    assert "--data-dir DIR" in out
+    assert "scrapy " not in out
+
+
+def test_a_mistyped_option_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["search", "--limt", "3", "foo"])
+
+    assert ended.value.code == 2
+    assert "there is no option --limt; did you mean --limit?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["crawl", "--frce"], ["due", "--sorce", "x"]])
+def test_a_crawl_refuses_a_mistyped_option_too(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 2
+    assert f"there is no option {words[1]}; did you mean" in capsys.readouterr().err
+
+
+def test_words_after_two_dashes_and_numbers_are_no_options():
+    parser = ArgumentParser()
+    words = ["a", "-7", "-", "--", "-b", "--", "c"]
+
+    with_known_options(parser, words)
+
+    assert words == ["a", "-7", "-", "-b", "--", "c"]
+
+
+def test_a_missing_registry_is_reported_with_the_words_of_smartcrawl(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    assert main(["status"]) == 1
+
+    err = capsys.readouterr().err
+    assert str(tmp_path / "home" / "smartcrawl" / "registry.db") in err
+    assert "such as smartcrawl crawl https://…" in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status", "--data-dir", "state"],
+        ["--data-dir", "state", "status"],
+        ["--data-dir=state", "status"],
+        ["-s", "DATA_DIR=state", "status"],
+        ["status", "--set", "DATA_DIR=elsewhere", "-s", "DATA_DIR=state"],
+        ["status", "-s", "DATA_DIR=elsewhere", "--data-dir", "state"],
+    ],
+)
+def test_the_folder_of_state_can_be_named(capsys: pytest.CaptureFixture[str], words: list[str]):
+    database_of(Path("state/registry.db")).open().close(True)
+
+    assert main(words) == 0
+    assert "nothing was crawled yet" in capsys.readouterr().out
+
+
+def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "-s", "DATA_DIR"])
+
+    assert ended.value.code == 2
+    assert "-s is 'DATA_DIR': it takes NAME=VALUE" in capsys.readouterr().err
+
+
+def test_settings_without_scrapy_are_those_of_the_project():
+    settings = PlainSettings()
+    settings.set("DEPTH_LIMIT", "3", given=True)
+
+    assert settings["DEPTH_LIMIT"] == "3"
+    assert settings["NO_SUCH_SETTING"] is None
+    assert "NO_SUCH_SETTING" not in settings
+    assert settings.getpriority("DEPTH_LIMIT") == CMDLINE
+    assert settings.getpriority("ROBOTSTXT_OBEY") == 20
+    assert settings.getpriority("NO_SUCH_SETTING") is None
+    assert [settings.getbool(name) for name in ("ROBOTSTXT_OBEY", "COOKIES_ENABLED")] == [
+        True, False,
+    ]  # fmt: skip
+    assert len(settings) == len(list(settings))
+    settings.set("DATA_DIR", str(Path.cwd()), given=False)
+    assert Options.of(settings).depth_limit == 3

@@ -1,0 +1,204 @@
+"""Every command on a terminal of 80 columns, in a pipe, and where only ASCII can be shown."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+from smartcrawl import commands
+from tests.crawls.commands import Crawl, Result, Scrapy, scrapy
+from tests.site_server import Page, Site, html
+
+LONG = "/long/" + "/".join(f"part-{n}-{'x' * 14}" for n in range(9))
+NAME = "a-source-whose-name-is-far-longer-than-a-table-likes-v10.2"
+
+#: Every command with arguments that print something, and its exit status.
+COMMANDS = [
+    (["runs"], 0),
+    (["registry"], 0),
+    (["registry", "--status", "error"], 0),
+    (["registry", "--dead"], 0),
+    (["status"], 0),
+    (["why", "LONG"], 0),
+    (["why", "http://elsewhere.example/"], 0),
+    (["plan"], 0),
+    (["plan", "--simulate", "30"], 1),
+    (["orphans"], 0),
+    (["deltamerge"], 0),
+    (["undo", "99"], 1),
+    (["forget", "http://elsewhere.example/"], 1),
+    (["forget", "--source", NAME], 3),
+    (["audit"], 0),
+    (["audit", "--salvage"], 0),
+    (["hosts"], 0),
+    (["hosts", "--block", "bücher.example", "--reason", "sie baten darum … 日本"], 0),
+    (["config"], 0),
+    (["search", "long"], 0),
+    (["search", "nowhere"], 0),
+    (["reindex", "--pattern", "long", "--dry-run"], 0),
+    (["due", "--notice", "http://elsewhere.example/ü"], 1),
+    (["due"], 0),
+    (["crawl", "site", "-a", f"source={NAME}"], 0),
+]
+
+
+def test_every_command_is_here():
+    names = {module.name for module in iter_modules(commands.__path__)}
+    with_class = {
+        name for name in names
+        if "class Command(" in (Path(commands.__path__[0]) / f"{name}.py").read_text("utf-8")
+    }  # fmt: skip
+
+    assert {args[0] for args, _ in COMMANDS} == with_class
+
+
+@pytest.fixture
+def shop(site: Site, crawl: Crawl) -> Site:
+    """A site with a long name and a long address that was crawled twice, with a lost page."""
+    crawl.environment["LOG_LEVEL"] = "ERROR"
+    crawl.declare(f'[sources."{NAME}"]\nseeds = ["{site.url("/")}"]\n')
+    site.pages["/"] = html("Home", "/a", "/b", "/c", "/none", LONG)
+    for name in "abc":
+        site.pages[f"/{name}"] = html(name, text=f"text of {name}")
+    site.pages[LONG] = html("Größe 日本", text="a long text — with “quotes”, ü, 日本 and … its end")
+    crawl(source=NAME)
+    site.pages["/"] = html("Home", "/a", "/c", "/none", LONG)
+    site.pages["/a"] = html("A", text="another text")
+    site.pages["/c"] = Page("gone", status=404)
+    crawl(source=NAME)
+    return site
+
+
+def arguments(args: list[str], site: Site) -> list[str]:
+    return [site.url(LONG) if word == "LONG" else word for word in args]
+
+
+def is_copied(line: str) -> bool:
+    """Whether a line has a command, or an address for which there is no room."""
+    return "scrapy " in line or max(map(len, line.split())) > 66
+
+
+@pytest.mark.sqlite
+def test_on_80_columns_only_what_is_copied_is_longer_and_no_number_is_broken(
+    shop: Site, crawl: Crawl
+):
+    for args, status in COMMANDS:
+        words = arguments(args, shop)
+        wide = crawl.run(*words, expect=status) if args[0] not in ("crawl", "due") else None
+        crawl.environment["COLUMNS"] = "80"
+        narrow = crawl.run(*words, expect=status)
+        del crawl.environment["COLUMNS"]
+
+        lines = (narrow.out + narrow.err).splitlines()
+        long = [line for line in lines if len(line) > 80 and not is_copied(line)]
+        assert not long or args[0] == "search", (args, long)  # snippets are left to the terminal
+        assert lines, args
+        if wide is not None:
+            assert numbers(wide) == numbers(narrow), args
+
+
+def numbers(result: Result) -> Counter[str]:
+    """The numbers of an output, without the ages, which grow."""
+    return Counter(re.findall(r"\d+", re.sub(r"\b\d+ (?:s|min|h)\b", "", result.out + result.err)))
+
+
+def test_an_empty_list_says_so(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home")
+    crawl(site.url("/"))
+
+    assert crawl.run("deltamerge").out == "no stored page is lost\n"
+    assert crawl.run("orphans").out == "no stored page is orphaned, and no removal is withheld\n"
+    assert crawl.run("registry", "--status", "gone").out == (
+        "no record matches; scrapy registry lists all of them\n"
+    )
+    assert json.loads(crawl.run("deltamerge", "--format", "json").out) == []
+    assert crawl.run("registry", "--dead", "--format", "jsonl").out == ""
+    crawl.rows("DELETE FROM run")
+    assert crawl.run("runs").out.startswith("no run yet; the first one begins with: scrapy crawl")
+
+
+@pytest.mark.sqlite
+def test_nothing_changed_is_only_said_where_nothing_did(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/a", "/none")
+    site.pages["/a"] = html("A", text="text of a")
+    crawl(site.url("/"))
+    assert "Nothing changed: 2 of 3 pages" in crawl(site.url("/")).out
+
+    lost = site.pages.pop("/a")
+    assert "Nothing changed" not in crawl(site.url("/")).out, "a page was lost"
+    assert "Nothing changed" in crawl(site.url("/")).out, "it was lost before"
+
+    site.pages["/a"] = lost
+    found = crawl(site.url("/")).out
+    assert "Nothing changed" not in found, "it was found again"
+    assert "Nothing changed" in crawl(site.url("/")).out
+
+
+def test_due_says_what_it_is(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A", text="text of a")
+    crawl(site.url("/"))
+    site.pages["/"] = html("Home")
+    crawl(site.url("/"))
+
+    result = crawl.run("due")
+
+    assert "due: a crawl that asks only the pages whose next visit has come" in result.err
+    assert "1 page orphaned: no link led to it" in result.out
+    assert "cut short" not in result.out
+
+
+# Terminals without Unicode
+
+
+@pytest.fixture(params=["PYTHONIOENCODING", "LC_ALL"])
+def ascii_ask(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Scrapy]:
+    """Commands whose standard output and error have ASCII only."""
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    if request.param == "PYTHONIOENCODING":
+        monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    else:
+        monkeypatch.setenv("LC_ALL", "C")
+        monkeypatch.setenv("PYTHONUTF8", "0")
+        monkeypatch.setenv("PYTHONCOERCECLOCALE", "0")
+    with scrapy(tmp_path) as running:
+        yield running
+
+
+@pytest.mark.sqlite
+def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
+    for args, status in [*COMMANDS, *((["--help", name], 0) for name in ("crawl", "registry"))]:
+        words = arguments(args, shop)
+        words = [*words[1:], words[0]] if words[0] == "--help" else words
+        result = ascii_ask.run(words, crawl.own())
+
+        assert result.status == status, result
+        assert "Traceback" not in result.err + result.out, result
+        assert (result.out + result.err).isascii(), args
+
+    unknown = ascii_ask.run(["due", "--notice", "http://a.example/…"], crawl.own()).err
+    assert unknown.startswith("due: http://a.example/? is not known"), "not an escape, either"
+    title = ascii_ask.run(["search", "long"], crawl.own()).out.splitlines()[0]
+    assert title == "1. Gr??e ??"
+    told = ascii_ask.run(["search", "long", "--format", "json"], crawl.own()).out
+    assert json.loads(told)[0]["title"] == "Größe 日本"
+    lines = ascii_ask.run(["hosts", "--format", "json"], crawl.own()).out
+    assert "日本" in json.loads(lines)[-1]["blockReason"]
+
+
+@pytest.mark.sqlite
+def test_progress_for_programs_loses_no_character(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
+    words = ["crawl", "site", "-a", f"source={NAME}", "--progress", "json"]
+    result = ascii_ask.run(words, crawl.own())
+
+    assert result.status == 0
+    assert {json.loads(line)["outcome"] for line in result.out.splitlines()} >= {
+        "unchanged",
+        "lost",
+    }

@@ -1,0 +1,55 @@
+"""The folder of all state: the command line, the environment, this folder, the user's folder."""
+
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.engine.state_folder import data_dir_option, default_folder, state_folder
+
+NAMED = {"DATA_DIR": "/srv/one", "SMARTCRAWL_DATA_DIR": "/srv/two"}
+
+
+@pytest.fixture(autouse=True)
+def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Work in an empty folder, with a data folder of the user."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "folder"),
+    [
+        ("/srv/zero", NAMED, "/srv/zero"),
+        (None, NAMED, "/srv/one"),
+        (None, {"SMARTCRAWL_DATA_DIR": "/srv/two"}, "/srv/two"),
+        (None, NAMED | {"DATA_DIR": " "}, "/srv/two"),
+    ],
+)
+def test_the_strongest_name_counts(given: str | None, environment: dict[str, str], folder: str):
+    Path(".smartcrawl").mkdir()
+
+    assert state_folder(given, environment) == Path(folder)
+
+
+def test_a_relative_name_starts_in_this_folder():
+    assert state_folder("state", {}) == Path.cwd() / "state"
+
+
+def test_without_a_name_the_folder_is_the_local_one_or_that_of_the_user(tmp_path: Path):
+    assert state_folder(None, {}) == tmp_path / "home" / "smartcrawl"
+
+    Path(".smartcrawl").mkdir()
+    assert state_folder(None, {}) == Path.cwd() / ".smartcrawl"
+
+
+def test_a_file_is_no_folder_of_state(tmp_path: Path):
+    Path(".smartcrawl").touch()
+
+    assert default_folder() == tmp_path / "home" / "smartcrawl"
+
+
+def test_a_command_line_names_the_folder_only_where_it_is_not_the_default():
+    assert data_dir_option(default_folder()) == []
+    assert data_dir_option(Path("/srv/one")) == ["--data-dir", "/srv/one"]

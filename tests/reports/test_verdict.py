@@ -1,0 +1,125 @@
+"""The verdict of `scrapy status`: whether a source is fresh, complete and healthy."""
+
+from dataclasses import replace
+
+import pytest
+
+from smartcrawl.commands.status_text import Line, screen
+from smartcrawl.reports.concerns import verdict
+from smartcrawl.reports.status import Ages, Bytes, Changes, Counts, LastRun, SourceStatus
+from smartcrawl.rules.model import RunState
+
+NOW = 1_750_000_000
+DAY = 86_400
+RUN = LastRun(3, RunState.SWEPT, True, (), NOW - 100, NOW - 90, Bytes())
+WELL = SourceStatus(
+    "docs",
+    Counts(pages=100, indexed=95, error=5, held=95),
+    Ages(median=DAY, most=2 * DAY, within_day=0.5, within_week=1.0),
+    Changes(),
+    Bytes(),
+    RUN,
+    complete_run=3,
+    completed_at=NOW - 90,
+)
+
+
+def text(**changed: object) -> str:
+    return str(verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
+
+
+def test_a_source_without_trouble_is_all_three():
+    assert text() == "fresh; complete; healthy"
+    assert verdict(WELL, NOW, longest=14 * DAY).well
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [
+        (14 * DAY, "fresh;"),
+        (14 * DAY + 1, "not fresh: 5 % of the pages were not visited for 14 days;"),
+        (None, "not fresh: nothing is stored;"),
+    ],
+)
+def test_fresh(most: int | None, says: str):
+    assert text(ages=Ages(DAY, most, 0.5, 1.0)).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"complete_run": None, "completed_at": None}, "; not complete: no run was;"),
+        ({"last_run": replace(RUN, no=4, reasons=("not_due: 4",))}, "; complete;"),
+        (
+            {
+                "last_run": replace(RUN, no=4, reasons=("not_due: 4",)),
+                "completed_at": NOW - 15 * DAY,
+            },
+            "; not complete: the last complete run was 15 days ago;",
+        ),
+        (
+            {"last_run": replace(RUN, no=4, reasons=("max_pages", "host_down: x", "max_pages: 2"))},
+            "; not complete: max_pages, host_down;",
+        ),
+        (
+            {"last_run": replace(RUN, no=4, state=RunState.OPEN, finished_at=None)},
+            "; not complete: run 4 has not ended;",
+        ),
+        (
+            {"last_run": replace(RUN, no=4, state=RunState.INTERRUPTED, reasons=("interrupted",))},
+            "; not complete: interrupted;",
+        ),
+    ],
+)
+def test_complete(changed: dict[str, object], says: str):
+    assert says in text(**changed)
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        (Counts(indexed=90, error=10), "healthy"),
+        (Counts(indexed=89, error=11), "not healthy: 11 % failed"),
+        (Counts(indexed=9, lost=1), "not healthy: 1 lost"),
+        (Counts(indexed=9, lost=1, withheld=1_234), "not healthy: 1 lost, 1,234 withheld"),
+    ],
+)
+def test_healthy(counts: Counts, says: str):
+    assert text(counts=counts).endswith(f"; {says}")
+
+
+def blocks(count: int, *, ill: int = 0) -> list[list[Line]]:
+    """Sources of ten lines; the last ``ill`` of them are not well."""
+    found = []
+    for n in range(count):
+        color = "yellow" if n >= count - ill else "green"
+        figures = [Line(name, "1") for name in ("pages", "held", "visited", "changes")]
+        looks = [Line("look at", "one")] * 4
+        found.append([Line("", f"source {n}"), Line("verdict", f"[{color}]x[/]"), *figures, *looks])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "labels"),
+    [
+        (1, {"", "verdict", "pages", "held", "visited", "changes", "look at"}),
+        (2, {"", "verdict", "pages", "held", "visited", "changes", "look at"}),
+        (3, {"", "verdict", "pages", "look at"}),
+        (6, {"", "verdict", "pages"}),
+        (10, {"", "verdict"}),
+        (40, {"", "verdict"}),
+    ],
+)
+def test_the_status_fits_one_screen(monkeypatch: pytest.MonkeyPatch, count: int, labels: set[str]):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    given = blocks(count, ill=2 if count == 40 else 0)
+
+    lines = [line for block in screen(given, given, "scrapy status --details") for line in block]
+
+    assert len(lines) < 24
+    assert {line.label for line in lines} == labels
+    assert (lines[-1].command == "scrapy status --details") is (count > 2)
+    if count == 40:
+        assert [line.text for line in lines[:4:2]] == ["source 38", "source 39"]
+        assert lines[-2].text == "and 30 more sources, all of them fresh, complete and healthy"

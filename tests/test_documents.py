@@ -1,0 +1,195 @@
+"""The commands of README, the tutorial, the how-to pages and the questions are run for real."""
+
+import re
+import shutil
+import socket
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from tests import documents, lamps, servers
+from tests.site_server import Site
+
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")})
+POSTGRESQL = ROOT / "docs" / "howto" / "postgresql.md"
+ELASTICSEARCH = ROOT / "docs" / "howto" / "elasticsearch.md"
+OF_OTHERS = (TUTORIAL, POSTGRESQL, ELASTICSEARCH)  # with tests of their own
+#: Pages with commands about a site that is there already.
+OF_A_SITE = [page for page in PAGES if page not in OF_OTHERS and any(documents.runs(page))]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", OF_A_SITE, ids=name)
+def test_a_page_shows_what_its_commands_print(page: Path, tmp_path: Path):
+    assert_plays(page, tmp_path)
+
+
+def assert_plays(page: Path, folder: Path, **there: str) -> None:
+    """Run the commands of a page about the site about lamps, with the servers that are there."""
+    with Site() as site:
+        site.pages.update(lamps.pages())
+        shell = documents.Shell(folder, site.url().split("/")[2], there)
+        (shell.folder / ".smartcrawl").mkdir()
+        try:
+            wrong = documents.play(page, shell)
+        finally:
+            shell.close()
+
+    assert not wrong, "\n\n".join(wrong)
+
+
+def test_the_move_to_postgresql_works(tmp_path: Path, postgres_url: str):
+    of_page = "postgresql://smartcrawl:change-me@localhost:5432/smartcrawl"
+    assert_plays(POSTGRESQL, tmp_path, **{of_page: postgres_url})
+
+
+def test_the_search_in_elasticsearch_works(
+    tmp_path: Path, elasticsearch: servers.Elasticsearch, elasticsearch_prefix: str
+):
+    url = f"{elasticsearch.url} ELASTICSEARCH_INDEX_PREFIX={elasticsearch_prefix}"
+    assert_plays(ELASTICSEARCH, tmp_path, **{"http://localhost:9200": url})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_the_tutorial_works_from_its_first_line_to_its_last(tmp_path: Path):
+    """Its web server is started by the page itself."""
+    address = f"127.0.0.1:{free_port()}"
+    shell = documents.Shell(tmp_path, address)
+    try:
+        wrong = documents.play(TUTORIAL, shell)
+        assert not wrong, "\n\n".join(wrong)
+        crons = [b.text for b in documents.blocks(TUTORIAL) if b.language == "cron"]
+        (unit,) = (b.text for b in documents.blocks(TUTORIAL) if b.word == "smartcrawl.service")
+        started = [line_of_cron(text) for text in crons] + [start_of(unit, shell.folder)]
+        assert len(started) == 2
+        for command in started:
+            status, printed, errors = shell.run(command)
+            assert status in (0, 3), printed + errors
+    finally:
+        shell.close()
+    assert "Run " in (shell.folder / "lamps" / "due.log").read_text(encoding="utf-8")
+
+
+def line_of_cron(text: str) -> str:
+    """Return the command of a line of a crontab, whose times are checked."""
+    (line,) = text.splitlines()
+    *times, command = line.split(maxsplit=5)
+    limits = (59, 23, 31, 12, 7)
+    for part, most in zip(times, limits, strict=True):
+        assert part == "*" or 0 <= int(part) <= most
+    assert "%" not in command  # cron would end the line there
+    return command
+
+
+def start_of(unit: str, home: Path) -> str:
+    """Return a shell line that does what the service does."""
+    parsed = ConfigParser(comment_prefixes="#", interpolation=None)
+    parsed.optionxform = str
+    parsed.read_string(unit)
+    service = parsed["Service"]
+    program, *arguments = service["ExecStart"].replace("%h", str(home)).split()
+    assert program == f"{home}/smartcrawl/bin/smartcrawl"  # where step 1 installs it
+    folder = service["WorkingDirectory"].replace("%h", str(home))
+    return f"(cd {folder} && smartcrawl {' '.join(arguments)})"
+
+
+@pytest.mark.parametrize("page", ["docs/howto/schedule.md", "docs/tutorial.md"])
+def test_the_lines_for_cron_have_the_form_of_a_crontab(page: str):
+    lines = [block.text for block in documents.blocks(ROOT / page) if block.language == "cron"]
+
+    assert [line_of_cron(text) for text in lines] == [
+        'cd "$HOME/lamps" && smartcrawl due >>due.log 2>&1'
+    ]
+
+
+def test_the_units_of_the_tutorial_are_complete(tmp_path: Path):
+    found = {b.word: b.text for b in documents.blocks(TUTORIAL) if b.language == "ini"}
+    assert sorted(found) == ["smartcrawl.service", "smartcrawl.timer"]
+    for name, text in found.items():
+        parsed = ConfigParser(comment_prefixes="#", interpolation=None)
+        parsed.read_string(text)
+        assert parsed["Unit"]["Description"], name
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    timer = ConfigParser(interpolation=None)
+    timer.read_string(found["smartcrawl.timer"])
+    assert timer["Timer"]["OnCalendar"] == "hourly"
+    assert timer["Install"]["WantedBy"] == "timers.target"
+    if shutil.which("systemd-analyze"):
+        verify(tmp_path)
+
+
+def verify(folder: Path) -> None:
+    """Let systemd check the units, with a program that exists."""
+    service = folder / "smartcrawl.service"
+    service.write_text(
+        service.read_text("utf-8").replace("%h/smartcrawl/bin/smartcrawl", "/bin/true"), "utf-8"
+    )
+    checked = subprocess.run(
+        ["systemd-analyze", "--user", "verify", *sorted(map(str, folder.iterdir()))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "smartcrawl" not in checked.stderr, checked.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_that_are_not_run_have_a_reason_and_their_syntax_is_right(page: Path):
+    for block in documents.blocks(page):
+        if block.language == "sh" and block.word:
+            assert block.word in documents.NOT_RUN, block
+            subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("Run 1: 3 s\n", "\nRun 1: 12 s\n", True),
+        ("Run 1: 3 s\n", "Run 2: 3 s\n", False),
+        ("4.2 kB saved\n", "795 B saved\n", True),
+        ("one\n…\n", "one\n", True),
+        ("one\n…\n", "one\ntwo\nthree\n", True),
+        ("one\n…\nthree\n", "one\ntwo\nfour\n", False),
+        ("… is blocked: …\n", "127.0.0.1:1 is blocked: for long\n", True),
+        ("one\n", "one\ntwo\n", False),
+        ("", "one\n", False),
+        ("a.c\n", "abc\n", False),
+    ],
+)
+def test_an_output_differs_by_its_words(shown: str, printed: str, same: bool):
+    assert (documents.differs(shown, printed) == "") is same
+
+
+def test_the_pages_that_people_follow_are_run():
+    names = {name(page) for page in OF_A_SITE}
+
+    assert {"README.md", "docs/faq.md", "docs/howto/missing-page.md"} <= names
+    assert len(names) >= 7
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+
+
+def test_the_questions_have_short_answers_with_a_command():
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    _, *questions = re.split(r"^### ", text, flags=re.M)
+
+    assert len(questions) >= 15
+    for question in questions:
+        answer = question.partition("\n## ")[0]
+        assert answer.splitlines()[0].endswith("?")
+        assert len(re.findall(r"^```sh$", answer, re.M)) == 1, answer
+        assert len(answer.split("```")[0].split()) <= 75, answer

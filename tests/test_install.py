@@ -1,0 +1,118 @@
+"""The files of requirements, compared with each other and with the imports."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+#: In requirements.txt, and not imported by smartcrawl.
+FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
+#: In requirements-test.txt, and not imported by tests.
+TOOLS = {
+    "adlfs": "driver of fsspec",
+    "import-linter": "script/test",
+    "lxml-stubs": "mypy",
+    "moto": "a process of its own",
+    "mypy": "script/test",
+    "pip": "environments of tests",
+    "pytest-xdist": "script/test",
+    "ruff": "script/test",
+    "s3fs": "driver of fsspec",
+}
+
+# The lists
+
+
+def pins(name: str) -> dict[str, str]:
+    """Return the version of each package that a file names."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return pinned([line.partition("#")[0].strip() for line in lines])
+
+
+def pinned(lines: list[str]) -> dict[str, str]:
+    found = [re.fullmatch(r"([\w.-]+)(?:\[[\w,]+\])?==([\w.]+)", line) for line in lines if line]
+    assert None not in found
+    assert len({canonical(match[1]) for match in found if match}) == len(found)
+    return {canonical(match[1]): match[2] for match in found if match}
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def imported(folder: str) -> set[str]:
+    """Return the packages of others whose modules the files of a folder import."""
+    files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    programs = [path for path in files if not path.suffix and _is_python(path)]
+    found = set()
+    for path in [*programs, *(path for path in files if path.suffix == ".py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                ("import_module", "find_spec", "importorskip")
+            ):
+                found |= {a.value for a in node.args if isinstance(a, ast.Constant)}
+    return {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - OURS
+
+
+OURS = {"smartcrawl", "tests", "bench", "installer"}
+PROVIDERS = metadata.packages_distributions()
+
+
+def _is_python(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b"python" in file.readline()
+
+
+def distributions(module: str) -> set[str]:
+    """Return the packages that may bring a module; azure is shared by many."""
+    return {canonical(name) for name in PROVIDERS.get(module, (module,))}
+
+
+def test_the_run_time_set_is_what_smartcrawl_imports():
+    named = set(pins("requirements.txt"))
+    modules = imported("smartcrawl")
+
+    assert sorted(m for m in modules if not distributions(m) & named) == []
+    used = set().union(*map(distributions, modules))
+    assert sorted(named - used) == sorted(FIXED)
+
+
+@pytest.mark.parametrize("folder", ["tests", "bench", "script"])
+def test_both_files_name_all_that_the_rest_imports(folder: str):
+    named = {*pins("requirements.txt"), *pins("requirements-test.txt")}
+
+    assert sorted(m for m in imported(folder) if not distributions(m) & named) == []
+
+
+def test_the_tools_are_those_that_tests_import_or_that_have_a_use():
+    named = set(pins("requirements-test.txt"))
+    used = set().union(*map(distributions, imported("tests")))
+
+    assert sorted(named - used) == sorted(TOOLS)
+    assert not named & set(pins("requirements.txt"))
+
+
+def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_tested():
+    run, extras = pins("requirements.txt"), project()["optional-dependencies"]
+
+    assert pinned(project()["dependencies"]) == {n: v for n, v in run.items() if n != "pytest"}
+    assert set(extras) == {"s3", "azure"}
+    tested = pins("requirements-test.txt")
+    assert pinned(extras["s3"]) == {"s3fs": tested["s3fs"]}
+    assert pinned(extras["azure"]) == {"adlfs": tested["adlfs"]}
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    named = {line.partition("#")[0].strip() for line in lines}
+    assert set(project()["dependencies"]) <= named  # the extras of a package are equal, too

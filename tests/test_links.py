@@ -1,0 +1,150 @@
+"""Every link of the manual and of the site that is made of it leads somewhere."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
+#: Hosts of package indexes, to which no page links.
+INDEXES = ("pypi.org", "pythonhosted.org", "npmjs.com", "mvnrepository.com", "rubygems.org")
+
+_FENCE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
+_INLINE = re.compile(r"!?\[[^\]]*\]\(\s*<?([^()\s>]+)>?[^()]*\)")
+_DEFINED = re.compile(r"^\[[^\]]+\]:\s*(\S+)", re.M)
+_HTML = re.compile(r"<(?:a|img)\b[^>]*\b(?:href|src)=\"([^\"]+)\"", re.I)
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def links(page: Path) -> list[str]:
+    """Return the links of a page, of whatever form."""
+    text = _FENCE.sub("`code`", page.read_text(encoding="utf-8"))
+    return [link for form in (_INLINE, _DEFINED, _HTML) for link in form.findall(text)]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the fragments of a page's headings, numbered where two are the same."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found: dict[str, int] = {}
+    result = set()
+    for heading in re.findall(r"^#+ (.+?)\s*$", text, re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        count = found.get(slug, 0)
+        found[slug] = count + 1
+        result.add(f"{slug}-{count}" if count else slug)
+    return result
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_resolve(page: Path):
+    broken = []
+    for link in links(page):
+        parts = urlsplit(link)
+        if parts.scheme:
+            continue
+        target = (page.parent / parts.path).resolve() if parts.path else page
+        inside = target.is_relative_to(ROOT) and target.exists()
+        if not inside or (parts.fragment and parts.fragment not in anchors(target)):
+            broken.append(link)
+
+    assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_to_others_are_https_and_no_package_index(page: Path):
+    others = [urlsplit(link) for link in links(page) if urlsplit(link).scheme]
+
+    assert {parts.scheme for parts in others} <= {"https"}
+    assert not [p.geturl() for p in others if (p.hostname or "").endswith(INDEXES)]
+
+
+def test_each_cell_of_the_comparison_has_its_source():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text.partition("## Compared with")[2].partition("\n## ")[0]
+    head, _, *rows = [
+        line.strip("|").split(" | ") for line in table.splitlines() if line[:1] == "|"
+    ]
+
+    assert len(rows) >= 6
+    assert {len(row) for row in rows} == {len(head)} == {8}
+    for row in rows:
+        for product, cell in zip(head[1:], row[1:], strict=True):
+            (link,) = _INLINE.findall(cell)
+            assert bool(urlsplit(link).scheme) == (product.strip() != "smartcrawl"), cell
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """The script that builds the site, as a module."""
+    loader = SourceFileLoader("docs_script", str(ROOT / "script" / "docs"))
+    spec = spec_from_loader("docs_script", loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    return module
+
+
+def test_the_site_builds_without_a_warning_and_no_link_of_it_is_broken():
+    prepared = subprocess.run(
+        [ROOT / "script" / "docs", "--prepare"], capture_output=True, text=True, check=False
+    )
+    if prepared.returncode:
+        message = f"the generator of the site cannot be had: {prepared.stderr[-500:]}"
+        if os.environ.get("SMARTCRAWL_REQUIRE_SERVERS"):
+            pytest.fail(message)
+        pytest.skip(message)
+    built = subprocess.run(
+        [ROOT / "script" / "docs", "--check"], capture_output=True, text=True, check=False
+    )
+
+    assert built.returncode == 0, built.stderr
+    pages = re.fullmatch(r"(\d+) pages, no warning, no broken link\n", built.stdout)
+    assert pages is not None
+    assert int(pages[1]) >= len(PAGES)
+    assert not built.stderr
+
+
+@pytest.mark.parametrize(
+    ("link", "lost"),
+    [
+        ("b.html", False),
+        ("b.html#here", False),
+        ("#top", False),
+        ("a%20picture.svg", False),
+        ("https://docs.example.com/none", False),
+        ("c.html", True),
+        ("b.html#there", True),
+        ("#none", True),
+        ("picture.svg", True),
+    ],
+)
+def test_a_broken_link_of_the_site_is_found(
+    script: ModuleType, tmp_path: Path, link: str, lost: bool
+):
+    (tmp_path / "a.html").write_text(f'<h1 id="top">A</h1><a href="{link}">b</a>')
+    (tmp_path / "b.html").write_text('<h1 id="here">B</h1>')
+    (tmp_path / "a picture.svg").write_text("<svg/>")
+
+    assert bool(script.broken(tmp_path)) is lost
+
+
+def test_every_page_of_the_manual_is_in_the_site(script: ModuleType, tmp_path: Path):
+    script.collect(tmp_path)
+
+    assert {name(page) for page in PAGES} <= {
+        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.md")
+    }
