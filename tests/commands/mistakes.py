@@ -53,6 +53,7 @@ class Mistake:
     given: Arrange | None = None
     leaves: bool = False  #: whether it may change the folder: it asked a server that is there
     lines: int = 1  #: of the message, at most
+    lacks: str = "\0"  #: text that must not be in the output
 
 
 def crawled(place: Place) -> None:
@@ -876,6 +877,7 @@ TERMINALS = (
         (),
         crawled,
         lines=50,
+        lacks="\x1b",
     ),
     Mistake(
         "no colour",
@@ -885,6 +887,7 @@ TERMINALS = (
         (),
         crawled,
         lines=50,
+        lacks="\x1b[3",
     ),
     Mistake(
         "ASCII terminal",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.registry.database.lease import FileLease
 from tests.certificates import made, written
 from tests.commands.mistakes import MISTAKES, ROOT, SECRET, Mistake, Place
 from tests.site_server import Page, Site, html
@@ -150,6 +151,7 @@ class Outcome:
     err: str
     before: dict[str, object]
     after: dict[str, object]
+    leased: list[str]  #: sources that a process seems to crawl
 
     def __str__(self) -> str:
         return f"status {self.status}\n{self.out}\n--- stderr\n{self.err}"
@@ -164,7 +166,8 @@ def outcome(mistake: Mistake, world: World, folder: Path) -> Outcome:
     result = run(mistake.line, place, world.words)
     for end in place.ends:
         end()
-    return Outcome(result.returncode, result.stdout, result.stderr, before, left(place))
+    leased = FileLease.leased(place.data / "leases")
+    return Outcome(result.returncode, result.stdout, result.stderr, before, left(place), leased)
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +202,8 @@ def test_a_mistake_gets_a_sentence_and_leaves_nothing(
     assert found.status == mistake.status, told
     assert not re.search("Traceback|Exception ignored", both), told
     assert SECRET not in both, told
+    assert mistake.lacks not in both, told
+    assert not found.leased, told
     for words in (*mistake.says, *mistake.remedy):
         assert words.format(**world.words) in both, f"{words} is missing: {told}"
     assert "tmp/" not in " ".join(found.after), "a temporary file is left"
