@@ -125,7 +125,7 @@ BOUND = "setpriv --bounding-set=-dac_override,-dac_read_search " if os.getuid() 
 def full(kib: int) -> str:
     """A crawl whose DATA_DIR is a file system of some KiB, in a name space of its own."""
     return (
-        "mkdir .smartcrawl; unshare -m bash -c 'mount -t tmpfs -o size="
+        "mkdir .smartcrawl; unshare -rm bash -c 'mount -t tmpfs -o size="
         f"{kib}k none .smartcrawl && {CRAWL}{{site}}'; status=$?; rmdir .smartcrawl; exit $status"
     )
 
@@ -845,6 +845,8 @@ TERMINALS = (
         ("redirect it",),
         leaves=True,
     ),
+    Mistake("config into a pipe that is gone", "scrapy config | true; exit ${{PIPESTATUS[0]}}", 0),
+    Mistake("config with stdout full", "scrapy config >/dev/full", 1, ("No space left",)),
     Mistake("stdout closed", "scrapy search lamp >&-", 0, (), (), crawled),
     Mistake("stdout of status closed", "scrapy status >&-", 0, (), (), crawled),
     Mistake("stderr closed", "scrapy search zzyzx 2>&-", 0, (), (), crawled),

@@ -193,6 +193,11 @@ def outcomes(
 def test_a_mistake_gets_a_sentence_and_leaves_nothing(
     mistake: Mistake, world: World, outcomes: dict[str, Future[Outcome]]
 ):
+    if (
+        "unshare" in mistake.line
+        and subprocess.run(["unshare", "-rm", "true"], check=False).returncode
+    ):
+        pytest.skip("this machine permits no mount of one's own, so no disk that is full")
     found = outcomes[mistake.name].result()
 
     told = f"{mistake.line}\n{found}"
