@@ -154,7 +154,7 @@ HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 # Logs and progress
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL
 LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line
-PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line, or json: one object for each page
+PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line; json: one object a page; none
 
 # The road (design.md 3): the places of our components in Scrapy
 SCHEDULER = "smartcrawl.engine.scheduler.NumberScheduler"

@@ -44,6 +44,7 @@ _BLOCK = re.compile(r"^```(\w+)?(?: ([\w.]+))?\n(.*?)^```$", re.M | re.S)
 _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<date>"),
     (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT"), "<date>"),
+    (re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d\b"), "<date>"),
     (re.compile(r"\b[\d.,]+ (?:B|kB|MB|GB)\b"), "<size>"),
     (re.compile(r"\b[\d.,]+ (?:ms|s|min|h|d|days?)\b"), "<time>"),
     (re.compile(r"[\w.]+/s\b"), "<rate>"),

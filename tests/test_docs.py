@@ -17,7 +17,7 @@ from smartcrawl import commands
 from smartcrawl.commands import config, crawl, search
 from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
-from smartcrawl.index.embedded.sqlite import Hit
+from smartcrawl.index.hits import Hit
 from smartcrawl.model import urls
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS

@@ -1,5 +1,6 @@
 """script/setup: real environments, and a stand-in for uv."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -32,6 +33,8 @@ def checkout(tmp_path: Path) -> Path:
     (root / "requirements-test.txt").write_text("tool==1.0\n")
     (root / "requirements-scrapyd.txt").write_text("scrapyd==1.6.0\n")
     copy(ROOT / "pyproject.toml", root / "pyproject.toml")
+    (tmp_path / "stub/scrapy").mkdir(parents=True)
+    (tmp_path / "stub/scrapy/__init__.py").touch()
     (tmp_path / "bin").mkdir()
     for name in ("bash", "dirname"):
         (tmp_path / "bin" / name).symlink_to(which(name))
@@ -58,7 +61,7 @@ case $1 in
 venv)
     place=${{!#}}
     mkdir -p "$place/bin" "$place/lib/python3.11/site-packages"
-    printf '#!/bin/sh\\nexec {python} "$@"\\n' >"$place/bin/python"
+    printf '#!/bin/sh\\nPYTHONPATH="{stub}" exec {python} "$@"\\n' >"$place/bin/python"
     chmod +x "$place/bin/python"
     ;;
 pip)
@@ -75,7 +78,9 @@ esac
 def uv(checkout: Path, *, hook: str = "", pause: str = "") -> None:
     """Put a stand-in for uv on PATH; ``pause`` is run before packages are changed."""
     log = checkout.parent / "uv.log"
-    text = UV.format(log=f"'{log}'", python=sys.executable, hook=hook, pause=pause)
+    python = Path(sys.base_prefix) / "bin" / "python3"
+    stub = checkout.parent / "stub"
+    text = UV.format(log=f"'{log}'", stub=stub, python=python, hook=hook, pause=pause)
     program(checkout, "uv", text)
 
 
@@ -331,6 +336,7 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     python3(checkout)
     wheels = checkout.parent / "wheels"
     wheels.mkdir()
+    (checkout / "smartcrawl/__main__.py").write_text("def run():\n    print('at', __file__)\n")
     for name, version in (("scrapy", "2.0"), ("scrapy", "2.1"), ("tool", "1.0")):
         wheel(wheels, name, version)
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels.as_uri()}
@@ -341,6 +347,11 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     (packages,) = (checkout / ".venv/lib").glob("python*/site-packages")
     assert list(packages.glob("scrapy/__pycache__/*.pyc"))
     assert not (packages / "tool").exists()
+    assert not [path for path in packages.iterdir() if path.name in ("pip", "setuptools")]
+
+    command = [checkout / ".venv/bin/smartcrawl", "status"]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
+    assert done.stdout == f"at {checkout}/smartcrawl/__main__.py\n"
 
     setup(checkout, "test", **offline)
     assert (packages / "tool").exists()
@@ -358,6 +369,30 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     assert version_of(checkout) == "2.0"
     assert setup(checkout, **offline).startswith("Updating .venv with pip")
     assert version_of(checkout) == "2.1"
+
+
+def test_a_lock_is_installed_by_its_hashes(checkout: Path):
+    python3(checkout)
+    wheel(checkout.parent, "scrapy", "2.0")
+    wheel(checkout.parent, "beside", "1.0")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": checkout.parent.as_uri()}
+    lock = checkout / "requirements.lock"
+    lock.write_text(f"scrapy==2.0 --hash=sha256:{'0' * 64}\n")
+    said = setup(checkout, status=1, **offline)
+    assert "a package is not the one that requirements.lock names, and was not installed" in said
+    assert not (checkout / ".venv/bin/scrapy").exists()
+
+    lines = []
+    for file in sorted(checkout.parent.glob("*.whl")):
+        name, version, _ = file.name.split("-", 2)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        lines.append(f"{name}=={version} --hash=sha256:{digest}\n")
+    lock.write_text("".join(lines))
+    assert "Ready after" in setup(checkout, **offline)
+    assert list((checkout / ".venv/lib").glob("python*/site-packages/beside"))
+    assert setup(checkout, **offline) == ""
+    lock.write_text("".join(reversed(lines)))
+    assert "Updating .venv" in setup(checkout, **offline)
 
 
 def version_of(checkout: Path) -> str:
@@ -382,15 +417,20 @@ def test_a_new_checkout_finds_its_first_page_within_a_minute(tmp_path: Path):
         began = time.monotonic()
         copytree(ROOT, root, ignore=ignored)
         environment = os.environ | {"PIP_NO_CACHE_DIR": "1", "UV_NO_CACHE": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         subprocess.run([root / "script/setup"], env=environment, check=True, timeout=600)
         compiled = set((root / ".venv").rglob("*.pyc"))
-        subprocess.run([root / "script/crawl", site.url("/")], cwd=tmp_path, check=True)
-    found = subprocess.run([root / ".venv/bin/scrapy", "search", "quokka 42"], cwd=root,
-                           capture_output=True, text=True, check=True)  # fmt: skip
+        command = [root / "script/crawl", site.url("/")]
+        subprocess.run(command, env=environment, check=True, timeout=600)
+    command = [root / ".venv/bin/scrapy", "search", "quokka 42"]
+    found = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
     took = time.monotonic() - began
 
     assert "/42" in found.stdout
     assert took <= 60
     assert set((root / ".venv").rglob("*.pyc")) == compiled
-    used = subprocess.run(["du", "-sm", root / ".venv"], capture_output=True, text=True, check=True)
-    assert int(used.stdout.split()[0]) <= 200
+    command = ["du", "-s", "--block-size=MB", root / ".venv"]
+    used = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(used.stdout.partition("MB")[0]) <= 200

@@ -7,12 +7,14 @@ written at the end, so that an environment without one is made anew.
 
 import fcntl
 import os
+import shlex
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 from installer import Installer, SetupError, reason_of, room, say
@@ -21,7 +23,18 @@ ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 SCRAPY = VENV / "bin" / "scrapy"
+COMMAND = VENV / "bin" / "smartcrawl"
+LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".prepared"
+#: The command from any folder, started as pip's own scripts are where a path may have spaces.
+_COMMAND = """\
+#!/bin/sh
+'''exec' {python} "$0" "$@"
+' '''
+from smartcrawl.__main__ import run
+
+run()
+"""
 RUN = "run"  #: the set of every environment: requirements.txt
 EXTRAS = ("s3", "azure")  #: sets that pyproject.toml lists
 FILES = ("test", "scrapyd")  #: sets with a file of their own
@@ -75,7 +88,9 @@ def identity() -> list[str]:
 
 def stamp(sets: Sequence[str]) -> list[str]:
     """Return the lines of the stamp of an environment with these sets."""
-    return [" ".join(sets), *identity(), *(line for name in sets for line in packages(name))]
+    locked = sha256(LOCK.read_bytes()).hexdigest() if LOCK.exists() else "without a lock"
+    wanted = (line for name in sets for line in packages(name))
+    return [" ".join(sets), *identity(), locked, *wanted]
 
 
 def recorded() -> list[str]:
@@ -88,7 +103,8 @@ def recorded() -> list[str]:
 
 def is_prepared(sets: Sequence[str]) -> bool:
     """Whether the environment has these sets, as the files list them."""
-    return os.access(SCRAPY, os.X_OK) and PYTHON.exists() and recorded() == stamp(sets)
+    commands = all(os.access(path, os.X_OK) for path in (SCRAPY, COMMAND))
+    return commands and PYTHON.exists() and recorded() == stamp(sets)
 
 
 def prepare(sets: Sequence[str]) -> None:
@@ -106,13 +122,22 @@ def prepare(sets: Sequence[str]) -> None:
         installer.make_environment()
     else:
         say(f"Updating .venv with {installer.name}")
-    installer.install(wanted)
+    installer.install(wanted, LOCK if LOCK.exists() else None)
     _compile()
     try:
+        _put_command()
         STAMP.write_text("\n".join(stamp(sets)), encoding="utf-8")
     except OSError as error:
         raise SetupError(f"{STAMP} cannot be written: {error.strerror}; {room(VENV)}") from None
-    say(f"Ready after {time.monotonic() - began:.0f} s: .venv/bin/scrapy")
+    say(f"Ready after {time.monotonic() - began:.0f} s: .venv/bin/smartcrawl")
+
+
+def _put_command() -> None:
+    """Write the command smartcrawl, and let Python find the checkout from any folder."""
+    (packages_folder,) = VENV.glob("lib/python*/site-packages")
+    (packages_folder / "smartcrawl-checkout.pth").write_text(f"{ROOT}\n", encoding="utf-8")
+    COMMAND.write_text(_COMMAND.format(python=shlex.quote(str(PYTHON))), encoding="utf-8")
+    COMMAND.chmod(0o755)
 
 
 def _compile() -> None:

@@ -4,23 +4,28 @@ pip would compile every module of every package, among them tests and examples; 
 than the download, and 60 MB.
 """
 
-import compileall
 import importlib
 import pkgutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> None:
-    """Import smartcrawl as a whole, and compile what Scrapy loads by the names in its settings."""
+    """Import smartcrawl and what Scrapy loads by the names in its settings."""
     sys.path.insert(0, str(ROOT))
     smartcrawl = importlib.import_module("smartcrawl")
     for module in pkgutil.walk_packages(smartcrawl.__path__, "smartcrawl."):
         importlib.import_module(module.name)
-    (scrapy,) = importlib.import_module("scrapy").__path__
-    compileall.compile_dir(scrapy, quiet=2)
+    scrapy = importlib.import_module("scrapy")
+    for module in pkgutil.walk_packages(scrapy.__path__, "scrapy."):
+        if module.name != "scrapy.__main__":
+            with suppress(ImportError):  # parts of Scrapy need packages that a crawl does not
+                importlib.import_module(module.name)
+    with suppress(ImportError):  # which rich loads with its first text
+        importlib.import_module("rich._emoji_codes")
 
 
 if __name__ == "__main__":

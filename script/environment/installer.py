@@ -1,12 +1,15 @@
 """Environment and packages by uv, or by venv and pip, with progress and reasons of failures."""
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, Queue
@@ -24,6 +27,16 @@ _ANOTHER_PYTHON = (
 #: Reasons of failures by words in the installer's output, the first that fits, and remedies.
 _REASONS = [
     (r"No space left|ENOSPC|os error 28\b|Disk quota", "the disk is full: {room}"),
+    (
+        r"DO NOT MATCH THE HASHES|[Hh]ash mismatch",
+        "a package is not the one that requirements.lock names, and was not installed: name another"
+        " index by PIP_INDEX_URL (pip) or UV_DEFAULT_INDEX (uv), then call it again",
+    ),
+    (
+        r"--require-hashes",
+        "requirements.lock lacks a package for this Python and machine: name another Python, 3.11"
+        " is the one that is tested: PYTHON=/path/to/python3.11 script/setup",
+    ),
     (r"different python version", _ANOTHER_PYTHON),
     (
         r"CERTIFICATE_VERIFY_FAILED|UnknownIssuer|certificate verify failed",
@@ -131,7 +144,8 @@ class Installer:
         if self._uv is not None:
             command = [self._uv, "venv", "--quiet", "--python", sys.executable, str(self._venv)]
         else:
-            command = [sys.executable, "-m", "venv", str(self._venv)]
+            without = ["--without-pip"] * (_bundled_pip() is not None)
+            command = [sys.executable, "-m", "venv", *without, str(self._venv)]
         done = subprocess.run(command, cwd=self._root, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False)  # fmt: skip
         output = done.stdout + done.stderr
@@ -162,21 +176,29 @@ class Installer:
                 python, "-m", "virtualenv", "--quiet", str(self._venv), PYTHONPATH=tool
             )
 
-    def install(self, packages: Sequence[str]) -> None:
-        """Install packages at the versions that they name.
+    def install(self, packages: Sequence[str], lock: Path | None = None) -> None:
+        """Install packages at the versions that they name, after those of a lock with hashes.
 
         Raises:
             SetupError: not all of them are installed.
         """
+        with tempfile.TemporaryDirectory() as tool:
+            if self._uv is None and not any(self._venv.glob("lib/python*/site-packages/pip")):
+                _unpack_pip(tool)
+            if lock is not None:
+                self._install("--require-hashes", "--requirement", str(lock), tool=tool)
+            self._install(*packages, tool=tool)
+
+    def _install(self, *arguments: str, tool: str) -> None:
         python = str(self._venv / "bin" / "python")
         if self._uv is not None:
-            command = [self._uv, "pip", "install", "--python", python]
+            command = [self._uv, "pip", "install", "--python", python, *arguments]
         else:
-            command = [python, "-m", "pip", "install", *_PIP_OPTIONS]
-        command += packages
+            command = [python, "-m", "pip", "install", *_PIP_OPTIONS, *arguments]
         process = subprocess.Popen(
             command,
             cwd=self._root,
+            env=os.environ | {"PYTHONPATH": tool},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -215,6 +237,25 @@ class Installer:
         for line in words_of(output):
             say(f"{self.name}: {line}")
         return reason_of(output, self._venv)
+
+
+def _bundled_pip() -> Path | None:
+    """Return the pip that Python brings for new environments; Debian keeps it elsewhere."""
+    spec = importlib.util.find_spec("ensurepip")
+    if spec is None or spec.origin is None:
+        return None
+    places = [Path(spec.origin).parent / "_bundled"]
+    places += map(Path, filter(None, [sysconfig.get_config_var("WHEEL_PKG_DIR")]))
+    return next((wheel for place in places for wheel in place.glob("pip-*.whl")), None)
+
+
+def _unpack_pip(folder: str) -> None:
+    """Unpack pip for one installation: nothing in the environment needs it, and it has 17 MB."""
+    wheel = _bundled_pip()
+    if wheel is None:
+        raise SetupError(reason_of("No module named venv", Path(folder)))
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(folder)
 
 
 def _read(process: "subprocess.Popen[str]", lines: "Queue[str | None]") -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from smartcrawl.commands.audit_text import print_comparison, print_comparison_as_json
 from smartcrawl.commands.salvage_text import print_salvage
+from smartcrawl.engine.bar import Bar
 from smartcrawl.engine.command import (
     FAILED,
     HELD,
@@ -53,7 +53,6 @@ from smartcrawl.registry.repair.salvage import is_sound, salvage
 from smartcrawl.reports.text import counted
 from smartcrawl.rules.absence import Loss, withholds
 
-_SILENT: Final = 2  #: seconds between two lines of progress
 _EMBEDDED: Final = (
     "the index is part of the registry, and one transaction writes both: they cannot differ"
 )
@@ -180,7 +179,10 @@ class Command(ChangingCommand):
                 complain(
                     "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
-        with Comparison(connection, sink, _Ticker().report).compare(sources) as found:
+        with (
+            self.meter(audit_rows.pages(connection, sources)) as meter,
+            Comparison(connection, sink, meter.report).compare(sources) as found,
+        ):
             why = mismatch_of(connection, sink, facts, found)
             self._report(found, None, why, opts)
             if self.dry and found.total():
@@ -199,12 +201,15 @@ class Command(ChangingCommand):
         now: int,
         opts: Namespace,
     ) -> None:
-        facts, ticker = known_to(connection), _Ticker()
+        facts = known_to(connection)
         wrong = sink.mismatch(facts)
         foreign = facts.identity != sink.identity()
         if wrong is not None and not foreign and sink.highest() > facts.sealed:
             raise SinkError(wrong)  # the registry was restored from a backup
-        with Comparison(connection, sink, ticker.report).compare(sources) as found:
+        with (
+            self.meter(audit_rows.pages(connection, sources)) as meter,
+            Comparison(connection, sink, meter.report).compare(sources) as found,
+        ):
             strange = mismatch_of(connection, sink, facts, found)
             if strange is not None and sources:
                 raise SinkError(f"{strange}; to repair it, compare all of it: without --source")
@@ -215,11 +220,11 @@ class Command(ChangingCommand):
             epoch = next_epoch(found, facts, sink.highest()) if foreign or ahead else facts.epoch
             with opened_as(self.options, replace(facts, epoch=epoch), Opening.ANY) as writing:
                 indexing = RemoteIndexing(ElasticsearchPages(writing), chunked)
-                Mender(connection, indexing, writing, now, ticker.report).mend(found)
+                Mender(connection, indexing, writing, now, meter.report).mend(found)
                 if not sources:
                     take_over(connection, writing, facts, epoch)
                     indexing.seal(connection)
-                with Comparison(connection, writing, ticker.report).compare(sources) as left:
+                with Comparison(connection, writing, meter.report).compare(sources) as left:
                     still = mismatch_of(connection, writing, known_to(connection), left)
                     self._report(found, left, strange, opts, still=still)
 
@@ -253,6 +258,7 @@ class Command(ChangingCommand):
         *,
         still: str | None = None,
     ) -> None:
+        Bar.erase()
         if left is None:
             agree = not found.total() and strange is None
         else:
@@ -269,18 +275,3 @@ class Command(ChangingCommand):
                 Output(sys.stderr).say("audit: repair it with:", command=repair, gap=1)
             else:
                 complain("audit", "some differences could not be repaired")
-
-
-class _Ticker:
-    """Prints the progress of a long comparison on standard error, every two seconds."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last = clock()
-
-    def report(self, doing: str, number: int) -> None:
-        """Print how many pages were done, unless a line was printed just before."""
-        now = self._clock()
-        if now - self._last >= _SILENT:
-            self._last = now
-            print(f"audit: {counted(number, 'page')} {doing}", file=sys.stderr, flush=True)

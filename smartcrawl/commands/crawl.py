@@ -18,7 +18,6 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.download.lookup import check_hosts
 from smartcrawl.engine.logs import Logs
@@ -73,18 +72,17 @@ class Command(ScrapyCrawl):
                 action.help = self.feed_help
         parser.add_argument(
             "--progress",
-            choices=("line", "json"),
+            choices=("line", "json", "none"),
             help="json: one object on standard output for each page that was visited or removed,"
-            " and the closing table on standard error (default: line)",
+            " and the closing table on standard error; none: no progress (default: line)",
         )
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
-        check_usage(self.parser, self.settings, opts)
-        super().process_options(args, opts)
-        with_known_options(self.parser, args)
         complete(self.settings)
+        check_usage(self.parser, self.settings, args, opts)
+        super().process_options(args, opts)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:

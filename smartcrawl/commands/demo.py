@@ -14,28 +14,22 @@ from io import TextIOWrapper
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
-from typing import ClassVar, Final
-
-from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
+from typing import Final
 
 from smartcrawl.commands.demo_server import DemoError, Site, serving
 from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
-from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.engine.base_command import BaseCommand
+from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import shown, shown_lines
 
 DONE, FAILED, STOPPED = 0, 1, 130  #: exit statuses
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Command(ScrapyCommand):
+class Command(BaseCommand):
     """Show the work of a crawl, on a site that comes with the program."""
-
-    requires_project = True
-    requires_crawler_process = False
-    default_settings: ClassVar = {"LOG_ENABLED": False}
 
     def syntax(self) -> str:
         """Return its usage."""
@@ -71,7 +65,7 @@ class Command(ScrapyCommand):
             help="json: one object a line for each step (default: text)",
         )
 
-    def run(self, args: list[str], opts: Namespace) -> None:
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Show all steps; print errors as messages."""
         if args:
             word = shown(args[0])

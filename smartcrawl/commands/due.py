@@ -21,7 +21,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import bring_forward, refreshable
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import load
+from smartcrawl.sources.declared import load, select
 
 
 class Command(CrawlCommand):
@@ -75,15 +75,19 @@ class Command(CrawlCommand):
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
+        super().run(["site"], opts)
+
+    def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
+        """Return the spider's arguments for each run; addresses given by hand are sources, too."""
+        runs = self._due_runs(given)
         complain(
             "due",
             "a crawl that asks only the pages whose next visit has come; links of the other pages"
             " are followed as they are stored",
         )
-        super().run(["site"], opts)
+        return runs
 
-    def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
-        """Return the spider's arguments for each run; addresses given by hand are sources, too."""
+    def _due_runs(self, given: dict[str, str]) -> list[dict[str, str]]:
         assert self.settings is not None
         options = Options.of(self.settings)
         declared = load(options.sources_file)
@@ -98,6 +102,8 @@ class Command(CrawlCommand):
         if named is not None and named not in declared and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}
             return [{**rest, **known[named]}]
+        if named is not None:
+            select(named, declared)  # an unknown one is refused here
         if given.keys() & {"url", "source", "sitemap"}:
             return [given]
         runs = [{**given, "source": name} for name in declared]

@@ -15,6 +15,7 @@ from smartcrawl.extract.robots_txt import reading
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.options import robots_parser
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import crawl_line
 from smartcrawl.reports.plan import plans
 from smartcrawl.reports.stored_robots import StoredRobots
 from smartcrawl.sources.declared import load
@@ -90,7 +91,7 @@ class Command(RegistryCommand):
         if not found:
             print(
                 "no source yet: declare one in sources.toml, or crawl an address with:"
-                " scrapy crawl site -a url=https://…"
+                f" {crawl_line('https://…')}"
             )
 
 

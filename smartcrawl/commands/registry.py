@@ -17,7 +17,7 @@ from smartcrawl.index.choice import begin_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.program import program
+from smartcrawl.model.program import crawl_line, program
 from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
 from smartcrawl.reports.text import counted
 from smartcrawl.rules.model import Status, Word
@@ -131,8 +131,8 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 def _empty(opts: Namespace) -> str:
     """Return the sentence that stands for an empty table."""
     if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
-        return "no record matches; scrapy registry lists all of them"
-    return "no record yet; the first ones come with: scrapy crawl site -a url=https://…"
+        return f"no record matches; {program()} registry lists all of them"
+    return f"no record yet; the first ones come with: {crawl_line('https://…')}"
 
 
 def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
@@ -142,8 +142,8 @@ def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     for name, value in known.items():
         if name.lower() == given.lower():
             return value
-    known_words = f"{', '.join(known)}{meant(given, known)}"
-    raise RegistryError(f"{given!r} is no {what}; there are {known_words}")
+    near = meant(given, known)
+    raise RegistryError(f"{given!r} is no {what}; there are {', '.join(known)}{near}")
 
 
 @contextmanager

@@ -6,10 +6,12 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from smartcrawl.engine.command import ChangingCommand, count, print_json
 from smartcrawl.engine.output import inform
+from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import rebuild
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
@@ -154,14 +156,9 @@ class Command(ChangingCommand):
                 print_help=False,
             )
         rows: Any = connection.execute(_SOURCES).fetchall()
-        began = time.monotonic()
-
-        def report(pages: int) -> None:
-            if time.monotonic() - began > 2:
-                print(f"{counted(pages, 'page')} written", file=sys.stderr)
-
-        with self.leased([name for (name,) in rows]) as now:
-            pages = rebuild(self.options, connection, now, report)
+        total = audit_rows.pages(connection, [])
+        with self.leased([name for (name,) in rows]) as now, self.meter(total) as meter:
+            pages = rebuild(self.options, connection, now, partial(meter.report, "written"))
         if opts.format == "json":
             print_json({"written": pages})
         else:

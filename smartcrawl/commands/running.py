@@ -11,7 +11,7 @@ from typing import Any
 
 from smartcrawl.commands.crawl_words import CrawlWords, of_spider
 from smartcrawl.commands.plain_settings import PlainSettings
-from smartcrawl.engine.base_command import BaseCommand, with_known_options
+from smartcrawl.engine.base_command import BaseCommand
 from smartcrawl.engine.state_folder import state_folder
 from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
@@ -29,7 +29,8 @@ def run(name: str, words: Sequence[str]) -> int:
         return _run_in_scrapy(name, words)
     parser = parser_of(name, command)
     opts, args = parser.parse_known_args(words)
-    check_usage(parser, command.settings, opts)
+    known = _known_settings(command.settings, opts)
+    check_usage(parser, known, args, opts, words=command.takes_words)
     _apply(parser, command.settings, opts)
     command.process_options(args, opts)
     try:
@@ -96,12 +97,12 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     """Return the words of Scrapy's command for those of ``smartcrawl crawl``."""
     parser = parser_of("crawl", CrawlWords())
     opts, args = parser.parse_known_args(words)
-    with_known_options(parser, args)
+    settings = PlainSettings()
+    check_usage(parser, _known_settings(settings, opts), args, opts)
     if args[:1] == ["site"] and opts.spargs:
         del args[0]  # the words of Scrapy's command
     if len(args) > 1:
         parser.error("it takes one address or source; declare several in sources.toml")
-    settings = PlainSettings()
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     return of_spider(opts, args, _declared(settings) if args else ())
 
@@ -114,6 +115,16 @@ def _declared(settings: PlainSettings) -> list[str]:
         return list(load(Options.of(settings).sources_file))
     except SmartcrawlError:
         return []
+
+
+def _known_settings(settings: PlainSettings, opts: Namespace) -> set[str]:
+    """Return the names of our settings, and Scrapy's where one of ``-s`` is not ours."""
+    names = set(settings)
+    if any(given.partition("=")[0] not in names for given in opts.set):
+        from scrapy.settings import default_settings  # noqa: PLC0415  # it costs an import of Scrapy
+
+        names.update(name for name in vars(default_settings) if name.isupper())
+    return names
 
 
 def _scrapys_settings(command: Any) -> Any:

@@ -9,6 +9,7 @@ from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.engine.output import when
 from smartcrawl.engine.tables import name, note, number, print_table, word
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import crawl_line
 from smartcrawl.reports.tables import runs
 from smartcrawl.rules.model import RunState
 
@@ -24,7 +25,6 @@ _COLUMNS = (
     number("failed"),
     note("why", "not complete"),
 )
-_EMPTY = "no run yet; the first one begins with: scrapy crawl site -a url=https://…"
 
 
 class Command(RegistryCommand):
@@ -46,7 +46,11 @@ class Command(RegistryCommand):
         if opts.format == "json":
             print_json(rows)
         else:
-            print_table(_COLUMNS, (_shown(row) for row in rows), empty=_EMPTY)
+            print_table(_COLUMNS, (_shown(row) for row in rows), empty=_empty())
+
+
+def _empty() -> str:
+    return f"no run yet; the first one begins with: {crawl_line('https://…')}"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,12 @@ from rich.markup import escape
 
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.index.images import ImageDocument, images_of
-from smartcrawl.index.search import as_data, search
+from smartcrawl.index.search import answer, as_data
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.redaction import escaped
+from smartcrawl.registry.names import source_names
 
 _SHOWN = 5  #: images of a page in a table
 #: Marks around found words. They cannot occur in extracted text.
@@ -39,8 +40,10 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Search the pages that were crawled, best first. Parts of a page that have all the"
-            ' words count; where there is none, any of them. "Quoted words" stay together.'
+            "Search the pages that were crawled, best first: those with all words or most of them."
+            ' "Two words" in quotes stay together and must occur; -word or -"two words" must not;'
+            " site:HOST or site:HOST/PATH and in:SOURCE limit the search. Quote the whole query for"
+            " the shell."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -61,18 +64,23 @@ class Command(RegistryCommand):
         if not query.strip():
             raise UsageError(f"say what to search for, such as: {program()} search 'two words'")
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
-        hits = search(
+        found = answer(
             connection, query, self.options, sources=sources, limit=opts.limit, marks=marks
         )
+        hits = found.hits
+        if found.meant:
+            print(f"did you mean {escaped(found.meant)!r}? Its pages are shown.", file=sys.stderr)
         images = images_of(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
             print_json([as_data(hit, images.get(hit.no)) for hit in hits])
             return
+        several = len(source_names(connection)) > 1
         console = Console(highlight=False, soft_wrap=True)
         for number, hit in enumerate(hits, 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
             console.print(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
-            console.print(f"   [green]{_safe(hit.url)}[/]")
+            where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
+            console.print(f"   [green]{_safe(hit.url)}[/]{where}")
             if hit.snippet:
                 console.print(f"   {_marked(hit.snippet)}")
             _show_images(console, images.get(hit.no, []))

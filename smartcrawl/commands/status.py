@@ -10,6 +10,7 @@ from rich.markup import escape
 from smartcrawl.commands.status_text import Line, figures, screen, verdict_data
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.model.ports import Connection
+from smartcrawl.model.program import crawl_line
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso
 from smartcrawl.reports.concerns import concerns, span, verdict
@@ -66,7 +67,7 @@ class Command(RegistryCommand):
             print_json(answer)
             return
         if not found:
-            print("nothing was crawled yet; begin with: scrapy crawl site -a url=https://…")
+            print(f"nothing was crawled yet; begin with: {crawl_line('https://…')}")
             return
         blocks = [self._block(one, now) for one in found]
         whole = [*blocks, *self._total(found, total)]

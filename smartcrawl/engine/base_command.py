@@ -7,7 +7,6 @@ the class is registered as a ScrapyCommand (``smartcrawl.commands``), and takes 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
@@ -16,10 +15,7 @@ from typing import Any, ClassVar
 
 from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.meant import nearest
-from smartcrawl.model.redaction import shown
 
-_LIKE_OPTION = 0.7  #: similarity from which an option is proposed for a mistyped one
 CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
 
 
@@ -42,6 +38,7 @@ class BaseCommand(ABC):
     requires_crawler_process = False
     crawler_process: None = None
     default_settings: ClassVar[Mapping[str, Any]] = {"LOG_ENABLED": False}
+    takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
     exitcode = 0
     settings: Any = None  #: Scrapy's or CommandSettings; set before ``add_options``
     under_scrapy = True  #: whether Scrapy's command line calls it
@@ -71,12 +68,14 @@ class BaseCommand(ABC):
             import_module("scrapy.commands").ScrapyCommand.add_options(self, parser)
 
     def process_options(self, args: list[str], opts: Namespace) -> None:
-        """Apply the options of all commands, and refuse those that no command has."""
+        """Apply the options of all commands, and refuse those that no command has.
+
+        Without Scrapy the caller did so (``smartcrawl.commands.running``).
+        """
         if self.under_scrapy:
-            check_usage(self.parser, self.settings, opts)
-            import_module("scrapy.commands").ScrapyCommand.process_options(self, args, opts)
             import_module("smartcrawl.engine.project_settings").complete(self.settings)
-        with_known_options(self.parser, args)
+            check_usage(self.parser, self.settings, args, opts, words=self.takes_words)
+            import_module("scrapy.commands").ScrapyCommand.process_options(self, args, opts)
 
     def run(self, args: list[str], opts: Namespace) -> None:
         """Carry the command out; wrong usage is reported by the command line that calls."""
@@ -91,24 +90,3 @@ class BaseCommand(ABC):
     @abstractmethod
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Do the work, and set ``exitcode`` where it failed."""
-
-
-def with_known_options(parser: ArgumentParser, args: list[str]) -> None:
-    """Refuse words that begin with a dash; those after ``--`` are words like any other.
-
-    argparse leaves options that it does not know among the words, so that ``--limt 3`` would be
-    searched for. The ``--`` itself is taken out of ``args``. The parser prints the message, and
-    ends the process with the status of wrong usage.
-    """
-    end = args.index("--") if "--" in args else len(args)
-    for word in args[:end]:
-        if re.match(r"-(?!\d|\Z)", word):
-            option = word.partition("=")[0]
-            known = [name for action in parser._actions for name in action.option_strings]
-            near = nearest(f"--{option.lstrip('-')}", known, least=_LIKE_OPTION)
-            meant = f"; did you mean {near}?" if near else ": --help lists them."
-            parser.error(
-                f"there is no option {shown(option)}{meant} A word that begins with a dash goes"
-                " after --"
-            )
-    del args[end : end + 1]

@@ -11,12 +11,15 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.markup import escape
 
+from smartcrawl.engine.bar import AboveBar, Bar
 from smartcrawl.engine.base_command import CMDLINE, BaseCommand
+from smartcrawl.engine.meter import Meter
 from smartcrawl.engine.output import Output, complain, inform, json_text, show_anything
 from smartcrawl.engine.standard_output import printed
 from smartcrawl.engine.state_folder import data_dir_option
@@ -41,7 +44,6 @@ class RegistryCommand(BaseCommand):
     """A command that reads the registry and prints, for people or for programs."""
 
     formats: ClassVar[Sequence[str]] = ("table", "json")
-    takes_words: ClassVar[bool] = False  #: whether it takes words beside the options
     options: Options  #: set by ``run``
     database: Database  #: the one that the options name
 
@@ -105,6 +107,12 @@ class RegistryCommand(BaseCommand):
                 line += ["-s", f"{name}={self.settings[name]}"]
         return shlex.join([*line, *(str(word) for word in words[1:])])
 
+    def meter(self, total: int | None = None) -> Meter:
+        """Return the display of this command's progress; ``total``: pages, if known."""
+        assert self.settings is not None
+        enabled = self.settings["PROGRESS_FORMAT"] == "line"
+        return Meter(self.name, total=total, enabled=enabled)
+
     @abstractmethod
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -125,7 +133,7 @@ def no_registry(database: Database) -> RegistryError:
 @contextmanager
 def warnings_printed(name: str) -> Iterator[None]:
     """Print a command's warnings, such as a server that it waits for, while its log is off."""
-    handler = logging.StreamHandler()
+    handler = AboveBar()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter(f"{name}: %(message)s"))
     ours = logging.getLogger("smartcrawl")
@@ -239,11 +247,14 @@ class ChangingCommand(RegistryCommand):
                 Removal(source, 0, tuple(target.url for target in of_source))
                 for source, of_source in groupby(listed, lambda target: target.source)
             ]
-        with closing(indexing_of(self.options, connection)) as indexing:
-            return remove(connection, indexing, targets[:most], now)
+        total = len(targets[:most])
+        with self.meter(total) as meter, closing(indexing_of(self.options, connection)) as indexing:
+            report = partial(meter.report, "removed")
+            return remove(connection, indexing, targets[:most], now, report=report)
 
     def withhold(self, why: str, *words: object) -> None:
         """Print that no page was removed, why, and the command that removes the pages."""
+        Bar.erase()
         Output(sys.stderr).say(
             escape(f"{self.name}: nothing {'would be' if self.dry else 'was'} removed: {why}:"),
             command=self.again(*words),

@@ -19,6 +19,7 @@ from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
+from smartcrawl.engine.bar import AboveBar
 from smartcrawl.model.redaction import log_format, shown, shown_lines
 from smartcrawl.sources.private_files import file_like_its_folder
 
@@ -159,7 +160,7 @@ def _handler(settings: Any) -> logging.Handler:
             file, encoding=settings.get("LOG_ENCODING"), errors="backslashreplace"
         )
     elif settings.getbool("LOG_ENABLED"):
-        handler = logging.StreamHandler()
+        handler = AboveBar()
     else:
         handler = logging.NullHandler()
     handler.setLevel(settings.get("LOG_LEVEL"))

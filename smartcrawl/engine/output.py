@@ -35,12 +35,12 @@ def show_anything() -> None:
             stream.reconfigure(errors="replace")
 
 
-def width_of(file: IO[str]) -> int | None:
+def width_of(file: IO[str] | None) -> int | None:
     """Return the columns of a line; None: lines are not wrapped."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):
         return int(given)
-    if not file.isatty():
+    if file is None or not file.isatty():
         return None
     try:
         return os.get_terminal_size(file.fileno()).columns or _DEFAULT_WIDTH

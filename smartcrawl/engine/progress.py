@@ -8,19 +8,18 @@ import sys
 import time
 from typing import Any, Self
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
+from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, Facts, plain
 from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
 from smartcrawl.engine.standard_output import discard
+from smartcrawl.reports.concerns import span
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -47,13 +46,13 @@ class JsonProgress:
 
 
 class Progress:
-    """One live line on a terminal, plain log lines elsewhere."""
+    """A bar on a terminal, plain log lines elsewhere."""
 
     def __init__(self, crawler: Crawler, run: Run, *, interval: float) -> None:
         self._run = run
         self._interval = interval
         self._started = time.monotonic()
-        self._live: Live | None = None
+        self._bar: Bar | None = None
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -62,9 +61,9 @@ class Progress:
         run = run_of(crawler)
         if run is None:
             raise NotConfigured("the spider has no run")
-        if crawler.settings["PROGRESS_FORMAT"] == "json":
+        if crawler.settings["PROGRESS_FORMAT"] != "line":
             raise NotConfigured
-        progress = cls(crawler, run, interval=0.5 if sys.stderr.isatty() else 30)
+        progress = cls(crawler, run, interval=SECONDS)
         crawler.signals.connect(progress.opened, signal=signals.spider_opened)
         crawler.signals.connect(progress.closed, signal=signals.spider_closed)
         return progress
@@ -72,19 +71,37 @@ class Progress:
     def opened(self) -> None:
         """Begin to report."""
         self._started = time.monotonic()
-        if sys.stderr.isatty():
-            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-            self._live.start()
+        self._bar = Bar.on(sys.stderr)
         self._task = asyncio.ensure_future(self._report())
 
     async def _report(self) -> None:
         while True:
-            await asyncio.sleep(self._interval)
-            line = self.line(time.monotonic() - self._started)
-            if self._live is not None:
-                self._live.update(Text(line), refresh=True)
-            else:
-                logger.info("%s", line)
+            await asyncio.sleep(self._interval if self._bar is None else REFRESH)
+            self._show(time.monotonic() - self._started)
+
+    def _show(self, elapsed: float) -> None:
+        if self._bar is not None:
+            self._bar.draw(self.facts(elapsed), self.line(elapsed))
+        elif sys.stderr.isatty():  # another process has the bar of this terminal
+            plain(self.line(elapsed))
+        else:
+            logger.info("%s", self.line(elapsed))
+
+    def facts(self, elapsed: float) -> Facts:
+        """Return the state of the run for the bar.
+
+        The total grows as links are found. A shared run has none: only Redis has the count of the
+        queue.
+        """
+        progress = self._run.batches.progress
+        rate = progress.visits / elapsed if elapsed > 0 else 0.0
+        share = 100 * progress.not_modified / progress.visits if progress.visits else 0
+        parts, total = [f"{rate:.1f} pages/s", f"{share:.0f} % 304"], None
+        if not self._run.opened.shared:
+            queued = len(self._run.frontier)
+            total = progress.visits + queued
+            parts += [f"{span(int(queued / rate))} left"] if rate else []
+        return Facts(self._run.source.name, progress.visits, total, tuple(parts))
 
     def line(self, elapsed: float) -> str:
         """Return the line: done/queued, pages/s, share of 304, new and modified, time left.
@@ -109,8 +126,9 @@ class Progress:
         """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
-        if self._live is not None:
-            self._live.stop()
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
 
 class QuietLog(LogFormatter):

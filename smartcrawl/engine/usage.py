@@ -1,12 +1,17 @@
-"""Mistyped settings and files on a command line, refused before anything is done."""
+"""Mistyped options, settings and files on a command line, refused before anything is done.
+
+Scrapy parses with ``parse_known_args``, because its commands take words of any number; argparse
+then leaves options that it does not know among the words. ``search --limt 3`` would look for
+"--limt 3".
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
-from importlib import import_module
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,39 +19,71 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.meant import nearest
 from smartcrawl.model.redaction import shown
 
+_OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
+_LIKE_OPTION: Final = 0.7  #: similarity from which an option is proposed
 _MISTYPED: Final = 0.8  #: similarity from which an unknown setting is a mistyped one
 
 
-def check_usage(parser: ArgumentParser, settings: Mapping[str, Any], opts: Namespace) -> None:
-    """Refuse mistyped settings, and a file for the process id that cannot be written.
+def check_usage(
+    parser: ArgumentParser,
+    settings: Collection[str],
+    args: list[str],
+    opts: Namespace,
+    *,
+    words: bool = False,
+) -> None:
+    """Refuse unknown options and mistyped settings; ``words``: the command takes words.
 
-    Settings that resemble no known one get a note: code of the user's own may read them. The parser
-    prints the message, and ends the process with the status of wrong usage.
+    ``settings`` has the names of the known settings.
+
+    The parser prints the message, and ends the process with the status of wrong usage. The ``--``
+    before words with a dash is taken out of ``args``.
     """
-    for name in _unknown(opts.set, settings):
-        near = nearest(name.upper(), _known(settings), least=_MISTYPED)
+    end = args.index("--") if "--" in args else len(args)
+    for word in args[:end]:
+        if _OPTION.match(word):
+            parser.error(_no_option(parser, word, words))
+    del args[end : end + 1]
+    for problem in _settings_problems(opts.set, settings):
+        parser.error(problem)
+    for note in _settings_notes(opts.set, settings):
+        print(f"note: {note}", file=sys.stderr)
+    if (pidfile := getattr(opts, "pidfile", None)) and (reason := unwritable(Path(pidfile))):
+        parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
+
+
+def _no_option(parser: ArgumentParser, word: str, words: bool) -> str:
+    option = word.partition("=")[0]
+    known = [name for action in parser._actions for name in action.option_strings]
+    long = [name for name in known if name.startswith("--")]
+    near = nearest(f"--{option.lstrip('-')}", long, least=_LIKE_OPTION)
+    question = f", did you mean {near}?" if near else ": --help lists them"
+    after = " A word that begins with a dash goes after --" if words else ""
+    return f"there is no option {shown(option)}{question}{after}"
+
+
+def _unknown(given: Iterable[str], settings: Collection[str]) -> list[str]:
+    names = (one.partition("=")[0] for one in given)
+    return [name for name in names if name and name not in settings]
+
+
+def _settings_problems(given: Sequence[str], settings: Collection[str]) -> list[str]:
+    """Return a message for each setting of ``-s`` whose name is nearly that of a known one."""
+    problems = []
+    for name in _unknown(given, settings):
+        near = nearest(name.upper(), settings, least=_MISTYPED)
         if near is not None:
-            parser.error(f"there is no setting {shown(name)}; did you mean {near}?")
-        print(
-            f"note: no setting of smartcrawl or Scrapy is called {shown(name)}; it has an effect"
-            " only if code of your own reads it",
-            file=sys.stderr,
-        )
-    pid_file = getattr(opts, "pidfile", None)  # an option of Scrapy's command line
-    if pid_file and (reason := unwritable(Path(pid_file))):
-        parser.error(f"--pidfile is {pid_file!r}, which cannot be written: {reason}")
+            problems.append(f"there is no setting {shown(name)}, did you mean {near}?")
+    return problems
 
 
-def _unknown(given: Iterable[str], settings: Mapping[str, Any]) -> list[str]:
-    names = [name for name, _, _ in (one.partition("=") for one in given) if name not in settings]
-    known = _known(settings) if names else ()
-    return [name for name in names if name and name not in known]
-
-
-def _known(settings: Mapping[str, Any]) -> set[str]:
-    """Return the names of all settings: those of the project, of smartcrawl and of Scrapy."""
-    modules = map(import_module, ("smartcrawl.settings", "scrapy.settings.default_settings"))
-    return {*settings, *(name for module in modules for name in vars(module) if name.isupper())}
+def _settings_notes(given: Sequence[str], settings: Collection[str]) -> list[str]:
+    """Return a message for each other unknown setting: code of the user's own may read it."""
+    return [
+        f"no setting of smartcrawl or Scrapy is called {shown(name)}; it has an effect only if code"
+        " of your own reads it"
+        for name in _unknown(given, settings)
+    ]
 
 
 def check_log_file(settings: Mapping[str, Any]) -> None:

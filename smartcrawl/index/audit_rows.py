@@ -11,6 +11,10 @@ _PAGE: Final = 2_000  #: records of one statement
 _SOURCES = """
 SELECT no, name FROM source WHERE :every OR name IN carray(:sources) ORDER BY name
 """
+_PAGES = """
+SELECT count(*) FROM record r JOIN source o ON o.no = r.source
+ WHERE r.entry > 0 AND (:every OR o.name IN carray(:sources))
+"""
 #: The pages that index/writing.py would write.
 _ENTRIES = """
 SELECT r.no, r.id, r.url, c.content_hash
@@ -53,6 +57,12 @@ def sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str
     """Return (number, name) of some sources, of all where none is named."""
     values = {"every": not names, "sources": Many(names)}
     return [(no, name) for no, name in connection.execute(_SOURCES, values).fetchall()]
+
+
+def pages(connection: Connection, names: Sequence[str]) -> int:
+    """Return the number of pages that belong in the index; of all sources where none is named."""
+    values = {"every": not names, "sources": Many(names)}
+    return int(connection.execute(_PAGES, values).get)
 
 
 def entries(connection: Connection, source: int) -> Iterator[Entry]:

@@ -3,22 +3,121 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
 
-_WORD = re.compile(r'"([^"]+)"|(\S+)')
+from smartcrawl.index.function_words import function_words
+from smartcrawl.index.stems import stems, words
+
+_PART: Final = re.compile(
+    r'(?P<sign>(?<!\S)-)?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<!\S)(?:site|in)):(?P<value>[^\s"]+)|'
+    r'(?P<word>[^\s"]+))'
+)
+_SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+MOST: Final = 32  #: words of one query that count
 
 
-def phrases(query: str) -> list[str]:
-    """Return the words of a query and its "quoted words", which stay together, in their order.
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of a query, or words that stay together."""
 
-    Words without a letter or digit are left out, and so are characters that no index takes: NUL
-    and halves of surrogate pairs.
+    text: str
+    stems: tuple[str, ...]
+    quoted: bool = False  #: it must occur, if it occurs anywhere
 
-    >>> phrases('don"t  "error code" 42 ?!')
-    ['don', 't', 'error code', '42']
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query, parsed."""
+
+    terms: tuple[Term, ...]  #: without function words, unless there are only such
+    required: tuple[str, ...] = ()  #: words that must occur
+    excluded: tuple[str, ...] = ()  #: words or phrases that must not occur
+    sites: tuple[str, ...] = ()  #: hosts or addresses, without their scheme
+    sources: tuple[str, ...] = ()
+
+    def only(self, terms: Sequence[Term]) -> Query:
+        """Return the query with other terms."""
+        return replace(self, terms=tuple(terms))
+
+    def relaxed(self, pages: Sequence[int]) -> Query | None:
+        """Return the query for a second try, when no page has all that is required.
+
+        ``pages`` is the number of pages that have each term. Words that no page has are not
+        required; if there are none of these, nothing is. None: nothing was required.
+        """
+        if not self.required:
+            return None
+        there = {t.text for t, count in zip(self.terms, pages, strict=True) if count}
+        kept = tuple(text for text in self.required if text in there)
+        return replace(self, required=kept if kept != self.required else ())
+
+
+def parsed(query: str) -> Query:
+    """Parse a query.
+
+    Words that signs join stay together, and so do "quoted words", which must occur. Function words
+    are left out, unless there are no others. Parts without a letter or digit are left out, and so
+    are characters that no index takes: NUL and halves of surrogate pairs.
+
+    >>> [term.text for term in parsed('how do I "undo it" state-of-the-art ?!').terms]
+    ['undo it', 'state-of-the-art']
+    >>> found = parsed("who -draft site:a.example/docs in:manual")
+    >>> found.terms[0].text, found.excluded, found.sites, found.sources
+    ('who', ('draft',), ('a.example/docs',), ('manual',))
     """
-    found = []
+    terms: list[Term] = []
+    excluded: list[str] = []
+    sites: list[str] = []
+    sources: list[str] = []
     sayable = query.replace("\0", " ").encode("utf-8", "ignore").decode()
-    for quoted, word in _WORD.findall(sayable):
-        parts = [quoted] if quoted else word.split('"')
-        found += [part for part in parts if any(c.isalnum() for c in part)]
-    return found
+    for part in _PART.finditer(sayable):
+        text = part["quoted"] or part["word"]
+        if part["sign"] and text is not None:
+            excluded += [text] * any(c.isalnum() for c in text)
+        elif text is None:
+            filters = sites if part["name"] == "site" else sources
+            filters.append(_SCHEME.sub("", part["value"]))
+        elif found := stems(text):
+            terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
+    content = tuple(_content(terms)[:MOST])
+    required = tuple(term.text for term in content if term.quoted)
+    return Query(content, required, tuple(excluded), tuple(sites), tuple(sources))
+
+
+def _content(terms: Sequence[Term]) -> list[Term]:
+    """Return the terms without function words and without repetitions."""
+    plain = [word for term in terms if not term.quoted for word in words(term.text)]
+    without = function_words(plain)
+    kept = [term for term in terms if term.quoted or not without.issuperset(words(term.text))]
+    found: dict[tuple[str, ...], Term] = {}
+    for term in kept or terms:
+        if term.stems not in found or term.quoted:
+            found[term.stems] = term
+    return list(found.values())
+
+
+def merged(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
+    """Return the sources that both an option and a query name; None: there is none in common.
+
+    >>> merged((), ("a",)), merged(("a", "b"), ("b",)), merged(("a",), ("b",)), merged((), ())
+    (['a'], ['b'], None, [])
+    """
+    if not sources or not named:
+        return list(sources or named)
+    return [name for name in sources if name in named] or None
+
+
+def host_and_path(site: str) -> tuple[str, str]:
+    """Return the host of a site, as addresses spell it, and the path with its slash.
+
+    >>> host_and_path("Bücher.example/a"), host_and_path("a.example:8000")
+    (('xn--bcher-kva.example', '/a'), ('a.example:8000', ''))
+    """
+    host, slash, path = site.partition("/")
+    host = host.lower()
+    with suppress(UnicodeError):  # no name of a host: no address has it
+        host = host.encode("idna").decode()
+    return host, slash + path

@@ -8,7 +8,7 @@ from typing import Any
 from smartcrawl.index.elasticsearch.documents import key as key_of
 from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.embedded import choice as embedded
-from smartcrawl.index.embedded.sqlite import Hit
+from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection, Many
@@ -23,7 +23,7 @@ SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_change
 """
 
 
-def search(
+def answer(
     connection: Connection,
     query: str,
     options: Options,
@@ -31,21 +31,22 @@ def search(
     sources: Sequence[str] = (),
     limit: int = 10,
     marks: tuple[str, str] = ("[", "]"),
-) -> list[Hit]:
+) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
-    ``marks`` are put around the words found.
+    A page that several sources have is one hit, which names them. ``marks`` are put around the
+    words found.
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
     """
     if options.elasticsearch is None:
-        return embedded.search(connection, query, sources=sources, limit=limit, marks=marks)
+        return embedded.answer(connection, query, sources=sources, limit=limit, marks=marks)
     from smartcrawl.index.choice import opened  # noqa: PLC0415  # the embedded index needs none of it
 
     with opened(options, connection) as index:
-        found = index.search(query, sources=sources, limit=limit, marks=marks)
-    return _joined(connection, found)
+        found, meant = index.answer(query, sources=sources, limit=limit, marks=marks)
+    return Answer(_joined(connection, found), meant)
 
 
 def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
@@ -80,6 +81,7 @@ def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
                 no=no,
                 key=bytes.fromhex(hit.key.rpartition(":")[2]),
                 document_id=hit.key,
+                sources=hit.sources,
             )
         )
     return hits
@@ -93,6 +95,7 @@ def as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str
         "documentId": hit.document_id,
         "url": hit.url,
         "source": hit.source,
+        "sources": list(hit.sources),
         "title": hit.title,
         "headings": hit.headings,
         "snippet": hit.snippet,

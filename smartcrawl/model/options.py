@@ -221,7 +221,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
             f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
         )
     log_format(settings)
-    one_of(settings, "PROGRESS_FORMAT", "line", "json")
+    one_of(settings, "PROGRESS_FORMAT", "line", "json", "none")
     robots_parser(settings)
 
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from smartcrawl.commands import demo
+from smartcrawl.commands import demo, demo_shell
 from smartcrawl.commands.demo_server import (
     ADDED,
     DELETED,
@@ -53,10 +53,10 @@ class Place:
         self.here.mkdir()
         self.temporary.mkdir()
 
-    def start(self, *args: str, **more: Any) -> "subprocess.Popen[str]":
+    def start(self, *args: str, program: str = "scrapy", **more: Any) -> "subprocess.Popen[str]":
         """Start the demo, with settings of a user that it must not use."""
         return subprocess.Popen(
-            [sys.executable, "-m", "scrapy", "demo", *args],
+            [sys.executable, "-m", program, "demo", *args],
             cwd=self.here,
             env=os.environ | self.environment(),
             stdin=subprocess.DEVNULL,
@@ -81,13 +81,17 @@ class Place:
         return not [*self.here.iterdir(), *self.temporary.iterdir()]
 
     def processes(self) -> list[str]:
-        """The numbers of the processes that work in the temporary folder."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it ended, or belongs to another user
-                if os.readlink(process / "cwd").startswith(str(self.temporary)):
-                    found.append(process.name)
-        return found
+        return processes_in(self.temporary)
+
+
+def processes_in(folder: Path) -> list[str]:
+    """The numbers of the processes that work in a folder, or below it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended, or belongs to another user
+            if os.readlink(process / "cwd").startswith(str(folder)):
+                found.append(process.name)
+    return found
 
 
 @pytest.fixture
@@ -118,7 +122,7 @@ def url_in(text: str) -> str:
 
 def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> None:
     """Settings of the user count for nothing, and there is no project and no terminal."""
-    status, out, err = ended(place.start("--format", "json"))
+    status, out, err = ended(place.start("--format", "json", program="smartcrawl"))
 
     assert (status, err) == (0, "")
     steps = [json.loads(line) for line in out.splitlines()]
@@ -130,6 +134,7 @@ def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> 
         assert all(check["holds"] for check in step["checked"])
         assert step["folder"] is None
         assert all(command["exitStatus"] == 0 for command in step["commands"])
+    assert "\\u001b" not in out, "no colours"
     first, search, refresh, change, lost, removal, undo, why = (
         [command["output"] for command in step["commands"]] for step in steps
     )
@@ -141,15 +146,26 @@ def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> 
     assert "1 removed" in removal[1]
     assert "undone" in why[0]
     url = url_in(steps[0]["commands"][0]["command"])
+    assert steps[0]["commands"][0]["command"] == f"smartcrawl crawl {url}"
     assert not is_served(url)
     assert place.is_untouched()
     assert place.processes() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_demo_that_is_stopped_leaves_nothing_behind(place: Place, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "program"),
+    [
+        (signal.SIGINT, "smartcrawl"),
+        (signal.SIGINT, "scrapy"),
+        (signal.SIGTERM, "smartcrawl"),
+        (signal.SIGHUP, "smartcrawl"),
+    ],
+)
+def test_a_demo_that_is_stopped_leaves_nothing_behind(
+    place: Place, number: int, program: str
+) -> None:
     """The signal comes while a crawl goes on; a second one does not disturb the end."""
-    with place.start() as process:
+    with place.start(program=program) as process:
         assert process.stdout is not None
         shown = "".join(process.stdout.readline() for _ in range(8))
         wait_until(place.processes, "a crawl goes on")
@@ -214,12 +230,13 @@ def test_enter_goes_on_and_ctrl_c_of_a_terminal_ends_the_demo(place: Place) -> N
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(place.here)
-        os.environ |= place.environment()
+        os.environ |= place.environment() | {"PYTHONIOENCODING": "ascii"}
         os.execv(sys.executable, [sys.executable, "-m", "scrapy", "demo", "--pause"])
     shown = until(terminal, "Enter goes on")
     assert "2/8" not in shown, "it waits"
+    assert "\x1b[32mcomplete" in shown, "the crawl has colours"
     os.write(terminal, b"\n")
-    until(terminal, "Enter goes on")
+    assert "? Wet hands" in until(terminal, "Enter goes on"), "the terminal knows ASCII only"
     os.write(terminal, b"\x03")
     until(terminal, "demo: stopped before its end")
     _, status = os.waitpid(pid, 0)
@@ -278,6 +295,23 @@ def test_a_step_that_does_not_show_its_facts_ends_the_demo(
             demo.play(scene, shell, TextStage(pause=False))
 
     assert "not so: the server answered 304 for all 15 pages" in capsys.readouterr().out
+
+
+def test_a_command_that_hangs_is_ended_with_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, folder = tmp_path / "scrapy", tmp_path / "folder"
+    program.write_text(
+        "import subprocess, time\nsubprocess.Popen(['sleep', '600'])\ntime.sleep(600)\n"
+    )
+    folder.mkdir()
+    shell = Shell(folder, columns=80, colour=False, called=program)
+    monkeypatch.setattr(demo_shell, "_SECONDS", 1)
+
+    with pytest.raises(DemoError, match=r"'scrapy status' did not end within 1 s"):
+        shell.run(("status",))
+
+    wait_until(lambda: not processes_in(folder), "its processes ended")
 
 
 def test_a_full_disk_is_one_sentence_with_the_remedy(place: Place) -> None:

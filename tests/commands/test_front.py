@@ -1,7 +1,7 @@
 """The program smartcrawl: greeting, list of commands, options, and messages about wrong ones."""
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -12,7 +12,8 @@ from smartcrawl import __version__, commands
 from smartcrawl.commands.front import main
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
-from smartcrawl.engine.base_command import CMDLINE, with_known_options
+from smartcrawl.engine.base_command import CMDLINE
+from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import database_of
 
@@ -93,7 +94,7 @@ def test_a_mistyped_option_is_refused(capsys: pytest.CaptureFixture[str]):
         main(["search", "--limt", "3", "foo"])
 
     assert ended.value.code == 2
-    assert "there is no option --limt; did you mean --limit?" in capsys.readouterr().err
+    assert "there is no option --limt, did you mean --limit?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", [["crawl", "--frce"], ["due", "--sorce", "x"]])
@@ -104,14 +105,14 @@ def test_a_crawl_refuses_a_mistyped_option_too(
         main(words)
 
     assert ended.value.code == 2
-    assert f"there is no option {words[1]}; did you mean" in capsys.readouterr().err
+    assert f"there is no option {words[1]}, did you mean" in capsys.readouterr().err
 
 
 def test_words_after_two_dashes_and_numbers_are_no_options():
     parser = ArgumentParser()
     words = ["a", "-7", "-", "--", "-b", "--", "c"]
 
-    with_known_options(parser, words)
+    check_usage(parser, (), words, Namespace(set=[]))
 
     assert words == ["a", "-7", "-", "-b", "--", "c"]
 

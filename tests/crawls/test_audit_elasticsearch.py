@@ -11,7 +11,7 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.commands.audit import _Ticker as Ticker
+from smartcrawl.engine.meter import Meter
 from smartcrawl.index import audit_rows as registry_audit
 from smartcrawl.index.audit import Comparison, Finding, Findings, Kind, merged
 from smartcrawl.index.audit_rows import Entry
@@ -402,7 +402,7 @@ def test_elasticsearch_audit_of_a_registry_that_wrote_to_none_is_refused(
 
 def test_audit_of_elasticsearch_says_how_far_it_is_when_it_takes_long(capsys):
     seconds = iter((100, 100, 101.9, 102, 103.9, 104.5))
-    ticker = Ticker(lambda: next(seconds))
+    ticker = Meter("audit", every=2, clock=lambda: next(seconds))
     told = []
     for number in range(999, 1_004):
         ticker.report("compared", number)

@@ -1,10 +1,13 @@
 """The live line says how far a run is."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
@@ -83,3 +86,45 @@ def test_the_queue_shrinks_as_pages_are_asked(run: Run):
         run.next_page(lambda _: True)
 
     assert ", 26 queued," in line(run, 1)
+
+
+def test_the_bar_has_the_same_facts(run: Run):
+    count(run, Word.UNCHANGED, 304, 6)
+    count(run, Word.MODIFIED, 200, 4)
+
+    facts = Progress(get_crawler(), run, interval=1).facts(4)
+
+    assert facts == ("docs", 10, 40, ("2.5 pages/s", "60 % 304", "12 s left"))
+    assert Progress(get_crawler(), run, interval=1).facts(0).parts == ("0.0 pages/s", "60 % 304")
+    run.opened = replace(run.opened, shared=True)
+    assert Progress(get_crawler(), run, interval=1).facts(4)[2:] == (
+        None, ("2.5 pages/s", "60 % 304"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["json", "none"])
+def test_another_form_of_progress_has_no_line(run: Run, kind: str):
+    crawler = get_crawler(settings_dict={"PROGRESS_FORMAT": kind})
+    crawler.spider = SimpleNamespace(run=run)
+
+    with pytest.raises(NotConfigured):
+        Progress.from_crawler(crawler)
+
+
+async def reported(progress: Progress) -> None:
+    progress._interval = 0.01
+    progress.opened()
+    await asyncio.sleep(0.05)
+    progress.closed()
+
+
+def test_in_a_pipe_a_line_is_logged(run: Run, caplog: pytest.LogCaptureFixture):
+    crawler = get_crawler(settings_dict={"PROGRESS_FORMAT": "line"})
+    crawler.spider = SimpleNamespace(run=run)
+    progress = Progress.from_crawler(crawler)
+    assert progress._interval == 10
+
+    with caplog.at_level("INFO", "smartcrawl.engine.progress"):
+        asyncio.run(reported(progress))
+
+    assert caplog.messages[0].startswith("docs: 0 done, 30 queued, 0.0 pages/s")

@@ -11,7 +11,6 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl import settings as ours
-from smartcrawl.engine.base_command import with_known_options
 from smartcrawl.engine.download import lookup
 from smartcrawl.engine.download.lookup import check_hosts
 from smartcrawl.engine.standard_output import OutputError, printed
@@ -36,9 +35,9 @@ def settings(folder: Path, **values: object) -> Settings:
     return made
 
 
-def usage(parser: ArgumentParser, args: list[str], *given: str) -> list[str]:
-    check_usage(parser, Settings(), Namespace(set=list(given)))
-    with_known_options(parser, args)
+def usage(parser: ArgumentParser, args: list[str], *given: str, words: bool = True) -> list[str]:
+    opts = Namespace(set=list(given), pidfile=None)
+    check_usage(parser, Settings(), args, opts, words=words)
     return args
 
 

@@ -9,7 +9,6 @@ from backports import zstd
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.embedded.sqlite import search
 from smartcrawl.index.images import ImageDocument, images_of
 from smartcrawl.model.documents import Document, Image, Section
 from smartcrawl.model.urls import digest, row_key
@@ -18,6 +17,7 @@ from smartcrawl.registry.removal import purge
 from smartcrawl.reports.tables import records
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
+from tests.index.asking import search
 from tests.registry.build import LATER, LONG, Desk
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,15 +1,18 @@
 """Both sinks answer the searches of one table alike."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from smartcrawl.index.embedded.sqlite import search
+from smartcrawl.registry.database.postgres import PostgresDatabase
+from tests.index.asking import search
 from tests.index.searches import PAGES, SEARCHES, Search
 from tests.index.shelf import BASE, entry, opened, page
 from tests.registry.build import Desk
+from tests.registry.spare import Spare
 from tests.servers import Elasticsearch
 
 Ask = Callable[..., list[Any]]
@@ -18,7 +21,23 @@ TOLD = {held.place: (held.title, held.source, held.language) for held in PAGES}
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[Ask]:
-    desk = Desk()
+    with filled(Desk()) as ask:
+        yield ask
+
+
+@pytest.fixture(scope="module")
+def postgres_index(spare_registries: Spare) -> Iterator[Ask]:
+    url = spare_registries.take()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+        with filled(Desk()) as ask:
+            yield ask
+    spare_registries.put_back(url)
+
+
+@contextmanager
+def filled(desk: Desk) -> Iterator[Ask]:
+    """The searches of an embedded index with the pages of the table."""
     for source in ("docs", "shop"):
         desk.source = source
         desk.open()
@@ -49,7 +68,14 @@ def elastic(elasticsearch: Elasticsearch) -> Iterator[Ask]:
         yield sink.search
 
 
-@pytest.mark.parametrize("sink", ["embedded", "elastic"], ids=["embedded", "elasticsearch"])
+SINKS = pytest.mark.parametrize(
+    "sink",
+    ["embedded", "postgres_index", "elastic"],
+    ids=["embedded", "postgres", "elasticsearch"],
+)
+
+
+@SINKS
 @pytest.mark.parametrize("asked", SEARCHES, ids=[one.name for one in SEARCHES])
 def test_a_search_finds_the_pages_of_the_table(
     request: pytest.FixtureRequest, sink: str, asked: Search
@@ -63,3 +89,15 @@ def test_a_search_finds_the_pages_of_the_table(
     assert told == [TOLD[place] for place in asked.found]
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
+
+
+@SINKS
+def test_a_page_of_two_sources_names_both(request: pytest.FixtureRequest, sink: str):
+    ask: Ask = request.getfixturevalue(sink)
+
+    (hit,) = ask("anchor")
+    (of_shop,) = ask("anchor", sources=("shop",))
+
+    assert set(hit.sources) == {"docs", "shop"}
+    assert hit.sources[0] == hit.source
+    assert (of_shop.source, of_shop.sources) == ("shop", ("shop",))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
+from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.rules.model import Outcome
+from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, chunk, closing, index_is_sound
 
 BASE = "http://a.example/"

@@ -26,7 +26,7 @@ from smartcrawl import pipelines
 from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.embedded.sqlite import EmbeddedIndex, search
+from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Traffic, Visit
@@ -51,6 +51,7 @@ from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
 from tests.choices import options
+from tests.index.asking import search
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
 from tests.registry.world import (
     HELD,

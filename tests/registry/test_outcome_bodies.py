@@ -2,8 +2,8 @@
 
 import pytest
 
-from smartcrawl.index.embedded.sqlite import search
 from smartcrawl.rules.model import Fault, Status, Word
+from tests.index.asking import search
 from tests.registry.build import Desk
 from tests.registry.test_outcome_table import (
     DAY,

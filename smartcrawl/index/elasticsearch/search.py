@@ -1,16 +1,17 @@
-"""Search requests, equivalent to those of the embedded index (index/embedded/sqlite.py)."""
+"""Search requests, equivalent to those of the embedded index (index/embedded/finding.py)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
-from smartcrawl.index.queries import phrases
+from smartcrawl.index.queries import Query, Term, host_and_path
+from smartcrawl.index.ranking import MOST_PARTS, Page, Part
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
 MOST_WORDS: Final = 64  #: words of one query that count
@@ -21,6 +22,7 @@ MOST_CLAUSES: Final = 4_000
 _WORD: Final = re.compile(r"[\u2e80-\U0010ffff]|[^\W\u2e80-\U0010ffff]{1,255}")
 _SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
 _SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
+_TEXTS: Final = 20  #: pages in which nearest words are looked for
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 
 
@@ -47,6 +49,7 @@ class Found:
     score: float  #: greater is better
     language: str
     description: str
+    sources: tuple[str, ...] = ()  #: all sources that have it, ``source`` first
 
 
 def languages() -> dict[str, Any]:
@@ -59,11 +62,6 @@ def endings(aggregations: Mapping[str, Any]) -> list[str]:
     buckets = aggregations["languages"]["buckets"]
     held = {"", *(suffix(bucket["key"]) for bucket in buckets)}
     return [ending for ending in SUFFIXES if ending in held]
-
-
-def has_words(query: str) -> bool:
-    """Whether a query has a word."""
-    return bool(phrases(query))
 
 
 def bounded(wanted: Iterable[str], most: int) -> list[str]:
@@ -82,46 +80,141 @@ def bounded(wanted: Iterable[str], most: int) -> list[str]:
     return found
 
 
-def request(
-    query: str,
-    held: Sequence[str],
-    *,
-    sources: Sequence[str],
-    limit: int,
-    every: bool,
-    tags: Tags,
-) -> dict[str, Any]:
-    """Return the request for a query, which has a word.
+def most_words(held: Sequence[str]) -> int:
+    """Return how many words of a query count in an index with text under some endings."""
+    return min(MOST_WORDS, MOST_CLAUSES // (len(WEIGHTS) * len(held)))
 
-    The words must all occur in one chunk (``every``), or any of them; its title and headings
-    count as part of it. ``held`` are the endings of the fields with text. ``tags`` are put around
-    the words found. Hits with equal scores are sorted by the length of the address, then by the
-    address.
+
+def bounded_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term]:
+    """Return the terms of a query that count, cut if they have too many words."""
+    texts = bounded([term.text for term in terms], most_words(held))
+    return [replace(term, text=text) for term, text in zip(terms, texts, strict=False)]
+
+
+def proposal(
+    query: Query, terms: Sequence[Term], held: Sequence[str], sources: Sequence[str], limit: int
+) -> dict[str, Any]:
+    """Return the request for the pages that may answer a query, and for how many have each term.
+
+    ``held`` are the endings of the fields with text.
     """
-    wanted = bounded(phrases(query), min(MOST_WORDS, MOST_CLAUSES // (len(WEIGHTS) * len(held))))
-    in_chunks = {"dis_max": {"queries": [_words(wanted, ending, every=every) for ending in held]}}
+    named = [_anywhere(term.text, held, name=str(place)) for place, term in enumerate(terms)]
+    filters: list[dict[str, Any]] = [_anywhere(text, held) for text in query.required]
+    if sources:
+        filters.append({"terms": {"source": list(sources)}})
+    if query.sites:
+        sites = [{"regexp": {"url": {"value": site_pattern(site)}}} for site in query.sites]
+        filters.append({"bool": {"should": sites}})
+    excluded = [_anywhere(text, held) for text in query.excluded]
+    counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
+    return {
+        "query": {
+            "bool": {
+                "should": named,
+                "minimum_should_match": 1,
+                "filter": filters,
+                "must_not": excluded,
+            }
+        },
+        "aggregations": {"all": {"global": {}, "aggregations": counts}},
+        "size": max(0, min(limit, MOST_HITS)),
+        "sort": ["_score", {"urlLength": "asc"}, {"url": "asc"}],
+        "source": ["key", "url", "source", "title", "language", "chunks"],
+        "track_total_hits": False,
+    }
+
+
+def _anywhere(text: str, held: Sequence[str], *, name: str | None = None) -> dict[str, Any]:
+    """Return the query for pages that have a word or phrase in any chunk."""
+    queries = [_words([text], ending) for ending in held]
+    nested = {"path": "chunks", "score_mode": "max", "query": {"dis_max": {"queries": queries}}}
+    return {"nested": nested | ({} if name is None else {"_name": name})}
+
+
+def site_pattern(site: str) -> str:
+    r"""Return the pattern of the addresses of a site, in Lucene's syntax.
+
+    >>> site_pattern("a.example/docs")
+    'https?://([^/]*\\.)?a\\.example(:[0-9]+)?\\/docs.*'
+    """
+    host, path = host_and_path(site)
+    port = "" if ":" in host else "(:[0-9]+)?"
+    behind = f"{_quoted(path)}.*" if path else "(/.*)?"
+    return rf"https?://([^/]*\.)?{_quoted(host)}{port}{behind}"
+
+
+def _quoted(text: str) -> str:
+    return "".join(sign if sign.isalnum() else f"\\{sign}" for sign in text)
+
+
+def matched(hit: Mapping[str, Any]) -> frozenset[int]:
+    """Return the places of the terms that a proposed page has."""
+    return frozenset(int(name) for name in hit.get("matched_queries", ()))
+
+
+def as_page(hit: Mapping[str, Any], places: Mapping[int, int]) -> Page:
+    """Return a proposed page; ``places`` are the new ones of its terms."""
+    page = hit["_source"]
+    ending = suffix(page.get("language", ""))
+    parts = [
+        Part(
+            chunk.get("position", 0),
+            chunk.get(f"headings{ending}", ""),
+            chunk.get(f"text{ending}", ""),
+        )
+        for chunk in page.get("chunks", ())
+    ]
+    terms = frozenset(places[place] for place in matched(hit) if place in places)
+    return Page(page["key"], page["url"], page.get("title", ""), parts[:MOST_PARTS], terms)
+
+
+def near(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
+    """Return the request for pages that have any of some words."""
+    text = " ".join(forms[: MOST_CLAUSES // len(held)])
+    queries = [{"match": {f"chunks.text{ending}": text}} for ending in held]
+    nested = {"path": "chunks", "query": {"bool": {"should": queries}}, "score_mode": "none"}
+    return {"query": {"nested": nested}, "size": _TEXTS, "source": ["chunks"]}
+
+
+def texts(hits: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return all texts of the chunks of some pages."""
+    return [
+        str(value)
+        for hit in hits
+        for chunk in hit["_source"].get("chunks", ())
+        for name, value in chunk.items()
+        if name != "position"
+    ]
+
+
+def shown(
+    keys: Sequence[str], terms: Sequence[Term], held: Sequence[str], tags: Tags
+) -> dict[str, Any]:
+    """Return the request for pages by their keys, with ``tags`` around the words found."""
+    texts_ = [term.text for term in terms]
+    queries = [_words(texts_, ending) for ending in held]
     nested = {
         "path": "chunks",
         "score_mode": "max",
-        "query": in_chunks,
+        "query": {"dis_max": {"queries": queries}},
         "inner_hits": {
             "size": 1,
             "sort": ["_score", {"chunks.position": "asc"}],
             "highlight": _highlight(held, tags),
         },
     }
-    filters = [{"terms": {"source": list(sources)}}] if sources else []
     return {
-        "query": {"bool": {"must": [{"nested": nested}], "filter": filters}},
-        "size": max(0, min(limit, MOST_HITS)),
-        "sort": ["_score", {"urlLength": "asc"}, {"url": "asc"}],
+        "query": {
+            "bool": {"filter": [{"terms": {"key": list(keys)}}], "must": [{"nested": nested}]}
+        },
+        "size": len(keys),
         "source": _SHOWN,
         "track_total_hits": False,
     }
 
 
-def _words(wanted: Sequence[str], ending: str, *, every: bool) -> dict[str, Any]:
-    """Return the query for words in the fields of one language, as if they were one field."""
+def _words(wanted: Sequence[str], ending: str) -> dict[str, Any]:
+    """Return the query for any words in the fields of one language, as if they were one field."""
     fields = [f"chunks.{name}{ending}^{weight}" for name, weight in WEIGHTS.items()]
     single = [one for one in wanted if one.isalnum()]
     together = [one for one in wanted if not one.isalnum()]
@@ -129,10 +222,8 @@ def _words(wanted: Sequence[str], ending: str, *, every: bool) -> dict[str, Any]
         {"multi_match": {"query": one, "type": "phrase", "fields": fields}} for one in together
     ]
     if single:
-        words = {"query": " ".join(single), "operator": "and" if every else "or", "fields": fields}
+        words = {"query": " ".join(single), "operator": "or", "fields": fields}
         queries.append({"combined_fields": words})
-    if every:
-        return {"bool": {"must": queries}}
     return {"bool": {"should": queries, "minimum_should_match": 1}}
 
 
@@ -148,17 +239,19 @@ def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
     return {"pre_tags": [tags[0]], "post_tags": [tags[1]], "fields": fields}
 
 
-def found(hit: Mapping[str, Any], tags: Tags, marks: tuple[str, str]) -> Found:
-    """Return one hit of an answer; ``marks`` replace ``tags`` around the words found."""
+def found(
+    hit: Mapping[str, Any], score: float, sources: tuple[str, ...], tags: Tags, marks: Tags
+) -> Found:
+    """Return one hit with its score; ``marks`` replace ``tags`` around the words found."""
     page = hit["_source"]
     (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
     ending = suffix(page.get("language", ""))
     text = chunk["_source"].get(f"text{ending}", "")
-    shown = chunk.get("highlight", {})
-    headings = shown.get(
+    marked = chunk.get("highlight", {})
+    headings = marked.get(
         f"chunks.headings{ending}", [chunk["_source"].get(f"headings{ending}", "")]
     )
-    fragments = shown.get(f"chunks.text{ending}", [""])
+    fragments = marked.get(f"chunks.text{ending}", [""])
     return Found(
         key=page["key"],
         url=page["url"],
@@ -166,9 +259,10 @@ def found(hit: Mapping[str, Any], tags: Tags, marks: tuple[str, str]) -> Found:
         title=page.get("title", ""),
         headings=_marked(headings[0], tags, marks),
         snippet=_marked(_cut(fragments[0], text, tags), tags, marks),
-        score=float(f"{hit['_score']:.6g}"),
+        score=float(f"{score:.6g}"),
         language=page.get("language", ""),
         description=page.get("description", ""),
+        sources=sources,
     )
 
 

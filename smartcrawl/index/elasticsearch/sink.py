@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from smartcrawl.index.elasticsearch import library, search
+from smartcrawl.index.elasticsearch import finding, library
 from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Written
 from smartcrawl.index.elasticsearch.documents import iso
 from smartcrawl.index.elasticsearch.faults import REBUILD
@@ -201,28 +201,27 @@ class ElasticsearchSink:
         limit: int = 10,
         marks: tuple[str, str] = ("[", "]"),
     ) -> list[Found]:
-        """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+        """Return the pages that answer ``query``, best first; see ``answer``."""
+        return self.answer(query, sources=sources, limit=limit, marks=marks)[0]
 
-        All words in one chunk come first; where no chunk has them all, any of them counts.
-        ``marks`` are put around the words found. The first 64 words of a query count, fewer if the
-        index has more than 20 languages. A server that does not answer is not waited for.
+    def answer(
+        self,
+        query: str,
+        *,
+        sources: Sequence[str] = (),
+        limit: int = 10,
+        marks: tuple[str, str] = ("[", "]"),
+    ) -> tuple[list[Found], str]:
+        """Return the pages that answer ``query``, best first, and the query that they answer.
+
+        The latter is empty if it is the query as it was asked. ``sources`` empty means all.
+        ``marks`` are put around the words found. The first 32 words of a query count, fewer if the
+        index has more than 40 languages. A server that does not answer is not waited for.
 
         Raises:
             SinkError: the server does not answer.
         """
-        if not search.has_words(query):
-            return []
-        tags = search.unlikely()
-        answer = self._search(size=0, aggregations=search.languages(), request_cache=True)
-        held = search.endings(answer["aggregations"])
-        for every in (True, False):
-            asked = search.request(
-                query, held, sources=sources, limit=limit, every=every, tags=tags
-            )
-            hits = self._search(**asked)["hits"]["hits"]
-            if hits:
-                return [search.found(hit, tags, marks) for hit in hits]
-        return []
+        return finding.answer(self._search, query, sources=sources, limit=limit, marks=marks)
 
     def _search(self, **asked: Any) -> Any:
         request = partial(self._client.search, index=self._names.search, **asked)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smartcrawl.index.embedded import postgres, sqlite
-from smartcrawl.index.embedded.sqlite import Hit
+from smartcrawl.index.embedded import finding, postgres, sqlite
+from smartcrawl.index.hits import Answer
 from smartcrawl.model.ports import Connection, Sink
 
 
@@ -16,14 +16,14 @@ def embedded_index(connection: Connection) -> Sink:
     return sqlite.EmbeddedIndex(connection)
 
 
-def search(
+def answer(
     connection: Connection,
     query: str,
     *,
     sources: Sequence[str] = (),
     limit: int = 10,
     marks: tuple[str, str] = ("[", "]"),
-) -> list[Hit]:
-    """Return the pages that answer ``query``, best first (``sqlite.search``)."""
-    find = postgres.search if connection.dialect == "postgres" else sqlite.search
-    return find(connection, query, sources=sources, limit=limit, marks=marks)
+) -> Answer:
+    """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
+    language = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
+    return finding.answer(connection, language, query, sources=sources, limit=limit, marks=marks)

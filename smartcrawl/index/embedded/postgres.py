@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import Buffer, searchable
-from smartcrawl.index.embedded.sqlite import Hit, document_id
-from smartcrawl.index.queries import phrases
+from smartcrawl.index.embedded.finding import Marks, letter_of
+from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.rules.model import Status
 
 _AT_ONCE: Final = 500  #: chunks of one statement
 _NUMBERS = """
@@ -28,29 +27,10 @@ SELECT content, position, title, headings, text,
               ?::text[])
        AS chunks (content, position, title, headings, text, in_title, in_headings, in_text)
 """
-_SEARCH = """
-WITH hit AS (
-    SELECT k.no AS chunk, k.content AS content, ts_rank_cd(k.words, {query}, 1) AS rank
-      FROM chunk k JOIN content c ON c.no = k.content
-     WHERE k.words @@ {query}
-       AND (:every OR c.source IN (SELECT no FROM source WHERE name IN carray(:sources)))
-),
-best AS (
-    SELECT DISTINCT ON (r.no) r.no, hit.chunk, hit.rank
-      FROM hit JOIN record r ON r.content = hit.content AND r.entry > 0
-     ORDER BY r.no, hit.rank DESC, hit.chunk
-)
-SELECT b.rank, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
-       s.last_checked, r.last_changed, r.no, r.id,
-       ts_headline('stems', translate(k.headings, :joints, :gaps), {query}, :whole),
-       ts_headline('stems', translate(k.text, :joints, :gaps), {query}, :part)
-  FROM best b
-  JOIN record r USING (no)
-  JOIN chunk k ON k.no = b.chunk
-  JOIN content c ON c.no = r.content
-  JOIN state s ON s.no = r.no
-  JOIN source o ON o.no = r.source
- ORDER BY b.rank DESC, length(r.url), r.url LIMIT :limit
+_SHOWN = """
+SELECT no, ts_headline('stems', translate(headings, :joints, :gaps), {query}, :whole),
+       ts_headline('stems', translate(text, :joints, :gaps), {query}, :part)
+  FROM chunk WHERE no IN carray(:chunks)
 """
 
 #: Characters that PostgreSQL reads as parts of tags, paths, hosts and numbers.
@@ -111,67 +91,43 @@ def searched(text: str) -> str:
     return _BETWEEN_WORDS.sub(" ", text)
 
 
-def search(
-    connection: Connection,
-    query: str,
-    *,
-    sources: Sequence[str] = (),
-    limit: int = 10,
-    marks: tuple[str, str] = ("[", "]"),
-) -> list[Hit]:
-    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+class _Stems:
+    """Matching of words in PostgreSQL (``finding.Language``)."""
 
-    All words in one chunk come first; where no chunk has them all, any of them counts.
-    ``marks`` are put around the words found.
-    """
-    words = [searched(phrase) for phrase in phrases(query)]
-    if not words:
-        return []
-    start, stop = (mark.replace('"', "") for mark in marks)
-    shape = f'StartSel="{start}",StopSel="{stop}"'
-    names: dict[str, Any] = {
-        "sources": Many(sources),
-        "every": not sources,
-        "limit": limit,
-        "joints": _JOINTS,
-        "gaps": _GAPS,
-        "whole": f"{shape},HighlightAll=true",
-        "part": f"{shape},MaxWords=32,MinWords=16",
-    }
-    names |= {f"word_{letter_of(place)}": word for place, word in enumerate(words)}
-    tests = [f"phraseto_tsquery('stems', :word_{letter_of(n)})" for n in range(len(words))]
-    for joint in (" && ", " || "):
-        statement = _SEARCH.format(query=f"({joint.join(tests)})")
+    def match(self, name: str, *, any_of: bool = False) -> str:
+        """Return the chunks ``k`` that match a value, after FROM."""
+        function = "to_tsquery" if any_of else "phraseto_tsquery"
+        return f"chunk k WHERE k.words @@ {function}('stems', :{name})"
+
+    def value(self, text: str) -> str:
+        """Return the value that matches a word, or words that stay together."""
+        return searched(text)
+
+    def any_of(self, words: Sequence[str]) -> str:
+        """Return the value that matches any of some words, which are letters only."""
+        return " | ".join(words)
+
+    def shown(
+        self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks
+    ) -> Mapping[int, tuple[str, str]]:
+        """Return headings and a snippet of some chunks, with marks around the words found."""
+        start, stop = (mark.replace('"', "") for mark in marks)
+        shape = f'StartSel="{start}",StopSel="{stop}"'
+        names: dict[str, Any] = {
+            "chunks": Many(list(chunks)),
+            "joints": _JOINTS,
+            "gaps": _GAPS,
+            "whole": f"{shape},HighlightAll=true",
+            "part": f"{shape},MaxWords=32,MinWords=16",
+        }
+        names |= {f"word_{letter_of(n)}": searched(term.text) for n, term in enumerate(terms)}
+        tests = [f"phraseto_tsquery('stems', :word_{letter_of(n)})" for n in range(len(terms))]
+        statement = _SHOWN.format(query=f"({' || '.join(tests)})")
         rows = connection.execute(statement, names).fetchall()
-        if rows:
-            return [_hit(row) for row in rows]
-    return []
+        return {
+            no: (headings.translate(_WHOLE), " ".join(text.translate(_WHOLE).split()))
+            for no, headings, text in rows
+        }
 
 
-def letter_of(place: int) -> str:
-    """Return a number in letters, for the name of a value.
-
-    >>> letter_of(0), letter_of(27)
-    ('a', 'bb')
-    """
-    return chr(ord("a") + place % 26) * (1 + place // 26)
-
-
-def _hit(row: Sequence[Any]) -> Hit:
-    rank, url, source, title, language, description, status, lost_count = row[:8]
-    return Hit(
-        url=url,
-        source=source,
-        title=title,
-        headings=row[12].translate(_WHOLE),
-        snippet=" ".join(row[13].translate(_WHOLE).split()),
-        score=float(f"{rank:.6g}"),
-        language=language,
-        description=description,
-        lost=status == Status.ERROR or lost_count > 0,
-        last_checked=row[8],
-        last_changed=row[9],
-        no=row[10],
-        key=bytes(row[11]),
-        document_id=document_id(row[11]),
-    )
+STEMS: Final = _Stems()

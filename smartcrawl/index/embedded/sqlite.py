@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import Buffer
-from smartcrawl.index.queries import phrases
+from smartcrawl.index.embedded.finding import Marks, beginning
+from smartcrawl.index.queries import Term
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.rules.model import Status
 
+_PLAIN = "SELECT no, headings, text FROM chunk WHERE no IN carray(:chunks)"
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
 _PUT = """
 INSERT INTO chunk (no, content, position, title, headings, text) VALUES (?, ?, ?, ?, ?, ?)
@@ -28,34 +27,12 @@ INSERT INTO chunk_words (chunk_words, rowid, title, headings, text)
 SELECT 'delete', no, title, headings, text FROM chunk WHERE no IN carray(?)
 """
 _REMOVE = "DELETE FROM chunk WHERE no IN carray(?)"
-#: bm25 weights: title, headings, text. A page is shown once, by its best chunk.
-_SEARCH = """
-WITH hit AS (
-    SELECT w.rowid AS chunk, k.content AS content, bm25(chunk_words, 8.0, 4.0, 1.0) AS rank
-      FROM chunk_words w
-      JOIN chunk k ON k.no = w.rowid
-      JOIN content c ON c.no = k.content
-     WHERE chunk_words MATCH :query
-       AND (:sources = '[]' OR c.source IN (SELECT s.no FROM source s, json_each(:sources) j
-                                             WHERE s.name = j.value))
-     ORDER BY rank LIMIT :pool
-)
-SELECT hit.chunk, min(hit.rank) AS rank, r.url, o.name, c.title, c.language, c.description,
-       s.status, s.lost_count, s.last_checked, r.last_changed, r.no, r.id
-  FROM hit
-  JOIN content c ON c.no = hit.content
-  JOIN record r ON r.content = c.no AND r.entry > 0
-  JOIN state s ON s.no = r.no
-  JOIN source o ON o.no = r.source
- GROUP BY r.no ORDER BY rank, length(r.url), r.url LIMIT :limit
-"""
-_TOTAL = "SELECT count(*) FROM chunk_words WHERE chunk_words MATCH :query"
 _SNIPPETS = """
 SELECT rowid, highlight(chunk_words, 1, :open, :close),
        snippet(chunk_words, 2, :open, :close, ' … ', 32)
   FROM chunk_words WHERE chunk_words MATCH :query AND rowid IN carray(:chunks)
 """
-_POOL = 40  #: chunks looked at for each page asked for
+_QUOTE = '"'
 
 _Row = tuple[str, str, str]  #: title, headings, text
 _Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
@@ -116,110 +93,36 @@ class EmbeddedIndex(Buffer):
         return [(number + n, *place, *row) for n, (place, row) in enumerate(places)]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One page that answers a query."""
+class _Fts5:
+    """Matching of words in FTS5 (``finding.Language``)."""
 
-    url: str
-    source: str
-    title: str
-    headings: str  #: heading path of the best chunk
-    snippet: str
-    score: float  #: greater is better
-    language: str
-    description: str
-    lost: bool  #: its last visit found an error; the content is of an earlier visit
-    last_checked: int | None  #: Unix seconds
-    last_changed: int | None
-    no: int = 0  #: number of its record
-    key: bytes = b""  #: SHA-256 of the normalized address
-    document_id: str = ""  #: id in the index; lastIndexedDocId of its record
+    def match(self, name: str, *, any_of: bool = False) -> str:
+        """Return the chunks ``k`` that match a value, after FROM."""
+        return f"chunk_words w JOIN chunk k ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
 
+    def value(self, text: str) -> str:
+        """Return the expression that matches a word, or words that stay together."""
+        return f'"{text.replace(_QUOTE, " ")}"'
 
-def document_id(key: bytes) -> str:
-    """Return the id of a page in the embedded index.
+    def any_of(self, words: Sequence[str]) -> str:
+        """Return the expression that matches any of some words or phrases."""
+        return " OR ".join(map(self.value, words))
 
-    >>> document_id(bytes.fromhex("0b1a"))
-    'page_0b1a'
-
-    Source: R0-33, R0-36.
-    """
-    return f"page_{key.hex()}"
-
-
-def expression(query: str, *, every: bool) -> str:
-    """Return the FTS5 expression of a query; empty if the query has no word.
-
-    Words must all occur in a chunk (``every``) or any of them; "quoted words" stay together.
-
-    >>> expression('don"t  "error code" 42', every=True)
-    '"don" "t" "error code" "42"'
-    >>> expression('a OR *', every=False)
-    '"a" OR "OR"'
-    """
-    return (" " if every else " OR ").join(f'"{phrase}"' for phrase in phrases(query))
-
-
-def search(
-    connection: Connection,
-    query: str,
-    *,
-    sources: Sequence[str] = (),
-    limit: int = 10,
-    marks: tuple[str, str] = ("[", "]"),
-) -> list[Hit]:
-    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
-
-    All words in one chunk come first; where no chunk has them all, any of them counts.
-    ``marks`` are put around the words found.
-    """
-    for every in (True, False):
-        match = expression(query, every=every)
-        if not match:
-            return []
-        names: dict[str, Any] = {
-            "query": match,
-            "sources": json.dumps(list(sources)),
-            "limit": limit,
-            "pool": max(200, limit * _POOL),
+    def shown(
+        self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks
+    ) -> Mapping[int, tuple[str, str]]:
+        """Return headings and a snippet of some chunks, with marks around the words found."""
+        names = {
+            "query": self.any_of([term.text for term in terms]),
+            "chunks": Many(list(chunks)),
+            "open": marks[0],
+            "close": marks[1],
         }
-        total: Any = connection.execute(_TOTAL, names).get
-        rows = connection.execute(_SEARCH, names).fetchall()
-        while len(rows) < limit and names["pool"] < total:
-            names["pool"] *= 10  # pages of many chunks took the places of others
-            rows = connection.execute(_SEARCH, names).fetchall()
-        if rows:
-            return _hits(connection, match, rows, marks)
-    return []
+        rows = connection.execute(_SNIPPETS, names).fetchall()
+        found = {chunk: (headings, " ".join(text.split())) for chunk, headings, text in rows}
+        plain = {"chunks": Many([chunk for chunk in chunks if chunk not in found])}
+        rows = connection.execute(_PLAIN, plain).fetchall()
+        return found | {no: (headings, beginning(text)) for no, headings, text in rows}
 
 
-def _hits(
-    connection: Connection, match: str, rows: list[tuple[Any, ...]], marks: tuple[str, str]
-) -> list[Hit]:
-    names = {
-        "query": match,
-        "chunks": Many([row[0] for row in rows]),
-        "open": marks[0],
-        "close": marks[1],
-    }
-    shown = {chunk: words for chunk, *words in connection.execute(_SNIPPETS, names)}
-    return [
-        Hit(
-            url=url,
-            source=source,
-            title=title,
-            headings=shown[chunk][0],
-            snippet=" ".join(shown[chunk][1].split()),
-            score=float(f"{-rank:.6g}"),
-            language=language,
-            description=description,
-            lost=status == Status.ERROR or lost_count > 0,
-            last_checked=last_checked,
-            last_changed=last_changed,
-            no=no,
-            key=key,
-            document_id=document_id(key),
-        )
-        for chunk, rank, url, source, title, language, description, status, lost_count,
-            last_checked, last_changed, no, key in rows
-    ]  # fmt: skip
+FTS5: Final = _Fts5()

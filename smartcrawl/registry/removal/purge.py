@@ -226,8 +226,12 @@ def remove(
     indexing: Indexing,
     targets: Iterable[Target],
     now: int,
+    *,
+    report: Callable[[int], None] = lambda _: None,
 ) -> list[Removal]:
     """Remove pages between runs, in batches, under the number of their source's latest run.
+
+    ``report`` is called after each batch with the number of pages that were removed.
 
     Every batch draws a new claim number, so that a process taken for dead cannot overwrite it
     (design.md 6).
@@ -235,7 +239,7 @@ def remove(
     by_source: dict[tuple[int, str], list[Target]] = {}
     for target in targets:
         by_source.setdefault((target.source_no, target.source), []).append(target)
-    done = []
+    done: list[Removal] = []
     for (source_no, source), listed in by_source.items():
         run = int(connection.execute(_LATEST, (source_no,)).get)
         urls: list[str] = []
@@ -253,6 +257,7 @@ def remove(
                 return remover.remove(batch, now)
 
             urls += [page.url for page in indexing.perform(connection, work, now=now)]
+            report(sum(len(one.urls) for one in done) + len(urls))
         done.append(Removal(source, run, tuple(urls)))
     return done
 

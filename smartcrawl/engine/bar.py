@@ -1,0 +1,137 @@
+"""The last line of a terminal as a progress bar, above which log lines appear.
+
+One process has the bar of a terminal. Others that share the terminal, and every process in a pipe,
+report in plain lines.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sys
+from contextlib import suppress
+from logging import LogRecord
+from threading import RLock
+from typing import IO, ClassVar, Final, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.progress_bar import ProgressBar
+
+from smartcrawl.engine.output import width_of
+from smartcrawl.model.redaction import escaped
+
+SECONDS: Final = 10  #: between two plain lines
+REFRESH: Final = 0.5  #: seconds between two states of the bar
+_SHORTEST: Final = 8  #: columns of the bar itself
+_NAME: Final = 12  #: columns of a name that was cut
+_CLEAR: Final = "\r\x1b[2K"
+
+
+class Facts(NamedTuple):
+    """The state of a long piece of work."""
+
+    name: str  #: of the source or command
+    done: int
+    total: int | None  #: as far as it is known; None: not at all
+    parts: tuple[str, ...]  #: rate, share of 304, time left: the last ones go without room
+
+
+class Bar:
+    """A line of the terminal that is drawn again and again, and erased at the end."""
+
+    _shown: ClassVar[Bar | None] = None  #: the one that is on the terminal now
+    _lock: ClassVar = RLock()  #: one writer at a time: log lines come from threads, too
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._console = Console(file=file)
+        self._claim = _claim(file)
+
+    @classmethod
+    def on(cls, file: IO[str]) -> Bar | None:
+        """Return a bar, or None where there is no terminal that can show one."""
+        if not file.isatty() or os.environ.get("TERM") in (None, "", "dumb", "unknown"):
+            return None
+        bar = cls(file)
+        return None if bar._claim is None else bar
+
+    def draw(self, facts: Facts, long: str = "") -> None:
+        """Draw the bar, with the text ``long`` before it where there is room for both."""
+        width = (width_of(self._file) or 80) - 1  # a full line would wrap
+        with self._lock:
+            self._file.write(_CLEAR + self._line(facts, long, width))
+            self._file.flush()
+            Bar._shown = self
+
+    def _line(self, facts: Facts, long: str, width: int) -> str:
+        if long and cell_len(long) + 2 + _SHORTEST <= width:
+            return f"{long}  {self._bar(facts, min(40, width - cell_len(long) - 2))}"
+        done = f"{facts.done:,}" + ("" if facts.total is None else f" of {facts.total:,}")
+        name, parts = escaped(facts.name), list(facts.parts)
+        while True:
+            text = ", ".join([done, *parts])
+            room = width - cell_len(text) - 2 - _SHORTEST
+            if room >= min(cell_len(name), _NAME) or not parts:
+                break
+            parts.pop()
+        if cell_len(name) > room:
+            name = set_cell_size(name, max(0, room))
+        left = width - cell_len(name) - cell_len(text) - 2
+        return f"{name} {self._bar(facts, min(40, left))} {text}" if left > 0 else text[:width]
+
+    def _bar(self, facts: Facts, width: int) -> str:
+        if not facts.total:
+            return ""
+        with self._console.capture() as drawn:
+            done = min(facts.done, facts.total)
+            self._console.print(ProgressBar(facts.total, done, width=width), end="")
+        return drawn.get()
+
+    def close(self) -> None:
+        """Erase the bar, and leave the terminal to another process."""
+        self.erase()
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
+
+    @classmethod
+    def erase(cls) -> None:
+        """Erase the bar that is on the terminal, if there is one, until it is drawn again."""
+        with cls._lock:
+            if cls._shown is not None:
+                cls._shown._file.write(_CLEAR)
+                cls._shown._file.flush()
+                cls._shown = None
+
+
+def _claim(file: IO[str]) -> int | None:
+    """Lock the terminal, so that no two processes draw on it; None: another process has it."""
+    try:
+        handle = os.open(os.ttyname(file.fileno()), os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def plain(line: str) -> None:
+    """Print one line of progress on standard error, over the bar of another process if any."""
+    with suppress(OSError):  # the terminal may be gone
+        before = _CLEAR if sys.stderr.isatty() else ""
+        print(f"{before}{escaped(line)}", file=sys.stderr, flush=True)
+
+
+class AboveBar(logging.StreamHandler[IO[str]]):
+    """A log handler on standard error whose lines do not mix with the bar."""
+
+    def emit(self, record: LogRecord) -> None:
+        """Erase the bar, which is drawn again soon, and write the line."""
+        with Bar._lock:
+            Bar.erase()
+            super().emit(record)

@@ -1,0 +1,113 @@
+"""Searches of an index in an Elasticsearch (docs/adr/0055).
+
+The server proposes pages and counts how many have each word; ``ranking`` sorts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.index.elasticsearch import search
+from smartcrawl.index.elasticsearch.search import Found, Tags
+from smartcrawl.index.queries import Query, Term, merged, parsed
+from smartcrawl.index.ranking import POOL, Ranked, rank, weight
+from smartcrawl.index.spelling import Found as FoundForms
+from smartcrawl.index.spelling import corrected, variants
+
+_MOST: Final = 1_000  #: pages that are rated for one query
+Ask = Callable[..., Any]  #: sends a search request and returns the body of the answer
+
+
+class _Proposed(NamedTuple):
+    """Pages that the server proposes."""
+
+    hits: Sequence[dict[str, Any]]
+    pages: list[int]  #: for each term, how many pages have it
+    total: int  #: all pages
+
+
+def answer(
+    ask: Ask, query: str, *, sources: Sequence[str], limit: int, marks: Tags
+) -> tuple[list[Found], str]:
+    """Return the pages that answer a query, best first, and the query that they answer.
+
+    The latter is empty if it is the query as it was asked.
+    """
+    asked = parsed(query)
+    wanted = merged(sources, asked.sources)
+    if not asked.terms or wanted is None or limit < 1:
+        return [], ""
+    listed = ask(size=0, aggregations=search.languages(), request_cache=True)
+    finder = _Finder(ask, search.endings(listed["aggregations"]), wanted)
+    asked = finder.bounded(asked)
+    pool = min(max(POOL, limit), _MOST)
+    found, meant = finder.proposed(asked, pool), ""
+    if 0 in found.pages:
+        terms, meant = corrected(query, asked.terms, found.pages, finder.nearest)
+        if meant:
+            asked = asked.only(terms)
+            found = finder.proposed(asked, pool)
+    while not found.hits and (relaxed := asked.relaxed(found.pages)) is not None:
+        asked = relaxed
+        found = finder.proposed(asked, pool)
+    return finder.found(asked, found, limit, marks), meant
+
+
+class _Finder:
+    """Searches for one query."""
+
+    def __init__(self, ask: Ask, held: Sequence[str], sources: Sequence[str]) -> None:
+        self._ask = ask
+        self._held = held
+        self._sources = sources
+
+    def bounded(self, query: Query) -> Query:
+        """Return a query with as many words as the server takes."""
+        return query.only(search.bounded_terms(query.terms, self._held))
+
+    def proposed(self, query: Query, pool: int) -> _Proposed:
+        """Return the pages that have any of the words, and all that they must have."""
+        body = self._ask(**search.proposal(query, query.terms, self._held, self._sources, pool))
+        every = body["aggregations"]["all"]
+        pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
+        return _Proposed(body["hits"]["hits"], pages, every["doc_count"])
+
+    def nearest(self, word: str, far: bool) -> FoundForms:
+        """Return the words of the index that differ from a word by one error, or two (``far``)."""
+        forms = variants(word, far=far)
+        hits = self._ask(**search.near(sorted(forms), self._held))["hits"]["hits"]
+        return FoundForms(forms, search.texts(hits))
+
+    def found(self, query: Query, found: _Proposed, limit: int, marks: Tags) -> list[Found]:
+        """Rate the pages, and return the best."""
+        known = [place for place, pages in enumerate(found.pages) if pages]
+        places = {place: n for n, place in enumerate(known)}
+        terms: list[Term] = [query.terms[place] for place in known]
+        weights = [weight(found.pages[place], found.total) for place in known]
+        pages = [search.as_page(hit, places) for hit in found.hits]
+        best = _once(rank(terms, weights, pages))[:limit]
+        if not best:
+            return []
+        tags = search.unlikely()
+        keys = [str(one.page.key) for one, _ in best]
+        hits = self._ask(**search.shown(keys, terms, self._held, tags))["hits"]["hits"]
+        by_key = {hit["_source"]["key"]: hit for hit in hits}
+        return [
+            search.found(by_key[str(one.page.key)], one.score, sources, tags, marks)
+            for one, sources in best
+            if one.page.key in by_key
+        ]
+
+
+def _once(ranked: Sequence[Ranked]) -> list[tuple[Ranked, tuple[str, ...]]]:
+    """Return each page once, with the sources that have it."""
+    found: dict[str, tuple[Ranked, tuple[str, ...]]] = {}
+    for one in ranked:
+        source, _, address = str(one.page.key).rpartition(":")
+        if address in found:
+            first, sources = found[address]
+            found[address] = (first, (*sources, source))
+        else:
+            found[address] = (one, (source,))
+    return list(found.values())

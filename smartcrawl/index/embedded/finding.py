@@ -1,0 +1,292 @@
+"""Searches of the embedded index, in the SQL that both databases share (docs/adr/0055).
+
+The database proposes pages by how rare the words are that they have; ``ranking`` sorts them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from smartcrawl.index.hits import Answer, Hit, document_id
+from smartcrawl.index.queries import Query, Term, host_and_path, merged, parsed
+from smartcrawl.index.ranking import MOST_PARTS, POOL, Page, Part, Ranked, rank, weight
+from smartcrawl.index.spelling import Found, corrected, variants
+from smartcrawl.model.ports import Connection, Many
+from smartcrawl.rules.model import Status
+
+_SNIPPET: Final = 32  #: words
+_MOST: Final = 1_000  #: pages that are rated for one query
+
+#: Contents by a term, with the number of their chunks that have it.
+_PER = """
+SELECT {place} AS place, {bit} AS bit, k.content AS content, count(*) AS often,
+       :title_{name} AS title
+  FROM {match} GROUP BY k.content
+"""
+#: First the number of pages for each place of a term, then the contents that are proposed.
+_PROPOSED = """
+WITH per AS ({per}),
+known AS (
+    SELECT place, count(*) AS pages, (SELECT count(*) FROM content) AS total
+      FROM per GROUP BY place
+),
+term AS (
+    SELECT place, ln(1 + (total - pages + 0.5) / (pages + 0.5)) AS weight FROM known
+),
+proposed AS (
+    SELECT p.content, sum(p.bit) AS bits,
+           sum(t.weight * (p.often / (p.often + 1.0 + c.text_length / 6000.0)
+               + CASE WHEN lower(c.title) LIKE p.title THEN 1 ELSE 0 END)) AS score
+      FROM per p JOIN term t ON t.place = p.place JOIN content c ON c.no = p.content
+     WHERE {conditions}
+     GROUP BY p.content
+     ORDER BY score DESC, p.content LIMIT :pool
+)
+SELECT -1 - place, pages, total FROM known
+UNION ALL
+SELECT content, bits, 0 FROM proposed
+"""
+_IN_SOURCES = "c.source IN (SELECT no FROM source WHERE name IN carray(:sources))"
+_HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
+_AT_SITES = """p.content IN (
+    SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
+"""
+_SITE = """((h.name = :{host} OR h.name LIKE :{below} OR h.name LIKE :{ports})
+            AND r.url LIKE '%://' || h.name || :{path} ESCAPE '!')"""
+_RECORDS = """
+SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
+       s.last_checked, r.last_changed, r.no, r.id
+  FROM content c
+  JOIN record r ON r.content = c.no AND r.entry > 0
+  JOIN state s ON s.no = r.no
+  JOIN source o ON o.no = r.source
+  JOIN host h ON h.no = r.host
+ WHERE c.no IN carray(:contents) AND ({sites})
+ ORDER BY length(r.url), r.url
+"""
+_PARTS = """
+SELECT no, content, headings, text FROM chunk
+ WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
+"""
+_TEXTS = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
+
+
+class Language(Protocol):
+    """Matching of words in a database."""
+
+    def match(self, name: str, *, any_of: bool = False) -> str:
+        """Return the chunks ``k`` that match a value, after FROM."""
+
+    def value(self, text: str) -> str:
+        """Return the value that matches a word, or words that stay together."""
+
+    def any_of(self, words: Sequence[str]) -> str:
+        """Return the value that matches any of some words."""
+
+    def shown(
+        self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks
+    ) -> Mapping[int, tuple[str, str]]:
+        """Return headings and a snippet of some chunks, with marks around the words found."""
+
+
+Marks = tuple[str, str]
+
+
+class _Proposed(NamedTuple):
+    """Contents that the database proposes."""
+
+    contents: dict[int, frozenset[int]]  #: places of the terms of each
+    pages: list[int]  #: for each term, how many pages have it
+    total: int  #: all pages
+
+
+def answer(
+    connection: Connection,
+    language: Language,
+    query: str,
+    *,
+    sources: Sequence[str] = (),
+    limit: int = 10,
+    marks: Marks = ("[", "]"),
+) -> Answer:
+    """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
+    asked = parsed(query)
+    wanted = merged(sources, asked.sources)
+    if not asked.terms or wanted is None or limit < 1:
+        return Answer([])
+    search = _Search(connection, language, wanted)
+    pool = min(max(POOL, limit), _MOST)
+    found, meant = search.proposed(asked, pool), ""
+    if 0 in found.pages:
+        terms, meant = corrected(query, asked.terms, found.pages, search.nearest)
+        if meant:
+            asked = asked.only(terms)
+            found = search.proposed(asked, pool)
+    while not found.contents and (relaxed := asked.relaxed(found.pages)) is not None:
+        asked = relaxed
+        found = search.proposed(asked, pool)
+    return Answer(search.hits(asked, found, limit, marks), meant)
+
+
+class _Search:
+    """One search in one database."""
+
+    def __init__(self, connection: Connection, language: Language, sources: Sequence[str]) -> None:
+        self._connection = connection
+        self._language = language
+        self._sources = list(sources)
+
+    def proposed(self, query: Query, pool: int) -> _Proposed:
+        """Return the contents that have any of the words, and all that they must have."""
+        values: dict[str, Any] = {"pool": pool}
+        per = []
+        for place, term in enumerate(query.terms):
+            name = letter_of(place)
+            values[f"word_{name}"] = self._language.value(term.text)
+            values[f"title_{name}"] = f"%{term.stems[0]}%"
+            match = self._language.match(f"word_{name}")
+            per.append(_PER.format(place=place, bit=1 << place, name=name, match=match))
+        conditions, more = self._conditions(query)
+        statement = _PROPOSED.format(per=" UNION ALL ".join(per), conditions=conditions)
+        rows = self._connection.execute(statement, values | more).fetchall()
+        return _read(rows, len(query.terms))
+
+    def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
+        """Return the conditions that contents must meet, and their values."""
+        conditions = ["1 = 1"]
+        values: dict[str, Any] = {}
+        if self._sources:
+            conditions.append(_IN_SOURCES)
+            values["sources"] = Many(self._sources)
+        if query.sites:
+            sites, of_sites = _sites(query.sites)
+            conditions.append(_AT_SITES.format(sites=sites))
+            values |= of_sites
+        for negation, texts in (("", query.required), ("NOT", query.excluded)):
+            for place, text in enumerate(texts):
+                name = f"{negation.lower() or 'with'}_{letter_of(place)}"
+                values[name] = self._language.value(text)
+                match = self._language.match(name)
+                conditions.append(_HAVING.format(negation=negation, match=match))
+        return " AND ".join(conditions), values
+
+    def nearest(self, word: str, far: bool) -> Found:
+        """Return the words of the index that differ from a word by one error, or two (``far``)."""
+        forms = variants(word, far=far)
+        statement = _TEXTS.format(match=self._language.match("forms", any_of=True))
+        values = {"forms": self._language.any_of(sorted(forms))}
+        rows = self._connection.execute(statement, values).fetchall()
+        return Found(forms, ["\n".join(row) for row in rows])
+
+    def hits(self, query: Query, found: _Proposed, limit: int, marks: Marks) -> list[Hit]:
+        """Rate the contents, and return the best pages."""
+        known = [place for place, pages in enumerate(found.pages) if pages]
+        if not found.contents:
+            return []
+        contents = Many(sorted(found.contents))
+        records = defaultdict(list)
+        sites, values = _sites(query.sites)
+        values |= {"contents": contents}
+        statement = _RECORDS.format(sites=sites or "1 = 1")
+        for content, *row in self._connection.execute(statement, values).fetchall():
+            records[content].append(row)
+        parts: defaultdict[int, list[Part]] = defaultdict(list)
+        values = {"contents": contents, "most": MOST_PARTS}
+        for no, content, headings, text in self._connection.execute(_PARTS, values).fetchall():
+            parts[content].append(Part(no, headings, text))
+        place_of = {place: n for n, place in enumerate(known)}
+        pages = [
+            Page(content, rows[0][0], rows[0][2], parts[content],
+                 frozenset(place_of[place] for place in found.contents[content]))
+            for content, rows in records.items()
+        ]  # fmt: skip
+        terms = [query.terms[place] for place in known]
+        weights = [weight(found.pages[place], found.total) for place in known]
+        best = once(rank(terms, weights, pages), records)[:limit]
+        chunks = [one.part.key for one, _ in best if one.part is not None]
+        shown = self._language.shown(self._connection, terms, chunks, marks)
+        return [_hit(one, rows, shown) for one, rows in best]
+
+
+def _read(rows: Sequence[tuple[int, int, int]], terms: int) -> _Proposed:
+    found = _Proposed({}, [0] * terms, max((row[2] for row in rows), default=0))
+    for content, number, _ in rows:
+        if content < 0:
+            found.pages[-1 - content] = number
+        else:
+            places = (place for place in range(terms) if int(number) >> place & 1)
+            found.contents[content] = frozenset(places)
+    return found
+
+
+_Rows = list[list[Any]]
+
+
+def once(
+    ranked: Sequence[Ranked], records: Mapping[Any, Sequence[list[Any]]]
+) -> list[tuple[Ranked, _Rows]]:
+    """Return each page once, with its record in every source that has it."""
+    found: dict[bytes, tuple[Ranked, _Rows]] = {}
+    for one in ranked:
+        for row in records[one.page.key]:
+            key = bytes(row[10])
+            if key in found:
+                found[key][1].append(row)
+            else:
+                found[key] = (one, [row])
+    return list(found.values())
+
+
+def _hit(one: Ranked, rows: _Rows, shown: Mapping[int, tuple[str, str]]) -> Hit:
+    url, source, title, language, description, status, losses = rows[0][:7]
+    checked, changed, no, key = rows[0][7:]
+    headings, snippet = shown[one.part.key] if one.part is not None else ("", "")
+    return Hit(
+        url=url,
+        source=source,
+        title=title,
+        headings=headings,
+        snippet=snippet,
+        score=float(f"{one.score:.6g}"),
+        language=language,
+        description=description,
+        lost=status == Status.ERROR or losses > 0,
+        last_checked=checked,
+        last_changed=changed,
+        no=no,
+        key=bytes(key),
+        document_id=document_id(bytes(key)),
+        sources=tuple(dict.fromkeys(row[1] for row in rows)),
+    )
+
+
+def beginning(text: str) -> str:
+    """Return the beginning of a text, as a snippet without words that were found."""
+    shown = text.split(maxsplit=_SNIPPET)
+    return " ".join(shown[:_SNIPPET]) + (" …" if len(shown) > _SNIPPET else "")
+
+
+def _sites(sites: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return a condition on ``r`` and ``h`` for the sites of a query, and its values."""
+    conditions: list[str] = []
+    values: dict[str, Any] = {}
+    for place, site in enumerate(sites):
+        host, path = host_and_path(site)
+        name = letter_of(place)
+        names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
+        conditions.append(_SITE.format(**names))
+        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in path)
+        given = (host, f"%.{host}", host if ":" in host else f"{host}:%", f"{escaped}%")
+        values |= dict(zip(names.values(), given, strict=True))
+    return " OR ".join(conditions), values
+
+
+def letter_of(place: int) -> str:
+    """Return a number in letters, for the name of a value.
+
+    >>> letter_of(0), letter_of(27)
+    ('a', 'bb')
+    """
+    return chr(ord("a") + place % 26) * (1 + place // 26)

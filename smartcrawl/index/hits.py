@@ -1,0 +1,45 @@
+"""Pages that answer a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One page that answers a query."""
+
+    url: str
+    source: str
+    title: str
+    headings: str  #: heading path of the best chunk
+    snippet: str
+    score: float  #: greater is better
+    language: str
+    description: str
+    lost: bool  #: its last visit found an error; the content is of an earlier visit
+    last_checked: int | None  #: Unix seconds
+    last_changed: int | None
+    no: int = 0  #: number of its record
+    key: bytes = b""  #: SHA-256 of the normalized address
+    document_id: str = ""  #: id in the index; lastIndexedDocId of its record
+    sources: tuple[str, ...] = ()  #: all sources that have it, ``source`` first
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The pages that answer a query, best first, and the query that they answer."""
+
+    hits: list[Hit]
+    meant: str = ""  #: the query with known words in the place of unknown ones; "": as it was asked
+
+
+def document_id(key: bytes) -> str:
+    """Return the id of a page in the embedded index.
+
+    >>> document_id(bytes.fromhex("0b1a"))
+    'page_0b1a'
+
+    Source: R0-33, R0-36.
+    """
+    return f"page_{key.hex()}"

@@ -1,0 +1,210 @@
+"""One ranking for all indexes, of the pages that an index proposes (docs/adr/0055).
+
+A word counts by how rare it is and where it occurs: title, address, first lines, headings, text.
+A page is rated by its best part, and as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from smartcrawl.index.queries import Term
+from smartcrawl.index.stems import stems
+
+POOL: Final = 60  #: pages that an index proposes, at least
+MOST_PARTS: Final = 150  #: parts of a page that are looked at
+
+# Tuned by bench/quality --half tuning. Halving or doubling any of them changes little.
+_TITLE: Final = 16.0  #: weight of an occurrence in a title of a few words
+_URL: Final = 2.0
+_HEADINGS: Final = 1.2  #: weight of an occurrence in the headings of a page that has few of them
+_LEAD: Final = 0.5
+_BODY: Final = 0.125
+_HALF: Final = 1.2  #: occurrences that count half of what any number would
+_PAGE_LENGTH: Final = 1_200  #: words of a usual page
+_PAGE_BY_LENGTH: Final = 0.7  #: 0: length does not matter; 1: it matters in full
+_PART_LENGTH: Final = 120  #: words of a usual part
+_PART_BY_LENGTH: Final = 0.3
+_PART: Final = 1 / 16  #: weight of the best part, beside the whole page
+_NEARNESS: Final = 0.1  #: weight of words that are near to each other
+_LETTERS: Final = 6  #: of a usual word, with the space behind it
+_NEAR: Final = 6  #: words between two words that count as near
+_LEAD_LENGTH: Final = 80  #: words at the beginning of a page
+_FEW: Final = 3  #: words of a short query
+_MOST: Final = 0.5  #: share of the words of a short query that a page must have more of
+_SOME: Final = 0.4  #: the same of a longer one
+
+
+class Part(NamedTuple):
+    """A chunk of a page."""
+
+    key: Any
+    headings: str
+    text: str
+
+
+class Page(NamedTuple):
+    """A page that an index proposes."""
+
+    key: Any  #: of equal pages, the one with the lower key comes first
+    url: str
+    title: str
+    parts: Sequence[Part]
+    matched: frozenset[int]  #: places of the terms that the index found in it
+
+
+class Ranked(NamedTuple):
+    """A rated page."""
+
+    page: Page
+    score: float
+    part: Part | None  #: the best one
+    found: int  #: how many of the query's words it has
+
+
+def weight(pages: int, total: int) -> float:
+    """Return the weight of a word that some of all pages have.
+
+    >>> weight(1, 1000) > weight(500, 1000) > weight(1000, 1000) > 0
+    True
+    """
+    return math.log(1 + (max(total, pages) - pages + 0.5) / (pages + 0.5))
+
+
+def rank(terms: Sequence[Term], weights: Sequence[float], pages: Sequence[Page]) -> list[Ranked]:
+    """Return the pages that answer a query, best first.
+
+    Pages with all words, and those with most of them; only where no page has all words, any of
+    them is enough.
+    """
+    finder = _Finder(terms, weights)
+    found = [finder.rated(page) for page in pages]
+    found.sort(key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key))
+    if any(one.found == len(terms) for one in found):
+        share = _MOST if len(terms) <= _FEW else _SOME
+        found = [one for one in found if one.found > share * len(terms)]
+    return found
+
+
+class _Finder:
+    """Rates pages for one query."""
+
+    def __init__(self, terms: Sequence[Term], weights: Sequence[float]) -> None:
+        self._weights = list(weights)
+        self._total = sum(weights) or 1.0
+        self._beginnings = {t.stems[0][:-1] or t.stems[0] for t in terms}
+        self._single = {t.stems[0]: n for n, t in enumerate(terms) if len(t.stems) == 1}
+        self._joined = [(n, list(t.stems)) for n, t in enumerate(terms) if len(t.stems) > 1]
+
+    def places(self, tokens: Sequence[str]) -> list[tuple[int, int]]:
+        """Return the places of words in a text: of the token, and of the term."""
+        single = self._single
+        found = [(at, single[token]) for at, token in enumerate(tokens) if token in single]
+        for term, joined in self._joined:
+            found += [(at, term) for at in _runs(tokens, joined)]
+        if self._joined:
+            found.sort()
+        return found
+
+    def _may_have(self, text: str) -> bool:
+        """Whether a text may have one of the words; a stem differs from them at its end only."""
+        if not text.isascii():
+            return True
+        lower = text.lower()
+        return any(beginning in lower for beginning in self._beginnings)
+
+    def counts(self, tokens: Sequence[str]) -> list[int]:
+        """Return how often each term occurs in a text."""
+        found = [0] * len(self._weights)
+        for _, term in self.places(tokens):
+            found[term] += 1
+        return found
+
+    def rated(self, page: Page) -> Ranked:
+        """Rate a page by its best part and as a whole."""
+        title = stems(page.title)
+        texts = [stems(part.text) if self._may_have(part.text) else [] for part in page.parts]
+        in_title, in_url = self.counts(title), self.counts(_url_words(page.url))
+        in_lead = self.counts(_lead(texts))
+        length = sum(len(part.text) for part in page.parts) // _LETTERS
+        base = [
+            _TITLE * bool(t) / (0.7 + 0.1 * len(title)) + _URL * bool(u) + _LEAD * min(first, 2)
+            for t, u, first in zip(in_title, in_url, in_lead, strict=True)
+        ]
+        best, best_part = -1.0, None
+        body = [0] * len(base)
+        above = {name: self.counts(stems(name)) for name in {part.headings for part in page.parts}}
+        for part, text in zip(page.parts, texts, strict=True):
+            found = self.places(text)
+            for _, term in found:
+                body[term] += 1
+            if best_part is None or found or any(above[part.headings]):
+                score = self._of_part(base, above[part.headings], found, len(text))
+                if score > best:
+                    best, best_part = score, part
+        in_headings = [sum(map(bool, place)) for place in zip(*above.values(), strict=True)]
+        in_headings = in_headings or [0] * len(base)
+        found_in = [map(bool, place) for place in (in_title, in_url, in_headings, body)]
+        covered = {n for n, places in enumerate(zip(*found_in, strict=True)) if any(places)}
+        few = 1 + 0.1 * len(above)
+        base = [one + _HEADINGS * n / few for one, n in zip(base, in_headings, strict=True)]
+        whole = self._of_page(base, body, length)
+        return Ranked(page, whole + max(best, 0.0), best_part, len(covered | page.matched))
+
+    def _of_part(
+        self,
+        base: Sequence[float],
+        above: Sequence[int],
+        found: Sequence[tuple[int, int]],
+        length: int,
+    ) -> float:
+        """Rate a part; ``base`` is of its page, ``above`` of its headings."""
+        counts = [0] * len(base)
+        for _, term in found:
+            counts[term] += 1
+        long = 1 - _PART_BY_LENGTH + _PART_BY_LENGTH * length / _PART_LENGTH
+        score = 0.0
+        for n, each in enumerate(self._weights):
+            often = base[n] + bool(above[n]) + counts[n] / long
+            score += each * often / (often + _HALF)
+        return _PART * score + _NEARNESS * min(self._nearness(found), self._total)
+
+    def _nearness(self, found: Sequence[tuple[int, int]]) -> float:
+        near = 0.0
+        for (at, term), (next_at, next_term) in pairwise(found):
+            if term != next_term and 0 < next_at - at <= _NEAR:
+                near += min(self._weights[term], self._weights[next_term]) / (next_at - at)
+        return near
+
+    def _of_page(self, base: Sequence[float], body: Sequence[int], length: int) -> float:
+        """Rate a page as a whole."""
+        long = 1 - _PAGE_BY_LENGTH + _PAGE_BY_LENGTH * length / _PAGE_LENGTH
+        score = 0.0
+        for n, each in enumerate(self._weights):
+            often = base[n] + _BODY * body[n] / long
+            score += each * often / (often + _HALF)
+        return score
+
+
+def _runs(tokens: Sequence[str], joined: Sequence[str]) -> Iterator[int]:
+    """Yield the places where tokens follow one another in a text."""
+    for at, token in enumerate(tokens):
+        if token == joined[0] and tokens[at : at + len(joined)] == joined:
+            yield at
+
+
+def _lead(texts: Sequence[Sequence[str]]) -> list[str]:
+    found: list[str] = []
+    for text in texts[:3]:
+        found += text
+    return found[:_LEAD_LENGTH]
+
+
+def _url_words(url: str) -> list[str]:
+    path = unquote(urlsplit(url).path)
+    stem, dot, ending = path.rpartition(".")
+    return stems(stem if dot and "/" not in ending else path)

@@ -1,0 +1,54 @@
+"""The search command: what it says about misspelt words, several sources and odd characters."""
+
+import json
+import re
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Site, html
+
+
+@pytest.fixture
+def two_sources(site: Site, crawl: Crawl) -> Site:
+    """A page that two sources have, and another one that only one has."""
+    site.pages["/"] = html("Lanterns", "/only", text="a lantern\x7f for the harbour")
+    site.pages["/only"] = html("Only", text="a lamp for the office")
+    crawl.declare(
+        f"[sources.all]\nkind = 'site'\nseeds = ['{site.url('/')}']\n"
+        f"[sources.some]\nkind = 'site'\nseeds = ['{site.url('/')}']\n"
+        "excluded_patterns = ['/only']\n"
+    )
+    for source in ("all", "some"):
+        crawl(source=source)
+    return site
+
+
+def test_search_names_the_sources_of_each_page(two_sources: Site, crawl: Crawl):
+    (hit,) = crawl.search("lantern")
+    table = crawl.run("search", "lantern").out
+    (only,) = crawl.search("office")
+
+    assert (hit["source"], hit["sources"]) == ("all", ["all", "some"])
+    assert f"{two_sources.url('/')}  all, some\n" in table
+    assert only["sources"] == ["all"]
+    assert crawl.search("lantern in:some")[0]["sources"] == ["some"]
+
+
+def test_search_says_which_word_was_meant(two_sources: Site, crawl: Crawl):
+    shown = crawl.run("search", "lantren harbour")
+    as_json = crawl.run("search", "--format", "json", "lantren harbour")
+    right = crawl.run("search", "lantern harbour")
+
+    assert shown.err == "did you mean 'lantern harbour'? Its pages are shown.\n"
+    assert shown.out == right.out
+    assert (as_json.err, right.err) == (shown.err, "")
+    assert [hit["url"] for hit in json.loads(as_json.out)] == [two_sources.url("/")]
+
+
+@pytest.mark.usefixtures("two_sources")
+def test_json_of_search_has_no_raw_control_characters(crawl: Crawl):
+    out = crawl.run("search", "--format", "json", "lantern").out
+
+    assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out) == []
+    assert json.loads(out)

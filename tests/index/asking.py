@@ -1,0 +1,12 @@
+"""Searches of the embedded index, in either database."""
+
+from typing import Any
+
+from smartcrawl.index.embedded.choice import answer
+from smartcrawl.index.hits import Hit
+from smartcrawl.model.ports import Connection
+
+
+def search(connection: Connection, query: str, **options: Any) -> list[Hit]:
+    """The pages that answer a query."""
+    return answer(connection, query, **options).hits

@@ -1,0 +1,184 @@
+"""Queries as they are parsed, and the ranking of pages that an index proposes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.index.queries import Query, merged, parsed
+from smartcrawl.index.ranking import Page, Part, rank, weight
+from smartcrawl.index.spelling import Found, corrected
+
+
+def page(name: str, *texts: str, title: str = "", headings: str = "") -> Page:
+    parts = [Part(n, headings, text) for n, text in enumerate(texts)]
+    return Page(name, f"http://a.example/{name}", title, parts, frozenset())
+
+
+def ranked(query: str, *pages: Page, weights: tuple[float, ...] | None = None) -> str:
+    """The names of the pages that answer a query, best first."""
+    terms = parsed(query).terms
+    found = rank(terms, weights or [1.0] * len(terms), pages)
+    return " ".join(one.page.key for one in found)
+
+
+# Queries
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("How do I put away my changes?", ["put", "away", "changes?"]),
+        ("to be or not", ["to", "be", "or", "not"]),
+        ('the "to be" scene', ["to be", "scene"]),
+        ("Wie kann ich die Änderungen sichern", ["Änderungen", "sichern"]),
+        ("die hard", ["die", "hard"]),
+        ("don't panic", ["panic"]),
+        ("lamp Lamps lamp", ["lamp"]),
+        ("/usr/share/doc", ["/usr/share/doc"]),
+        ('"unclosed quote', ["unclosed", "quote"]),
+        ("- ?! *", []),
+        ("東京 タワー", ["東京", "タワー"]),
+    ],
+)
+def test_terms_of_a_query(query: str, terms: list[str]):
+    assert [term.text for term in parsed(query).terms] == terms
+
+
+def test_filters_of_a_query():
+    found = parsed('lamp -draft -"old lamp" site:https://A.example/docs in:one in:two e-mail')
+
+    assert found.excluded == ("draft", "old lamp")
+    assert (found.sites, found.sources) == (("A.example/docs",), ("one", "two"))
+    assert [term.text for term in found.terms] == ["lamp", "e-mail"]
+
+
+@given(st.text(max_size=60))
+def test_every_text_is_a_query(text: str):
+    assert isinstance(parsed(text), Query)
+
+
+def test_a_query_is_relaxed_until_nothing_is_required():
+    query = parsed('"a lamp" "no such" fuse')
+    once = query.relaxed([3, 0, 1])
+    assert once is not None
+    twice = once.relaxed([3, 0, 1])
+    assert twice is not None
+
+    assert (query.required, once.required, twice.required) == (
+        ("a lamp", "no such"),
+        ("a lamp",),
+        (),
+    )
+    assert twice.relaxed([3, 0, 1]) is None
+
+
+def test_sources_of_a_query_and_of_an_option():
+    assert merged([], []) == []
+    assert merged(["a", "b"], ["b", "c"]) == ["b"]
+    assert merged(["a"], ["b"]) is None
+
+
+# Ranking
+
+
+def test_title_headings_and_text_count_in_this_order():
+    text = page("text", "a lamp for " + "many words " * 20)
+    heading = page("heading", "many words " * 20, headings="A lamp")
+    title = page("title", "many words " * 20, title="Lamp")
+
+    assert ranked("lamp", text, heading, title) == "title heading text"
+
+
+def test_words_of_the_address_count():
+    assert ranked("lamp", page("other", "a lamp"), page("lamp", "a lamp")) == "lamp other"
+
+
+def test_a_rare_word_outweighs_a_common_one():
+    pages = page("common", "lamp oil"), page("rare", "lamp fuse")
+
+    assert ranked("lamp oil fuse", *pages, weights=(0.1, 0.2, 3.0)) == "rare common"
+
+
+def test_a_short_page_outranks_a_long_one():
+    assert (
+        ranked("lamp", page("long", "lamp " + "word " * 900), page("short", "lamp")) == "short long"
+    )
+
+
+def test_words_that_are_near_outrank_words_that_are_apart():
+    apart = page("a", "red " + "word " * 20 + "lamp")
+    near = page("b", "red lamp " + "word " * 20)
+
+    assert ranked("red lamp", apart, near) == "b a"
+
+
+def test_pages_with_too_few_words_are_left_out_when_others_have_all():
+    pages = page("all", "red oil lamp"), page("two", "red lamp"), page("one", "red paint")
+
+    assert ranked("red oil lamp", *pages).split() == ["all", "two"]
+    assert ranked("red oil lamp", *pages[1:]).split() == ["two", "one"]
+    assert ranked("red lamp", page("all", "red lamp"), page("one", "a red one")) == "all"
+
+
+def test_a_word_that_only_the_index_finds_counts_as_present():
+    known = page("known", "das alte Haus")._replace(matched=frozenset({0, 1}))
+
+    assert ranked("Häuser Haus", known, page("other", "Haus")).split() == ["known"]
+
+
+def test_joined_words_count_where_they_follow_one_another():
+    assert ranked(
+        "state-of-the-art", page("a", "art of the state"), page("b", "state of the art")
+    ) == ("b")
+
+
+def test_the_best_part_is_shown():
+    (found,) = rank(parsed("red lamp").terms, [1.0, 1.0], [page("a", "red", "a red lamp", "lamp")])
+
+    assert found.part is not None
+    assert found.part.key == 1
+
+
+def test_weights_fall_with_the_number_of_pages():
+    assert weight(1, 100) > weight(50, 100) > weight(100, 100) > 0
+
+
+# Words that were meant
+
+
+def test_only_unknown_words_of_enough_letters_are_replaced():
+    asked = []
+
+    def nearest(word: str, far: bool) -> Found:
+        asked.append((word, far))
+        return Found(
+            frozenset({"lantern"}), ["the lantern, a Lantern"] if word == "lantren" else []
+        )
+
+    query = 'red lantren abc 12345 "quoted"'
+    terms, meant = corrected(query, parsed(query).terms, [1, 0, 0, 0, 0], nearest)
+
+    assert meant == 'red lantern abc 12345 "quoted"'
+    assert [term.text for term in terms] == ["red", "lantern", "abc", "12345", "quoted"]
+    assert asked == [("lantren", False)]
+
+
+def test_two_errors_are_looked_for_in_long_words_only():
+    asked = []
+
+    def nearest(word: str, far: bool) -> Found:
+        asked.append((word, far))
+        return Found(frozenset(), [])
+
+    query = "lampx lanternxx"
+    terms, meant = corrected(query, parsed(query).terms, [0, 0], nearest)
+
+    assert (meant, [term.text for term in terms]) == ("", ["lampx", "lanternxx"])
+    assert asked == [("lampx", False), ("lanternxx", False), ("lanternxx", True)]
+
+
+def test_the_form_that_texts_have_most_often_is_meant():
+    def nearest(word: str, far: bool) -> Found:
+        return Found(frozenset({"lamp", "lump"}), ["lump lamp", "lamp"])
+
+    assert corrected("lomp", parsed("lomp").terms, [0], nearest)[1] == "lamp"
