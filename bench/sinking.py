@@ -19,13 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from elasticsearch import Elasticsearch, helpers
 
 from smartcrawl.index.elasticsearch.bulk import Entry, Fate
-from smartcrawl.index.elasticsearch.documents import PageDocument, PageImage
+from smartcrawl.index.elasticsearch.documents import ElasticsearchImage, PageDocument
 from smartcrawl.index.elasticsearch.meta import Known
-from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import version
+from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 
 NUMBER = 7  #: claim number of all of them
 
@@ -53,7 +53,7 @@ def documents(count: int) -> list[tuple[str, dict[str, Any]]]:
             mime_type="text/html",
             depth=number % 7,
             chunks=chunks,
-            images=[PageImage(f"image_{number}", f"{url}.png", alt="A picture of it")],
+            images=[ElasticsearchImage(f"image_{number}", f"{url}.png", alt="A picture of it")],
         )
         found.append((page.key, page.as_json()))
     return found
@@ -63,8 +63,8 @@ def main() -> None:
     """Write and measure."""
     how, url, prefix, count = *sys.argv[1:4], int(sys.argv[4])
     held = documents(count)
-    target = Target(url, prefix)
-    with ElasticsearchSink.open(target, Known(), patience=Patience(60)) as sink:
+    target = ElasticsearchTarget(url, prefix)
+    with ElasticsearchSink.open(target, Known(), patience=ElasticsearchPatience(60)) as sink:
         wall, cpu = time.perf_counter(), time.process_time()
         if how == "ours":
             entries = (Entry(key, NUMBER, document) for key, document in held)
@@ -81,7 +81,7 @@ def main() -> None:
 
 def bare(url: str, index: str, held: list[tuple[str, dict[str, Any]]]) -> int:
     """Write documents as the client's own helper does, with its own defaults."""
-    at = version(1, NUMBER)
+    at = index_version(1, NUMBER)
     actions = (
         {"_index": index, "_id": key, "_source": document, "version": at,
          "version_type": "external_gte"}

@@ -15,17 +15,22 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.download.faults import PASSING_FAULTS, fault_of
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.faults import PASSING_FAULTS, download_fault
 from smartcrawl.engine.download.network import (
     AddressCheck,
     environment_has_proxies,
     installed_resolver,
 )
-from smartcrawl.engine.download.robots import RobotsCache, Rules
-from smartcrawl.engine.download.validators import conditions
-from smartcrawl.engine.gate import gate_of, host_of, note_failure, requested_pause
-from smartcrawl.engine.own_spiders import is_own
+from smartcrawl.engine.download.robots import DownloadedRobots, RobotsDownloads
+from smartcrawl.engine.download.validators import request_validator_headers
+from smartcrawl.engine.gate import (
+    gate_of_crawler,
+    host_of_request,
+    note_request_failure,
+    pause_in_response,
+)
+from smartcrawl.engine.own_spiders import is_own_spider
 from smartcrawl.model.exceptions import (
     AddressRefusedError,
     HostBlockedError,
@@ -34,9 +39,9 @@ from smartcrawl.model.exceptions import (
     RobotsUnknownError,
     TurnSpentError,
 )
-from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.program import program
-from smartcrawl.model.urls import host_key
+from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.run import Run
@@ -57,14 +62,14 @@ class RevalidationMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
-        return cls(run_of(crawler))
+        return cls(run_of_crawler(crawler))
 
     def process_request(self, request: Request) -> None:
         """Add the validators of this address."""
-        attempt: Attempt | None = request.meta.get("attempt")
+        attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is None or self._run is None:
             return
-        headers = conditions(self._run, attempt.page, request.url)
+        headers = request_validator_headers(self._run, attempt.page, request.url)
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
         for name, value in headers.items():
@@ -74,7 +79,7 @@ class RevalidationMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Record size and encoding of the body on the wire, before it is decompressed."""
-        attempt: Attempt | None = request.meta.get("attempt")
+        attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.content_length = len(response.body)
             attempt.traffic.wire_bytes += attempt.content_length
@@ -102,7 +107,7 @@ class RobotsMiddleware:
     workers share a host, a page whose turn was spent on robots.txt waits for the next turn.
     """
 
-    def __init__(self, rules: RobotsCache, run: Run | None) -> None:
+    def __init__(self, rules: RobotsDownloads, run: Run | None) -> None:
         self.rules = rules
         self._run = run
 
@@ -111,7 +116,7 @@ class RobotsMiddleware:
         """Read the settings, once."""
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
-        return cls(RobotsCache.from_crawler(crawler), run_of(crawler))
+        return cls(RobotsDownloads.from_crawler(crawler), run_of_crawler(crawler))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
@@ -136,10 +141,12 @@ class RobotsMiddleware:
             self._run.turns.give_back(page)
             raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
 
-    def _page_without_turn(self, request: Request, rules: Rules, began: float) -> Page | None:
+    def _page_without_turn(
+        self, request: Request, rules: DownloadedRobots, began: float
+    ) -> Page | None:
         """Return the page of a request whose turn was spent on robots.txt since ``began``."""
         attempt = request.meta.get("attempt")
-        if self._run is None or not isinstance(attempt, Attempt) or attempt.traffic.requests:
+        if self._run is None or not isinstance(attempt, VisitAttempt) or attempt.traffic.requests:
             return None  # redirects and retries belong to the turn of the first request
         asked = rules.asked and rules.asked_at >= began
         spent = self._run.turns.is_spent(attempt.page, rules.crawl_delay, asked=asked)
@@ -156,9 +163,9 @@ class ScopeMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of a user's own spider; requests of the frontier are in scope already."""
-        if not is_own(crawler):
+        if not is_own_spider(crawler):
             raise NotConfigured
-        return cls(run_of(crawler), crawler)
+        return cls(run_of_crawler(crawler), crawler)
 
     async def process_spider_output(
         self, response: Response, result: AsyncIterator[Any]
@@ -203,7 +210,7 @@ class HostMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider, and the gate of its hosts."""
-        run, gate = run_of(crawler), gate_of(crawler)
+        run, gate = run_of_crawler(crawler), gate_of_crawler(crawler)
         if run is None or gate is None:
             raise NotConfigured("the spider has no run")
         middleware = cls(crawler, run, gate)
@@ -218,25 +225,26 @@ class HostMiddleware:
             HostDownError: the host does not answer.
         """
         blocked, gate = self._run.blocked_hosts, self._gate
-        if blocked and (host := host_key(request.url)) in blocked:
+        if blocked and (host := url_host_key(request.url)) in blocked:
             raise _BlockedError(
                 f"{host} is blocked; to ask it again: {program()} hosts --unblock {host}"
             )
-        if gate.down and gate.is_down(host_of(request)):
+        if gate.down and gate.is_down(host_of_request(request)):
             raise _DownError(
-                f"not asked: {host_of(request)} does not answer, it was given up for this run"
+                f"not asked: {host_of_request(request)} does not answer, it was given up for this"
+                " run"
             )
         if gate.throttled and request.callback is NO_CALLBACK:  # it does not pass the scheduler
-            host = host_of(request)
+            host = host_of_request(request)
             while (wait := gate.wait(host, time.monotonic())) and self._crawler.engine.running:
                 await asyncio.sleep(min(wait, 1))
 
     def answered(self, response: Response, request: Request) -> None:
         """Record an answer, and the pause that it may ask for."""
-        host, now = host_of(request), time.monotonic()
+        host, now = host_of_request(request), time.monotonic()
         self._gate.answered(host, now)
-        seconds = requested_pause(response)
-        attempt: Attempt | None = request.meta.get("attempt")
+        seconds = pause_in_response(response)
+        attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.retry_after = seconds
         if seconds is not None:
@@ -247,7 +255,7 @@ class HostMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Record a visit that ended without an answer; retried requests do not come here."""
-        note_failure(self._crawler, request, exception, ends=True)
+        note_request_failure(self._crawler, request, exception, ends=True)
 
 
 class PassingRetryMiddleware(RetryMiddleware):
@@ -262,7 +270,7 @@ class PassingRetryMiddleware(RetryMiddleware):
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Read the settings, once; a spider without a run gets Scrapy's behaviour."""
         middleware = super().from_crawler(crawler)
-        run = run_of(crawler)
+        run = run_of_crawler(crawler)
         middleware._most = run.options.retry_after_max_wait if run is not None else None
         if run is not None:
             middleware.retry_http_codes = set(PASSING)
@@ -275,7 +283,7 @@ class PassingRetryMiddleware(RetryMiddleware):
         self, request: Request, response: Response
     ) -> Request | Response:
         """Return the retry, or the answer when there is none."""
-        if self._most is not None and (requested_pause(response) or 0) > self._most:
+        if self._most is not None and (pause_in_response(response) or 0) > self._most:
             return response
         return super().process_response(request, response)
 
@@ -285,11 +293,11 @@ class PassingRetryMiddleware(RetryMiddleware):
         """Return the retry, or None when the visit ends."""
         if self._most is None:
             return super().process_exception(request, exception)
-        if fault_of(exception, request.url)[0] not in PASSING_FAULTS:
+        if download_fault(exception, request.url)[0] not in PASSING_FAULTS:
             return None
         again = super().process_exception(request, exception)
         if again is not None:
-            note_failure(self.crawler, request, exception, ends=False)
+            note_request_failure(self.crawler, request, exception, ends=False)
         return again
 
 
@@ -310,7 +318,7 @@ class AddressMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the resolver of this process, for a spider that has a run."""
-        if run_of(crawler) is None:
+        if run_of_crawler(crawler) is None:
             raise NotConfigured("the spider has no run")
         enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
         return cls(

@@ -11,15 +11,15 @@ from typing import Any, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from smartcrawl.engine.current_run import run_of
+from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.soft404 import Soft404Probe
-from smartcrawl.engine.signals import progress_of
-from smartcrawl.engine.stopping import is_stopping, stop
+from smartcrawl.engine.signals import page_progress_event
+from smartcrawl.engine.stopping import is_crawl_stopping, stop_crawl
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Action
-from smartcrawl.run.reading import Reading, verdict_of
+from smartcrawl.run.reading import Reading, verdict_after_reading
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class VisitPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
-        return cls(crawler, run_of(crawler))
+        return cls(crawler, run_of_crawler(crawler))
 
 
 class ExtractPipeline(VisitPipeline):
@@ -51,7 +51,7 @@ class ExtractPipeline(VisitPipeline):
                 run,
                 is_soft_404=Soft404Probe(crawler, run).is_soft_404,
                 scope_moved=partial(_protect, run),
-                is_stopping=partial(is_stopping, crawler),
+                is_stopping=partial(is_crawl_stopping, crawler),
             )
 
     async def process_item(self, item: Any) -> Any:
@@ -65,7 +65,7 @@ class ExtractPipeline(VisitPipeline):
         except GivenUpError as error:
             raise DropItem(str(error), log_level="DEBUG") from error
         if damage is not None:
-            stop(self.crawler, run, damage)
+            stop_crawl(self.crawler, run, damage)
         return item
 
     async def close_spider(self) -> None:
@@ -87,7 +87,7 @@ class DecidePipeline(VisitPipeline):
         """Set the verdict."""
         run = self.run
         if isinstance(item, Visit) and run is not None and not item.page.plan.verify:
-            item.verdict = verdict_of(run, item)
+            item.verdict = verdict_after_reading(run, item)
             if item.verdict.action is not Action.INDEX:
                 item.parsed.chunks = []
             if not item.again:
@@ -109,7 +109,7 @@ class CommitPipeline(VisitPipeline):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         if run is not None:
-            run.registry.indexing.stop_when(partial(is_stopping, crawler))
+            run.registry.indexing.stop_when(partial(is_crawl_stopping, crawler))
             run.workers.listen(self._hurry, self._on_written)
 
     async def process_item(self, item: Any) -> Any:
@@ -123,7 +123,7 @@ class CommitPipeline(VisitPipeline):
         else:
             run.batches.record(item)
             if run.watcher is not None and not item.again:
-                run.watcher(progress_of(item))
+                run.watcher(page_progress_event(item))
         if run.batches.batch.full or run.turns.hurries:
             await self._flush(run)
         elif self._timer is None:
@@ -159,7 +159,7 @@ class CommitPipeline(VisitPipeline):
     def _end(self, run: Run, error: RegistryError | SinkError) -> None:
         """End the run, unless another worker ended it already."""
         if not (isinstance(error, RunOverError) and run.workers.found_over()):
-            stop(self.crawler, run, error)
+            stop_crawl(self.crawler, run, error)
 
     async def _flush(self, run: Run) -> None:
         if self._timer is not None:

@@ -220,7 +220,7 @@ def test_every_script_is_documented_and_no_other():
 def test_every_key_is_documented_in_its_order_and_no_other():
     hit = Hit("", "", "", "", "", 0.0, "", "", lost=False, last_checked=None, last_changed=None)
 
-    assert keys("search") == list(search.as_data(hit))
+    assert keys("search") == list(search.search_hit_as_data(hit))
     assert keys("registry") == list(RECORD_KEYS)
     assert keys("runs") == list(RUN_KEYS)
     assert keys("status") == list(STATUS_KEYS)
@@ -378,7 +378,7 @@ FIXED = {
     "segments of a path": traps.MAX_SEGMENTS,
     "parameters of a query": traps.MAX_PARAMETERS,
     "years that a calendar is followed ahead": traps.MAX_YEARS_AHEAD,
-    "session ids under which one page is asked": signature(traps.Budget)
+    "session ids under which one page is asked": signature(traps.TrapBudget)
     .parameters["per_session"]
     .default,
 }

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from smartcrawl.index.elasticsearch.analysis import suffix
+from smartcrawl.index.elasticsearch.analysis import analyzer_suffix
 from smartcrawl.index.elasticsearch.faults import FORBIDDEN, PASSING
-from smartcrawl.index.elasticsearch.mapping import WEIGHTS, mappings
-from smartcrawl.index.elasticsearch.opening import CLUSTER_RIGHTS, INDEX_RIGHTS, Names
+from smartcrawl.index.elasticsearch.mapping import WEIGHTS, index_mappings
+from smartcrawl.index.elasticsearch.opening import CLUSTER_RIGHTS, INDEX_RIGHTS, IndexNames
 
 PAGE = Path(__file__).parent.parent / "docs" / "elasticsearch.md"
 
@@ -20,7 +20,7 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def test_every_name_and_every_right_is_told():
-    names = Names.of("smartcrawl")
+    names = IndexNames.of("smartcrawl")
     told = rows("What is made there")
 
     assert {row[0] for row in told[:5]} == {
@@ -34,17 +34,17 @@ def test_every_name_and_every_right_is_told():
 
 
 def test_every_field_is_told_with_its_type():
-    fields = {name: field["type"] for name, field in mappings()["properties"].items()}
+    fields = {name: field["type"] for name, field in index_mappings()["properties"].items()}
 
     assert {row[0]: row[1] for row in rows("Fields")} == fields
     text = PAGE.read_text(encoding="utf-8")
     for parent in ("chunks", "images"):
         (meaning,) = [row[2] for row in rows("Fields") if row[0] == parent]
-        inner = set(mappings()["properties"][parent]["properties"])
+        inner = set(index_mappings()["properties"][parent]["properties"])
         if parent == "chunks":
             inner = {name for name in inner if "_" not in name}
         assert set(re.findall(r"`([A-Za-z]+)`", f"`{meaning}`")) >= inner
-    assert [suffix(language) for language in ("ja", "ko", "nb")] == ["_zh", "_zh", "_no"]
+    assert [analyzer_suffix(language) for language in ("ja", "ko", "nb")] == ["_zh", "_zh", "_no"]
     for name, weight in WEIGHTS.items():
         assert f'"chunks.{name}_en{f"^{weight}" if weight > 1 else ""}"' in text
 

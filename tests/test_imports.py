@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.run.run import registry_of
+from smartcrawl.run.run import open_registry_for_run
 from tests.choices import options
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,7 +80,7 @@ print(sorted({"aiohttp", "elasticsearch", "psycopg", "redis"} & sys.modules.keys
 def test_a_command_that_needs_no_server_loads_no_reactor_and_no_client(
     tmp_path: Path, words: list[str]
 ):
-    registry_of(options(tmp_path)).close()
+    open_registry_for_run(options(tmp_path)).close()
     code = """
 import sys
 from pathlib import Path
@@ -111,7 +111,7 @@ finally:
 @pytest.mark.parametrize("words", [["--help"], ["search", "fuse"]], ids=["help", "search"])
 def test_smartcrawl_starts_without_scrapy_and_without_clients(tmp_path: Path, words: list[str]):
     """With them, a search would take seven times as much CPU before it begins."""
-    registry_of(options(tmp_path)).close()
+    open_registry_for_run(options(tmp_path)).close()
     code = """
 import sys
 from pathlib import Path

@@ -7,11 +7,11 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import open_registry
-from smartcrawl.registry.removal.candidates import Ending
+from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.runs.runs import RunRequest
-from smartcrawl.registry.writer import Writer
-from smartcrawl.reports.tables import runs
-from smartcrawl.rules.absence import Counts, Policy, counted
+from smartcrawl.registry.writer import RegistryWriter
+from smartcrawl.reports.tables import run_table
+from smartcrawl.rules.absence import Counts, Policy, absence_counts_after
 from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide, status_after
@@ -78,7 +78,7 @@ def put(
 def touch(registry, *numbers, stale=0, judgement=Judgement()):  # noqa: B008  # it is frozen
     batch = Batch()
     batch.touched.extend(numbers)
-    writer = Writer(registry, registry.opened, judgement=judgement)
+    writer = RegistryWriter(registry, registry.opened, judgement=judgement)
     try:
         assert writer.submit(batch, NOW).result().stale == stale
     finally:
@@ -86,7 +86,7 @@ def touch(registry, *numbers, stale=0, judgement=Judgement()):  # noqa: B008  # 
 
 
 def ending(now):
-    return Ending(1, 1, now, closing())
+    return EndingRunRow(1, 1, now, closing())
 
 
 def test_every_status_has_its_word_in_the_views(registry):
@@ -169,7 +169,7 @@ def test_a_touch_is_what_the_rules_decide_for_a_304(registry, unchanged):
     verdict = decide(standing, Outcome.NOT_MODIFIED)
     assert verdict == (Action.TOUCH, word)
     assert status is status_after(Action.TOUCH, Outcome.NOT_MODIFIED, status, standing)
-    assert counted(
+    assert absence_counts_after(
         Counts(0, 2, None, 9), Outcome.NOT_MODIFIED, 304, Policy(), NOW, held=True
     ) == Counts()  # fmt: skip
     assert registry.connection.execute(_TOLD).fetchall() == [
@@ -197,9 +197,9 @@ def test_new_and_modified_count_as_clone_beside_an_original(registry):
     expected = dict.fromkeys((word.word for word in words), 1)
     expected |= {"new": 0, "modified": 0, "unchanged": 2, "clone": 2}
 
-    before = next(runs(registry.connection))  # counted from what is committed so far
+    before = next(run_table(registry.connection))  # counted from what is committed so far
     registry.end(ending(NOW), ())
-    after = next(runs(registry.connection))  # as swept
+    after = next(run_table(registry.connection))  # as swept
 
     assert before["state"] == RunState.OPEN.word
     assert after["state"] == RunState.SWEPT.word

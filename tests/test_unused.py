@@ -53,8 +53,10 @@ FOUND: Final = (
 EXCEPTIONS: Final = {
     "smartcrawl.model.ports:Rows.get_description": "tests compare the columns of views by it",
     "smartcrawl.registry.database.session:PostgresRows.get_description": "likewise",
-    "smartcrawl.rules.changes:check": "the spider of files asks it, which is to come (R0-43)",
-    "smartcrawl.model.urls:partition_key": "files have one as well, which are to come (R0-09)",
+    "smartcrawl.rules.changes:decide_change_check": (
+        "the spider of files asks it, which is to come (R0-43)"
+    ),
+    "smartcrawl.model.urls:url_partition_key": "files have one as well, which are to come (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
 }
 

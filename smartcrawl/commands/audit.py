@@ -24,16 +24,22 @@ from smartcrawl.engine.command import (
 from smartcrawl.engine.output import Output, complain, inform
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
-    Comparison,
-    Findings,
+    AuditFindings,
+    IndexComparison,
+    IndexMender,
     Kind,
-    Mender,
-    is_ahead,
-    mismatch_of,
-    next_epoch,
-    take_over,
+    adopt_index,
+    index_mismatch,
+    is_index_ahead,
+    next_index_epoch,
 )
-from smartcrawl.index.choice import chunked, comparable, known_to, opened, opened_as
+from smartcrawl.index.choice import (
+    has_remote_index,
+    index_facts_of_registry,
+    indexed_chunks,
+    open_index_to_compare,
+    open_remote_index,
+)
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.writing import RemoteIndexing
@@ -46,11 +52,11 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.database.integrity import damaged
-from smartcrawl.registry.database.sequences import last
+from smartcrawl.registry.database.integrity import damaged_database_error
+from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.repair.salvage import is_sound, salvage
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.absence import Loss, withholds
 
 _EMBEDDED: Final = (
@@ -149,19 +155,22 @@ class Command(ChangingCommand):
             for problem in found[1:]:
                 complain("audit", problem)
             if found:
-                raise damaged(self.database.path, found[0])
-        if not comparable(self.options, connection):
+                raise damaged_database_error(self.database.path, found[0])
+        if not has_remote_index(self.options, connection):
             self._print_embedded(opts)
             return
         if not opts.repair or self.dry:
             with (
                 self.database.translated("read"),
-                opened(self.options, connection, Opening.ANY) as sink,
+                open_remote_index(self.options, connection, Opening.ANY) as sink,
             ):
                 self._look(connection, sink, sources, opts)
             return
-        names = [name for _, name in audit_rows.sources(connection, sources)]
-        with self.leased(names) as now, opened(self.options, connection, Opening.ANY) as sink:
+        names = [name for _, name in audit_rows.audited_sources(connection, sources)]
+        with (
+            self.leased(names) as now,
+            open_remote_index(self.options, connection, Opening.ANY) as sink,
+        ):
             self._repair(connection, sink, sources, now, opts)
 
     def _print_embedded(self, opts: Namespace) -> None:
@@ -173,22 +182,22 @@ class Command(ChangingCommand):
     def _look(
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
     ) -> None:
-        facts = known_to(connection)
-        for _, name in audit_rows.sources(connection, sources):
+        facts = index_facts_of_registry(connection)
+        for _, name in audit_rows.audited_sources(connection, sources):
             if self.database.is_held(name):
                 complain(
                     "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with (
             self.meter(audit_rows.pages(connection, sources)) as meter,
-            Comparison(connection, sink, meter.report).compare(sources) as found,
+            IndexComparison(connection, sink, meter.report).compare(sources) as found,
         ):
-            why = mismatch_of(connection, sink, facts, found)
+            why = index_mismatch(connection, sink, facts, found)
             self._report(found, None, why, opts)
             if self.dry and found.total():
                 counts = found.counts
-                writes = counted(counts[Kind.MISSING] + counts[Kind.CHANGED], "document")
-                goes = counted(counts[Kind.SURPLUS], "document")
+                writes = counted_noun(counts[Kind.MISSING] + counts[Kind.CHANGED], "document")
+                goes = counted_noun(counts[Kind.SURPLUS], "document")
                 complain("audit", f"--repair would write {writes} and remove {goes}")
             if self.dry and facts.identity != sink.identity():
                 self._withheld(found.counts[Kind.SURPLUS], found.documents, opts.max)
@@ -201,31 +210,37 @@ class Command(ChangingCommand):
         now: int,
         opts: Namespace,
     ) -> None:
-        facts = known_to(connection)
+        facts = index_facts_of_registry(connection)
         wrong = sink.mismatch(facts)
         foreign = facts.identity != sink.identity()
         if wrong is not None and not foreign and sink.highest() > facts.sealed:
             raise SinkError(wrong)  # the registry was restored from a backup
         with (
             self.meter(audit_rows.pages(connection, sources)) as meter,
-            Comparison(connection, sink, meter.report).compare(sources) as found,
+            IndexComparison(connection, sink, meter.report).compare(sources) as found,
         ):
-            strange = mismatch_of(connection, sink, facts, found)
+            strange = index_mismatch(connection, sink, facts, found)
             if strange is not None and sources:
                 raise SinkError(f"{strange}; to repair it, compare all of it: without --source")
             gone = found.counts[Kind.SURPLUS]
             if foreign and self._withheld(gone, found.documents, opts.max):
                 return
-            ahead = is_ahead(found, facts, last(connection, "number"))
-            epoch = next_epoch(found, facts, sink.highest()) if foreign or ahead else facts.epoch
-            with opened_as(self.options, replace(facts, epoch=epoch), Opening.ANY) as writing:
-                indexing = RemoteIndexing(ElasticsearchPages(writing), chunked)
-                Mender(connection, indexing, writing, now, meter.report).mend(found)
+            ahead = is_index_ahead(found, facts, last_sequence_number(connection, "number"))
+            epoch = (
+                next_index_epoch(found, facts, sink.highest()) if foreign or ahead else facts.epoch
+            )
+            with open_index_to_compare(
+                self.options, replace(facts, epoch=epoch), Opening.ANY
+            ) as writing:
+                indexing = RemoteIndexing(ElasticsearchPages(writing), indexed_chunks)
+                IndexMender(connection, indexing, writing, now, meter.report).mend(found)
                 if not sources:
-                    take_over(connection, writing, facts, epoch)
+                    adopt_index(connection, writing, facts, epoch)
                     indexing.seal(connection)
-                with Comparison(connection, writing, meter.report).compare(sources) as left:
-                    still = mismatch_of(connection, writing, known_to(connection), left)
+                with IndexComparison(connection, writing, meter.report).compare(sources) as left:
+                    still = index_mismatch(
+                        connection, writing, index_facts_of_registry(connection), left
+                    )
                     self._report(found, left, strange, opts, still=still)
 
     def _withheld(self, gone: int, documents: int, most: int | None) -> bool:
@@ -240,7 +255,8 @@ class Command(ChangingCommand):
         if too_many:
             self.withhold(
                 f"the index is not the one that this registry wrote, and {gone} of the"
-                f" {counted(documents, 'page')} in it {'is' if gone == 1 else 'are'} unknown here;"
+                f" {counted_noun(documents, 'page')} in it {'is' if gone == 1 else 'are'} unknown"
+                " here;"
                 " to take it over, give their number",
                 "audit",
                 "--repair",
@@ -251,8 +267,8 @@ class Command(ChangingCommand):
 
     def _report(
         self,
-        found: Findings,
-        left: Findings | None,
+        found: AuditFindings,
+        left: AuditFindings | None,
         strange: str | None,
         opts: Namespace,
         *,

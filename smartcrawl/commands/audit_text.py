@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from smartcrawl.engine.output import inform, json_text
 from smartcrawl.engine.tables import name, note, print_table, whole, word
-from smartcrawl.index.audit import Finding, Findings, Kind
-from smartcrawl.reports.text import counted
+from smartcrawl.index.audit import AuditFindings, Finding, Kind
+from smartcrawl.reports.text import counted_noun
 
 _SHOWN: Final = 20  #: differences of each kind in a table
 _COLUMNS: Final = (word("difference"), name("source"), whole("page"), note("detail"))
@@ -25,10 +25,10 @@ _WORDS: Final = {
 
 
 def print_comparison(
-    found: Findings, left: Findings | None, strange: str | None, *, agree: bool
+    found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print the counts and the first differences as a table."""
-    pages, documents = counted(found.pages, "page"), counted(found.documents, "document")
+    pages, documents = counted_noun(found.pages, "page"), counted_noun(found.documents, "document")
     print(f"{pages} in the registry, {documents} in the index")
     if strange is not None:
         inform(strange)
@@ -58,7 +58,7 @@ def _row(kind: Kind, one: Finding) -> dict[str, Any]:
 
 
 def print_comparison_as_json(
-    found: Findings, left: Findings | None, strange: str | None, *, agree: bool
+    found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print one JSON object; its lists are streamed, not kept in memory."""
     facts: dict[str, Any] = {

@@ -21,7 +21,7 @@ from smartcrawl.commands.summary import print_summary
 from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.download.lookup import check_hosts
 from smartcrawl.engine.logs import Logs
-from smartcrawl.engine.memory import give_back_large
+from smartcrawl.engine.memory import return_freed_memory
 from smartcrawl.engine.output import complain, show_anything
 from smartcrawl.engine.project_settings import complete
 from smartcrawl.engine.standard_output import OutputError, printed
@@ -33,10 +33,10 @@ from smartcrawl.model.program import crawl_line, program
 from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.runs.runs import declared_sources
-from smartcrawl.run.opening import chosen_source
+from smartcrawl.registry.runs.runs import declared_source_rows
+from smartcrawl.run.opening import choose_run_source
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import load
+from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.site import SiteSpider
 
 logger = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ class Command(ScrapyCrawl):
             Options.of(self.settings)
             check_log_file(self.settings)
         except SmartcrawlError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             sys.exit(FAILED)
         asked = "LOG_LEVEL" in os.environ or (self.settings.getpriority("LOG_LEVEL") or 0) > 20
         if sys.stderr.isatty() and not asked:
@@ -117,17 +117,17 @@ class Command(ScrapyCrawl):
             with damage_named(database_of(Options.of(self.settings).registry)):
                 runs = self.runs_of(opts.spargs)
         except SmartcrawlError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         try:
             with damage_named(database_of(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
         except SmartcrawlError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
-        give_back_large()
+        return_freed_memory()
         asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
         process.start(stop_after_crawl=False)
 
@@ -140,7 +140,7 @@ class Command(ScrapyCrawl):
         options = Options.of(self.settings)
         if given.keys() & {"url", "source", "sitemap"}:
             return [given]
-        declared = load(options.sources_file)
+        declared = load_declared_sources(options.sources_file)
         names = [name for name, source in declared.items() if source.kind == "site"]
         return [{**given, "source": name} for name in names] or [given]
 
@@ -153,8 +153,8 @@ class Command(ScrapyCrawl):
             return
         with database.translated("read"):
             connection = database.open()
-            declared = load(options.sources_file)
-            vanished = [name for name in declared_sources(connection) if name not in declared]
+            declared = load_declared_sources(options.sources_file)
+            vanished = [name for name in declared_source_rows(connection) if name not in declared]
             connection.close()
         for name in vanished:
             logger.warning(
@@ -189,35 +189,35 @@ class Command(ScrapyCrawl):
         try:
             if spider is SiteSpider:  # a spider of the user's own may take other arguments
                 options = Options.of(self.settings)
-                await check_hosts(chosen_source(options, arguments), options, self.settings)
+                await check_hosts(choose_run_source(options, arguments), options, self.settings)
             await process.crawl(crawler, **arguments)
         except RunHeldError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             return HELD, False
         except SmartcrawlError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             return FAILED, False
         except Exception as error:
             damage = database_of(Options.of(self.settings).registry).explained(error)
             if damage is None:
                 logger.exception("the crawl could not be carried out")
             else:
-                report(damage, self.settings)
+                print_crawl_error(damage, self.settings)
             return FAILED, False
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None:
             if run is not None and run.failure is not None:
-                report(run.failure)
+                print_crawl_error(run.failure)
             return FAILED, False
         try:
             with printed():
-                sum_up(run, crawler.settings)
+                print_closing_table(run, crawler.settings)
         except OutputError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             return FAILED, False
         stopped = crawler.stats.get_value("finish_reason") == "shutdown"
         if run.failure is not None:
-            report(run.failure)  # the log has it already
+            print_crawl_error(run.failure)  # the log has it already
             return FAILED, stopped
         return self.status_of(run), stopped
 
@@ -237,7 +237,7 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
 
 
-def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
+def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
     """Print an error with its remedy.
 
     With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
@@ -249,7 +249,7 @@ def report(error: SmartcrawlError, settings: BaseSettings | None = None) -> None
             logger.error("%s", error)
 
 
-def sum_up(run: Run, settings: BaseSettings) -> None:
+def print_closing_table(run: Run, settings: BaseSettings) -> None:
     """Print the closing table, and log it if there is a LOG_FILE."""
     folder = str(settings["DATA_DIR"])
     print_summary(run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout)

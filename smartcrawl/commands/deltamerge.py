@@ -10,8 +10,8 @@ from smartcrawl.engine.tables import name, note, number, print_table, whole, wor
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
-from smartcrawl.registry.removal.purge import lost
-from smartcrawl.reports.removals import lost_row
+from smartcrawl.registry.removal.purge import lost_page_rows
+from smartcrawl.reports.removals import lost_page_report
 
 _COLUMNS = (
     name("source"),
@@ -57,9 +57,9 @@ class Command(ChangingCommand):
         if opts.max is not None and not opts.delete:
             raise UsageError("--max goes with -D", print_help=False)
         policy = self.options.policy
-        found = lost(connection, policy, sources=sources)
+        found = lost_page_rows(connection, policy, sources=sources)
         if not opts.delete:
-            rows = [lost_row(target) for target in found]
+            rows = [lost_page_report(target) for target in found]
             if opts.format == "json":
                 print_json(rows)
             else:
@@ -74,7 +74,7 @@ class Command(ChangingCommand):
                 print_table(_COLUMNS, shown, empty="no stored page is lost")
             return
         with self.leased(target.source for target in found if target.removable) as now:
-            found = [t for t in lost(connection, policy, sources=sources) if t.removable]
+            found = [t for t in lost_page_rows(connection, policy, sources=sources) if t.removable]
             why = self.guarded(connection, found, opts.max)
             if why is not None:
                 only = ["--source", opts.source] if opts.source else []

@@ -7,7 +7,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.commands.crawl import DONE, FAILED, report
+from smartcrawl.commands.crawl import DONE, FAILED, print_crawl_error
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.engine.command import no_registry
 from smartcrawl.engine.output import complain
@@ -15,13 +15,13 @@ from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
 from smartcrawl.model.redaction import shown
-from smartcrawl.model.urls import digest, normalize, request_url
+from smartcrawl.model.urls import normalize_url, request_url, url_digest
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.items import bring_forward, refreshable
+from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import load, select
+from smartcrawl.sources.declared import load_declared_sources, select_declared_source
 
 
 class Command(CrawlCommand):
@@ -90,20 +90,20 @@ class Command(CrawlCommand):
     def _due_runs(self, given: dict[str, str]) -> list[dict[str, str]]:
         assert self.settings is not None
         options = Options.of(self.settings)
-        declared = load(options.sources_file)
+        declared = load_declared_sources(options.sources_file)
         named = given.get("source")
         known: dict[str, dict[str, str]] = {}
         database = database_of(options.registry)
         if database.exists():
             with database.translated("read"):
                 connection = database.open()
-                known = refreshable(connection)
+                known = refreshable_source_rows(connection)
                 connection.close()
         if named is not None and named not in declared and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}
             return [{**rest, **known[named]}]
         if named is not None:
-            select(named, declared)  # an unknown one is refused here
+            select_declared_source(named, declared)  # an unknown one is refused here
         if given.keys() & {"url", "source", "sitemap"}:
             return [given]
         runs = [{**given, "source": name} for name in declared]
@@ -139,15 +139,15 @@ class Command(CrawlCommand):
                 unknown = []
                 with transaction(connection):
                     for url in urls:
-                        key = digest(normalize(request_url(url) or url, options.trackers))
-                        found = bring_forward(connection, key, now, source=source)
+                        key = url_digest(normalize_url(request_url(url) or url, options.trackers))
+                        found = make_records_due(connection, key, now, source=source)
                         if not found:
                             unknown.append(url)
                         for name, address in found:
                             print(f"due now  {address} ({name})")
                 connection.close()
         except SmartcrawlError as error:
-            report(error, self.settings)
+            print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         for url in unknown:

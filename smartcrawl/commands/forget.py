@@ -11,11 +11,17 @@ from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
-from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry.removal.purge import Known, forgettable, known, undeclare, unpin
+from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
+from smartcrawl.registry.removal.purge import (
+    KnownRecord,
+    forgettable_page_rows,
+    known_records,
+    undeclare_source_row,
+    unpin,
+)
 from smartcrawl.reports.near_misses import near_misses
-from smartcrawl.reports.text import counted
-from smartcrawl.sources.declared import load
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.sources.declared import load_declared_sources
 
 
 class Command(ChangingCommand):
@@ -72,14 +78,16 @@ class Command(ChangingCommand):
     def _address(
         self, connection: Connection, sources: list[str], url: str, opts: Namespace
     ) -> None:
-        key = digest(normalize(request_url(url) or url, self.options.trackers))
-        found = [page for page in known(connection, key) if not sources or page.source in sources]
+        key = url_digest(normalize_url(request_url(url) or url, self.options.trackers))
+        found = [
+            page for page in known_records(connection, key) if not sources or page.source in sources
+        ]
         if not found:
             near = near_misses(connection, url, self.options.trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""
             raise RegistryError(
-                f"{url} is not known{where} (looked for {item_id('url', key)}){meant or ';'}"
+                f"{url} is not known{where} (looked for {url_item_id('url', key)}){meant or ';'}"
                 f" {program()} registry lists all known addresses"
             )
         with self.leased(page.source for page in found) as now:
@@ -92,7 +100,7 @@ class Command(ChangingCommand):
                 print(f"{page.url} ({page.source}): {self._state(page)}", file=sys.stderr)
         self.report(done, 0, opts)
 
-    def _state(self, page: Known) -> str:
+    def _state(self, page: KnownRecord) -> str:
         """Return in words what was or would be done to a page of which not all is usual."""
         state = "nothing is stored of it"
         if page.held:
@@ -108,17 +116,17 @@ class Command(ChangingCommand):
             raise RegistryError(f"{opts.source!r} means {', '.join(sources)}: name one of them")
         name = sources[0]
         with self.leased([name]) as now:
-            targets = forgettable(connection, name)
+            targets = forgettable_page_rows(connection, name)
             why = self.guarded(connection, targets, opts.max)
             if why is None and opts.max is not None and opts.max < len(targets):
-                why = f"{name} has {counted(len(targets), 'page')}, more than --max {opts.max}"
+                why = f"{name} has {counted_noun(len(targets), 'page')}, more than --max {opts.max}"
             if why is not None:
                 self.withhold(why, "forget", "--source", name, "--max", len(targets))
                 return
             done = self.purge(connection, targets, now, most=None)
             if not self.dry:
-                undeclare(connection, name)
-        if not self.dry and name in load(self.options.sources_file):
+                undeclare_source_row(connection, name)
+        if not self.dry and name in load_declared_sources(self.options.sources_file):
             complain(
                 "forget",
                 f"{name} is declared in {self.options.sources_file}: unless its table is removed"

@@ -14,8 +14,8 @@ from smartcrawl.engine.tables import name, note, number, print_table, word
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
-from smartcrawl.model.urls import host_key
-from smartcrawl.registry.hosts import block, hosts, unblock
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
 
 
 class Command(RegistryCommand):
@@ -56,9 +56,9 @@ class Command(RegistryCommand):
         if opts.reason is not None and opts.block is None:
             raise UsageError("--reason says why a host is blocked: give --block HOST as well")
         if opts.block is not None:
-            host = host_meant(opts.block)
+            host = host_argument(opts.block)
             with self._writing() as writable:
-                block(writable, host, opts.reason)
+                store_host_block(writable, host, opts.reason)
             inform(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
@@ -67,20 +67,20 @@ class Command(RegistryCommand):
                 gap=1,
             )
         elif opts.unblock is not None:
-            host = host_meant(opts.unblock)
+            host = host_argument(opts.unblock)
             with self._writing() as writable:
-                unblocked = unblock(writable, host)
+                unblocked = remove_host_block(writable, host)
             if unblocked:
                 inform(f"{host} is not blocked any more: it is asked again from the next run on")
             else:
                 inform(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
-            found = hosts(connection, sources=sources, is_running=self.database.is_held)
+            found = host_rows(connection, sources=sources, is_running=self.database.is_held)
             rows = list(found)
             if opts.format == "json":
                 print_json(rows)
             else:
-                print_table(COLUMNS, [shown(row) for row in rows], empty="no host yet")
+                print_table(COLUMNS, [printed_host(row) for row in rows], empty="no host yet")
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -110,7 +110,7 @@ COLUMNS = (
 )
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
+def printed_host(row: dict[str, Any]) -> dict[str, Any]:
     """Format a host for the table."""
     held = []
     if row["parkedUntil"] is not None:
@@ -135,7 +135,7 @@ def shown(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def host_meant(value: str) -> str:
+def host_argument(value: str) -> str:
     """Return the name that the registry has for a host, as the operator wrote it.
 
     Raises:
@@ -145,7 +145,7 @@ def host_meant(value: str) -> str:
     address = re.match(r"https?://", value, re.IGNORECASE)
     plain = re.fullmatch(r"[^\s/?#@\\]+", value) is not None
     try:
-        host = host_key(value if address else f"http://{value}/")
+        host = url_host_key(value if address else f"http://{value}/")
     except ValueError:
         raise RegistryError(f"{value!r} is no host: {written}") from None
     if not plain:
@@ -155,5 +155,5 @@ def host_meant(value: str) -> str:
 
 
 def _blocked(connection: Connection) -> str:
-    names = [row["host"] for row in hosts(connection) if row["blocked"]]
+    names = [row["host"] for row in host_rows(connection) if row["blocked"]]
     return f"Blocked: {', '.join(names)}" if names else "No host is blocked"

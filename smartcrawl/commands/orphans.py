@@ -12,9 +12,13 @@ from smartcrawl.engine.tables import name, note, print_table, whole, word
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
-from smartcrawl.registry.removal.purge import orphans, source_of_run, withheld
-from smartcrawl.reports.removals import orphan_rows
-from smartcrawl.reports.text import counted
+from smartcrawl.registry.removal.purge import (
+    orphaned_page_rows,
+    source_row_of_run,
+    withheld_candidates,
+)
+from smartcrawl.reports.removals import orphan_report_rows
+from smartcrawl.reports.text import counted_noun
 
 _COLUMNS = (
     name("source"),
@@ -76,7 +80,7 @@ class Command(ChangingCommand):
             self._list(connection, sources, opts)
 
     def _list(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
-        found = orphan_rows(connection, sources)
+        found = orphan_report_rows(connection, sources)
         if opts.format == "json":
             print_json(found.rows)
             return
@@ -90,9 +94,9 @@ class Command(ChangingCommand):
             inform(text, command=release, gap=1)
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
-        found = orphans(connection, sources=sources)
+        found = orphaned_page_rows(connection, sources=sources)
         with self.leased(target.source for target in found) as now:
-            found = orphans(connection, sources=sources)
+            found = orphaned_page_rows(connection, sources=sources)
             why = self.guarded(connection, found, opts.max)
             if why is not None:
                 only = ["--source", opts.source] if opts.source else []
@@ -103,14 +107,14 @@ class Command(ChangingCommand):
 
     def _approve(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         run = opts.approve
-        known = source_of_run(connection, run)
+        known = source_row_of_run(connection, run)
         if known is None or (sources and known[1] not in sources):
             raise RegistryError(self._no_such_run(connection, sources, run))
         with self.leased([known[1]]) as now:
-            waiting = withheld(connection, sources=[known[1]], run=run)
+            waiting = withheld_candidates(connection, sources=[known[1]], run=run)
             ready = [target for target in waiting if target.removable]
             if ready and opts.max is None:
-                pages = counted(len(ready), "withheld page")
+                pages = counted_noun(len(ready), "withheld page")
                 goes = "goes only when its" if len(ready) == 1 else "go only when their"
                 why = f"{pages} of {known[1]} {goes} number is given"
                 self.withhold(why, "orphans", "--approve", run, "--max", len(ready))
@@ -125,7 +129,9 @@ class Command(ChangingCommand):
         self.report(done, max(0, len(ready) - (opts.max or 0)), opts)
 
     def _no_such_run(self, connection: Connection, sources: list[str], run: int) -> str:
-        runs = sorted({t.run for t in withheld(connection, sources=sources) if t.run is not None})
+        runs = sorted(
+            {t.run for t in withheld_candidates(connection, sources=sources) if t.run is not None}
+        )
         listed = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
@@ -135,7 +141,7 @@ class Command(ChangingCommand):
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return an orphan with the columns of the table."""
     return row | {
-        "absent": counted(row["orphanAge"], "run"),
+        "absent": counted_noun(row["orphanAge"], "run"),
         "checked": when(row["lastChecked"]),
         "withheld": None if row["withheldRun"] is None else f"in run {row['withheldRun']}",
     }

@@ -11,14 +11,14 @@ from rich.markup import escape
 from smartcrawl.commands import simulation
 from smartcrawl.engine.command import RegistryCommand, count, print_json
 from smartcrawl.engine.output import Output
-from smartcrawl.extract.robots_txt import reading
+from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.options import robots_parser
+from smartcrawl.model.options import robots_parser_option
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
-from smartcrawl.reports.plan import plans
-from smartcrawl.reports.stored_robots import StoredRobots
-from smartcrawl.sources.declared import load
+from smartcrawl.reports.plan import plan_reports
+from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.sources.declared import load_declared_sources
 
 _BEFORE = " " * 12  #: columns of a label
 _SOURCES = "SELECT name, no FROM source ORDER BY name"
@@ -54,7 +54,7 @@ class Command(RegistryCommand):
             metavar="N",
             help="list at most N pages of each kind (default: 20)",
         )
-        simulation.add_options(parser)
+        simulation.add_simulate_options(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -63,11 +63,11 @@ class Command(RegistryCommand):
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
-        declared = load(self.options.sources_file)
+        declared = load_declared_sources(self.options.sources_file)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:
-            simulation.show(
+            simulation.print_simulations(
                 connection,
                 {name: known.get(name, 0) for name in names},
                 self.options.schedule,
@@ -80,9 +80,11 @@ class Command(RegistryCommand):
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         robots = None
         if settings.getbool("ROBOTSTXT_OBEY"):
-            robots = StoredRobots(connection, reading(robots_parser(settings), agent))
+            robots = StoredRobotsReport(
+                connection, robots_txt_check(robots_parser_option(settings), agent)
+            )
         numbers = {name: known.get(name, 0) for name in names}
-        found = plans(connection, numbers, declared, self.options, robots, limit=opts.limit)
+        found = plan_reports(connection, numbers, declared, self.options, robots, limit=opts.limit)
         if opts.format == "json":
             print_json(found)
             return

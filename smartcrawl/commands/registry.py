@@ -13,13 +13,13 @@ from typing import IO, Any, ClassVar, TypeVar
 from smartcrawl.engine.command import RegistryCommand
 from smartcrawl.engine.output import inform, json_text, when
 from smartcrawl.engine.tables import note, number, print_table, whole, word
-from smartcrawl.index.choice import begin_epoch
+from smartcrawl.index.choice import begin_index_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line, program
-from smartcrawl.reports.tables import RECORD_KEYS, records, spreadsheet_row
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.tables import RECORD_KEYS, record_table, spreadsheet_row
+from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 
@@ -79,7 +79,7 @@ class Command(RegistryCommand):
         if opts.new_epoch:
             self._new_epoch()
             return
-        rows = records(
+        rows = record_table(
             connection,
             sources=sources,
             status=_named(opts.status, "status", _STATUSES),
@@ -110,11 +110,12 @@ class Command(RegistryCommand):
         with self.database.translated("write"):
             connection = self.database.open()
             try:
-                epoch, pages = begin_epoch(self.options, connection)
+                epoch, pages = begin_index_epoch(self.options, connection)
             finally:
                 connection.close()
         inform(
-            f"epoch {epoch} began: {counted(pages, 'page')} will be written to the index anew by"
+            f"epoch {epoch} began: {counted_noun(pages, 'page')} will be written to the index anew"
+            " by"
             f" the next run of each source; {program()} audit lists the other entries of the index"
         )
 

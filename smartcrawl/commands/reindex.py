@@ -12,19 +12,19 @@ from typing import Any
 from smartcrawl.engine.command import ChangingCommand, count, print_json
 from smartcrawl.engine.output import inform
 from smartcrawl.index import audit_rows
-from smartcrawl.index.choice import rebuild
+from smartcrawl.index.choice import rebuild_index
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line, program
-from smartcrawl.model.urls import display, request_url
+from smartcrawl.model.urls import display_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.items import Item
+from smartcrawl.registry.items import ItemRow
 from smartcrawl.reports.sources_today import sources_today
-from smartcrawl.reports.text import counted
-from smartcrawl.sources.declared import load
-from smartcrawl.sources.patterns import compiled
-from smartcrawl.sources.refusals import belongs, refusals
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.patterns import compile_scope_pattern
+from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 
@@ -95,13 +95,15 @@ class Command(ChangingCommand):
                 found, new = self._known(connection, sources, opts), []
                 if not opts.dry_run:
                     with transaction(connection):
-                        items.order(connection, [item.no for item in found], now)
+                        items.store_reindex_orders(connection, [item.no for item in found], now)
         self._report(found, new, opts)
 
-    def _known(self, connection: Connection, sources: list[str], opts: Namespace) -> list[Item]:
+    def _known(self, connection: Connection, sources: list[str], opts: Namespace) -> list[ItemRow]:
         if opts.id:
             found = [
-                i for i in items.by_id(connection, opts.id) if not sources or i.source in sources
+                i
+                for i in items.item_rows_by_id(connection, opts.id)
+                if not sources or i.source in sources
             ]
             if not found:
                 raise RegistryError(
@@ -109,19 +111,21 @@ class Command(ChangingCommand):
                 )
             return found
         if not opts.pattern:
-            return items.stored_pages(connection, sources)
+            return items.stored_page_rows(connection, sources)
         try:
-            pattern = compiled(opts.pattern)
+            pattern = compile_scope_pattern(opts.pattern)
         except ValueError as error:
             raise RegistryError(
                 f"--pattern is {opts.pattern!r}, no regular expression ({error}): put a backslash"
                 " before a character that stands for itself"
             ) from error
-        return items.stored_pages(connection, sources, lambda url: pattern.search(url) is not None)
+        return items.stored_page_rows(
+            connection, sources, lambda url: pattern.search(url) is not None
+        )
 
     def _address(
         self, connection: Connection, sources: list[str], url: str, now: int, dry: bool
-    ) -> tuple[list[Item], list[tuple[str, str]]]:
+    ) -> tuple[list[ItemRow], list[tuple[str, str]]]:
         """Return the items of an address, and the (source, address) of a new registration."""
         wanted = request_url(url)
         if wanted is None:
@@ -131,20 +135,22 @@ class Command(ChangingCommand):
         trackers = self.options.trackers
         known = [
             item
-            for item in items.by_url(connection, wanted, trackers)
+            for item in items.item_rows_by_url(connection, wanted, trackers)
             if not sources or item.source in sources
         ]
         if known:
             if not dry:
                 with transaction(connection):
                     for item in known:
-                        items.register(connection, item.source, wanted, trackers, now, force=True)
+                        items.register_address_row(
+                            connection, item.source, wanted, trackers, now, force=True
+                        )
             return known, []
         name = self._holder(connection, sources, wanted)
         if dry:
             return [], [(name, wanted)]
         with self.leased([name]), transaction(connection):  # a run gives out numbers of its own
-            items.register(connection, name, wanted, trackers, now, force=True)
+            items.register_address_row(connection, name, wanted, trackers, now, force=True)
         return [], [(name, wanted)]
 
     def _rebuild(self, connection: Connection, opts: Namespace) -> None:
@@ -158,27 +164,27 @@ class Command(ChangingCommand):
         rows: Any = connection.execute(_SOURCES).fetchall()
         total = audit_rows.pages(connection, [])
         with self.leased([name for (name,) in rows]) as now, self.meter(total) as meter:
-            pages = rebuild(self.options, connection, now, partial(meter.report, "written"))
+            pages = rebuild_index(self.options, connection, now, partial(meter.report, "written"))
         if opts.format == "json":
             print_json({"written": pages})
         else:
-            written = counted(pages, "page")
+            written = counted_noun(pages, "page")
             inform(f"the index was built anew out of the registry: {written}, no download")
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
-        declared = load(self.options.sources_file)
+        declared = load_declared_sources(self.options.sources_file)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
         today = sources_today(connection, declared, names)
-        holders = [source.name for source in today if belongs(source, url)]
+        holders = [source.name for source in today if belongs_to_source(source, url)]
         if len(holders) == 1:
             return holders[0]
         if holders:
             raise RegistryError(
                 f"{url} is in the scope of {', '.join(holders)}: name one with --source"
             )
-        refused = "; ".join(f"{name}: {why}" for name, why in refusals(today, url).items())
+        refused = "; ".join(f"{name}: {why}" for name, why in source_refusals(today, url).items())
         if refused:
             raise RegistryError(
                 f"{url} is not known, and left out by its sources: {refused}; what they leave out"
@@ -192,7 +198,7 @@ class Command(ChangingCommand):
             else f"{url} is not known, and not in {where}"
         )
 
-    def _report(self, found: list[Item], new: list[tuple[str, str]], opts: Namespace) -> None:
+    def _report(self, found: list[ItemRow], new: list[tuple[str, str]], opts: Namespace) -> None:
         rows: list[tuple[str, str, str | None]] = [(i.source, i.url, i.id) for i in found]
         rows += [(source, url, None) for source, url in new]
         if opts.format == "json":
@@ -204,14 +210,14 @@ class Command(ChangingCommand):
         verb = "would order" if opts.dry_run else "ordered"
         for source, url, known in rows[: opts.limit]:
             word = "registers" if known is None else verb
-            print(f"{word}  {display(url)} ({source})")
+            print(f"{word}  {display_url(url)} ({source})")
         if len(rows) > opts.limit:
             print(f"and {len(rows) - opts.limit:,} more (--limit)")
         if not rows:
             print("no stored page matches", file=sys.stderr)
             return
         by_source = Counter(source for source, _, _ in rows)
-        pages = counted(len(rows), "page")
+        pages = counted_noun(len(rows), "page")
         print(f"{pages} {'would be' if opts.dry_run else 'will be'} fetched whole and indexed anew")
         if not opts.dry_run:
             them = "it" if len(rows) == 1 else "them"

@@ -109,10 +109,10 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
 
 def _declared(settings: PlainSettings) -> list[str]:
     """Return the names of the declared sources; none where the crawl will report an error."""
-    from smartcrawl.sources.declared import load  # noqa: PLC0415  # only a crawl needs them
+    from smartcrawl.sources.declared import load_declared_sources  # noqa: PLC0415  # only a crawl needs them
 
     try:
-        return list(load(Options.of(settings).sources_file))
+        return list(load_declared_sources(Options.of(settings).sources_file))
     except SmartcrawlError:
         return []
 

@@ -10,7 +10,7 @@ from smartcrawl.engine.output import when
 from smartcrawl.engine.tables import name, note, number, print_table, word
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
-from smartcrawl.reports.tables import runs
+from smartcrawl.reports.tables import run_table
 from smartcrawl.rules.model import RunState
 
 _COLUMNS = (
@@ -42,7 +42,7 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the runs."""
-        rows = list(runs(connection, sources=sources))
+        rows = list(run_table(connection, sources=sources))
         if opts.format == "json":
             print_json(rows)
         else:

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from smartcrawl.engine.command import RegistryCommand, print_json
-from smartcrawl.index.images import ImageDocument, images_of
-from smartcrawl.index.search import answer, as_data
+from smartcrawl.index.images import ImageDocument, images_to_index
+from smartcrawl.index.search import answer, search_hit_as_data
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.redaction import escaped
-from smartcrawl.registry.names import source_names
+from smartcrawl.registry.names import stored_source_names
 
 _SHOWN = 5  #: images of a page in a table
 #: Marks around found words. They cannot occur in extracted text.
@@ -70,11 +70,11 @@ class Command(RegistryCommand):
         hits = found.hits
         if found.meant:
             print(f"did you mean {escaped(found.meant)!r}? Its pages are shown.", file=sys.stderr)
-        images = images_of(connection, (hit.no for hit in hits)) if opts.nest_images else {}
+        images = images_to_index(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
-            print_json([as_data(hit, images.get(hit.no)) for hit in hits])
+            print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])
             return
-        several = len(source_names(connection)) > 1
+        several = len(stored_source_names(connection)) > 1
         console = Console(highlight=False, soft_wrap=True)
         for number, hit in enumerate(hits, 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""

@@ -14,17 +14,17 @@ from smartcrawl.engine.output import Output
 from smartcrawl.engine.tables import number, print_table, whole, word
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.times import iso
+from smartcrawl.model.times import iso_time
 from smartcrawl.reports.simulation import (
     DAY,
     Simulation,
-    as_data,
-    hours,
-    percent,
-    picture,
-    simulation,
+    simulation_as_data,
+    simulation_hours,
+    simulation_percent,
+    simulation_picture,
+    simulation_report,
 )
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.schedule import Schedule
 
 _MOST_DAYS: Final = 3_650
@@ -39,7 +39,7 @@ _COLUMNS = (
 )
 
 
-def add_options(parser: ArgumentParser) -> None:
+def add_simulate_options(parser: ArgumentParser) -> None:
     """Add the options of a simulation."""
     parser.add_argument(
         "--simulate",
@@ -58,7 +58,7 @@ def _days(value: str) -> int:
     return int(value)
 
 
-def show(
+def print_simulations(
     connection: Connection,
     sources: Mapping[str, int],
     schedule: Schedule,
@@ -80,15 +80,15 @@ def show(
             f"a picture shows one source, and there are {len(sources)}: name one with --source"
         )
     found = [
-        simulation(connection, name, number, schedule, since=now - days * DAY, now=now)
+        simulation_report(connection, name, number, schedule, since=now - days * DAY, now=now)
         for name, number in sources.items()
     ]
     if all(one.missing for one in found):
         raise RegistryError("\n".join(f"{one.source}: {one.note}" for one in found))
     if svg is not None:
-        _write(svg, picture(found[0]))
+        _write(svg, simulation_picture(found[0]))
     if as_json:
-        print_json([as_data(one) for one in found])
+        print_json([simulation_as_data(one) for one in found])
         return
     for one in found:
         _print(one)
@@ -112,9 +112,11 @@ def _print(found: Simulation) -> None:
     pages, changes = found.whole.pages, found.whole.changes
     output.say(
         escape(
-            f"{found.source}, {iso(found.since)} to {iso(found.until)}: {counted(pages, 'page')},"
-            f" {counted(changes, 'change')}, {counted(found.whole_runs, 'complete run')}; a run in"
-            f" {hours(found.pace)}"
+            f"{found.source}, {iso_time(found.since)} to {iso_time(found.until)}:"
+            f" {counted_noun(pages, 'page')},"
+            f" {counted_noun(changes, 'change')},"
+            f" {counted_noun(found.whole_runs, 'complete run')}; a run in"
+            f" {simulation_hours(found.pace)}"
         )
     )
     if found.note:
@@ -128,9 +130,9 @@ def _print(found: Simulation) -> None:
                     (
                         setting.name,
                         f"{result.requests:,}",
-                        percent(found.share(result)),
-                        hours(result.staleness),
-                        hours(result.late),
+                        simulation_percent(found.share(result)),
+                        simulation_hours(result.staleness),
+                        simulation_hours(result.late),
                         f"{result.waiting:,}",
                         setting.option and f"-s {setting.option}",
                     ),

@@ -12,9 +12,9 @@ from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
 from smartcrawl.model.redaction import escaped
-from smartcrawl.model.times import iso
+from smartcrawl.model.times import iso_time
 from smartcrawl.reports.concerns import concerns, verdict
-from smartcrawl.reports.status import SourceStatus, as_data, status_of
+from smartcrawl.reports.status import SourceStatus, status_as_data, status_report
 from smartcrawl.reports.text import span
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
@@ -54,15 +54,15 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
-        *found, total = status_of(connection, now, sources=sources)
+        *found, total = status_report(connection, now, sources=sources)
         longest = self.options.schedule.longest
         if opts.format == "json":
-            rows = [as_data(one) for one in found]
+            rows = [status_as_data(one) for one in found]
             verdicts = [verdict_data(one, now, longest) for one in found]
             answer = {
-                "at": iso(now),
+                "at": iso_time(now),
                 "sources": rows,
-                "total": as_data(total),
+                "total": status_as_data(total),
                 "verdicts": verdicts,
             }
             print_json(answer)

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.engine.output import Output
-from smartcrawl.reports.concerns import percent, verdict
-from smartcrawl.reports.status import Counts, SourceStatus
-from smartcrawl.reports.text import counted, span
+from smartcrawl.reports.concerns import concern_percent, verdict
+from smartcrawl.reports.status import SourceStatus, StatusCounts
+from smartcrawl.reports.text import counted_noun, span
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
 _COLUMNS: Final = 80  #: of a line in a pipe, to count the lines of a screen
@@ -103,7 +103,7 @@ def _worst(heads: list[list[Line]], room: int, columns: int, rest: list[Line]) -
         found.append(block)
     others = heads[len(found) :]
     ill = sum(not block[1].text.startswith("[green]") for block in others)
-    text = f"and {counted(len(others), 'more source')}"
+    text = f"and {counted_noun(len(others), 'more source')}"
     state = "all of them fresh, complete and healthy" if not ill else f"{ill} of them not well"
     return [*found, [Line("", f"{text}, {state}")], rest]
 
@@ -128,8 +128,8 @@ def figures(status: SourceStatus) -> list[Line]:
             (
                 "visited",
                 f"half of the stored pages within {span(ages.median)}, 95 % within"
-                f" {span(ages.most)}; {percent(ages.within_day)} in the last day,"
-                f" {percent(ages.within_week)} in the last 7 days",
+                f" {span(ages.most)}; {concern_percent(ages.within_day)} in the last day,"
+                f" {concern_percent(ages.within_week)} in the last 7 days",
             )
         )
     if changes.rate is not None:
@@ -138,12 +138,15 @@ def figures(status: SourceStatus) -> list[Line]:
         lines.append(
             (
                 "changes",
-                f"{percent(changes.rate)} of {changes.compared:,} {visits} to stored pages, in the"
-                f" last {runs}; {counted(changes.new, 'new page')}",
+                f"{concern_percent(changes.rate)} of {changes.compared:,} {visits} to stored"
+                " pages, in the"
+                f" last {runs}; {counted_noun(changes.new, 'new page')}",
             )
         )
     if counts.error_rate is not None:
-        lines.append(("errors", f"{percent(counts.error_rate)} of pages, at their last visit"))
+        lines.append(
+            ("errors", f"{concern_percent(counts.error_rate)} of pages, at their last visit")
+        )
     due = [(counts.ordered, "ordered"), (counts.pinned, "pinned")]
     lines.append(("due", f"{counts.due:,}{_listed(due, '; ')}"))
     removals = "removal withheld" if counts.withheld == 1 else "removals withheld"
@@ -157,7 +160,7 @@ def figures(status: SourceStatus) -> list[Line]:
     return [Line(label, escape(text)) for label, text in lines]
 
 
-def _pages(counts: Counts) -> str:
+def _pages(counts: StatusCounts) -> str:
     statuses = [(getattr(counts, name), word) for name, word in _STATUSES]
     maps = "; 1 sitemap or feed"
     if counts.sitemaps != 1:

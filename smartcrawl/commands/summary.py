@@ -14,10 +14,10 @@ from smartcrawl.engine.tables import number, print_table, word
 from smartcrawl.model.program import OURS, pasted, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import NOT_DUE
-from smartcrawl.run.batches import Progress
+from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
 
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
@@ -58,7 +58,7 @@ def _print_counts(output: Output, result: RunResult) -> None:
     rows = [row for row in counts if row["pages"]]
     print_table((number("pages"), word("outcome")), rows, file=output.file)
     output.say(
-        f"{counted(result.requests, 'request')}, {result.conditional_requests:,} of them"
+        f"{counted_noun(result.requests, 'request')}, {result.conditional_requests:,} of them"
         f" conditional, {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
@@ -67,7 +67,7 @@ def _print_counts(output: Output, result: RunResult) -> None:
 def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
     """Print which pages were extracted again, shrank or have no text, and the sitemaps."""
     if result.reextracted:
-        pages = counted(result.reextracted, "page")
+        pages = counted_noun(result.reextracted, "page")
         output.say(f"{pages} extracted again, out of snapshots: the configuration changed")
     if result.edits == 1:
         output.say(
@@ -90,7 +90,7 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
         have = "has" if result.no_text == 1 else "have"
         them = "it" if result.no_text == 1 else "them"
         output.say(
-            f"{counted(result.no_text, 'page')} {have} no text: what only a script would write"
+            f"{counted_noun(result.no_text, 'page')} {have} no text: what only a script would write"
             f" cannot be read; to list {them}:",
             command=_command("registry", data_dir, "--no-text"),
         )
@@ -114,7 +114,9 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
         listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
-        output.say(f"{counted(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
+        output.say(
+            f"{counted_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed
+        )
 
 
 def _only_not_due(result: RunResult) -> bool:
@@ -137,7 +139,7 @@ def _print_unchanged(output: Output, result: RunResult) -> None:
         output.say(f"Nothing changed: {share} pages answered 304, no content was written.")
 
 
-def _print_snapshots(output: Output, progress: Progress) -> None:
+def _print_snapshots(output: Output, progress: RunCounters) -> None:
     """Print how many snapshots could not be read or stored, and the remedy."""
     failures = (
         (
@@ -159,7 +161,7 @@ def _print_snapshots(output: Output, progress: Progress) -> None:
     )
     for what, count, why in failures:
         if count:
-            output.say(f"[yellow]{what}[/] {counted(count, 'page')} ({why})")
+            output.say(f"[yellow]{what}[/] {counted_noun(count, 'page')} ({why})")
 
 
 def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
@@ -179,7 +181,8 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         verb = "is" if result.withheld == 1 else "are"
         them = "it" if result.withheld == 1 else "them"
         output.say(
-            f"[yellow]{counted(result.withheld, 'removal')} {verb} withheld:[/] a sweep takes no"
+            f"[yellow]{counted_noun(result.withheld, 'removal')} {verb} withheld:[/] a sweep takes"
+            " no"
             f" more than {share:.0%} of a source's pages and {count} of them, and never the last"
             " ones"
         )

@@ -8,14 +8,19 @@ from typing import ClassVar
 
 from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
 from smartcrawl.engine.output import complain, inform
-from smartcrawl.index.choice import chunked, indexing_of
+from smartcrawl.index.choice import indexed_chunks, indexing_of
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
-from smartcrawl.model.times import iso
-from smartcrawl.registry.removal.purge import Removals, removals, source_of_run, undo
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.removal.purge import (
+    Removals,
+    removal_rows,
+    source_row_of_run,
+    undo_stored_removals,
+)
 from smartcrawl.registry.removal.sweep import Undone, undoable
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.text import counted_noun
 
 _SHOWN = 10  #: runs in a message
 
@@ -59,7 +64,7 @@ class Command(ChangingCommand):
                 f"{word!r} is no number of a run; see {program()} runs", print_help=False
             )
         run = int(word)
-        found = removals(connection, sources=sources)
+        found = removal_rows(connection, sources=sources)
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
@@ -70,7 +75,9 @@ class Command(ChangingCommand):
             self.leased([known.source]) as now,
             closing(indexing_of(self.options, connection)) as indexing,
         ):
-            undone = undo(connection, indexing, run, now, pin=opts.pin, chunked=chunked)
+            undone = undo_stored_removals(
+                connection, indexing, run, now, pin=opts.pin, chunked=indexed_chunks
+            )
         self._print(known, undone, opts)
 
     def _print(self, known: Removals, undone: Undone, opts: Namespace) -> None:
@@ -95,7 +102,7 @@ class Command(ChangingCommand):
             ):
                 for url in urls:
                     print(f"{would}{word} {url}")
-            pages = counted(len(undone.restored), "page")
+            pages = counted_noun(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
             inform(f"{pages} of {known.source} {would}restored{pinned}")
         if not undone.restored:
@@ -107,20 +114,20 @@ def _why(known: Removals, undone: Undone) -> str:
     reasons = []
     if known.undone:
         were = "was" if known.undone == 1 else "were"
-        reasons.append(f"{counted(known.undone, 'page')} {were} restored before")
+        reasons.append(f"{counted_noun(known.undone, 'page')} {were} restored before")
     if undone.kept:
         have = "has" if len(undone.kept) == 1 else "have"
-        reasons.append(f"{counted(len(undone.kept), 'page')} {have} newer content by now")
+        reasons.append(f"{counted_noun(len(undone.kept), 'page')} {have} newer content by now")
     if undone.expired:
         reasons.append(
-            f"the content of {counted(len(undone.expired), 'page')} is no longer stored"
+            f"the content of {counted_noun(len(undone.expired), 'page')} is no longer stored"
             " (UNDO_TTL_SECONDS)"
         )
     return "; ".join(reasons)
 
 
 def _nothing(connection: Connection, run: int, sources: list[str], found: list[Removals]) -> str:
-    exists = source_of_run(connection, run)
+    exists = source_row_of_run(connection, run)
     if exists is None:
         what = f"there is no run {run}"
     elif sources and exists[1] not in sources:
@@ -130,8 +137,9 @@ def _nothing(connection: Connection, run: int, sources: list[str], found: list[R
     if not found:
         return f"{what}; nothing was removed so far, so there is nothing to bring back"
     listed = "".join(
-        f"\n  {entry.run}  {entry.source}: {entry.restorable} of {counted(entry.count, 'page')} can"
-        f" be restored, removed {iso(entry.at)}"
+        f"\n  {entry.run}  {entry.source}: {entry.restorable} of"
+        f" {counted_noun(entry.count, 'page')} can"
+        f" be restored, removed {iso_time(entry.at)}"
         for entry in found[:_SHOWN]
     )
     return f"{what}; runs that removed something:{listed}"

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from smartcrawl.commands.story_text import print_story
 from smartcrawl.engine.command import RegistryCommand, one_word, print_json
-from smartcrawl.extract.robots_txt import explaining
+from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.options import robots_parser
+from smartcrawl.model.options import robots_parser_option
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
-from smartcrawl.reports.stored_robots import StoredRobots
+from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
-from smartcrawl.sources.declared import load
-from smartcrawl.sources.fields import web_address
+from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.fields import declared_web_address
 
 
 class Command(RegistryCommand):
@@ -51,8 +51,10 @@ class Command(RegistryCommand):
         stories = Stories(
             connection,
             self.options,
-            load(self.options.sources_file),
-            StoredRobots(connection, explaining(robots_parser(settings), agent)),
+            load_declared_sources(self.options.sources_file),
+            StoredRobotsReport(
+                connection, robots_txt_answers(robots_parser_option(settings), agent)
+            ),
             obeys=settings.getbool("ROBOTSTXT_OBEY"),
             again=self.again,
         )
@@ -72,6 +74,6 @@ def _check_address(url: str) -> None:
         RegistryError: with the probable address, if it can be guessed.
     """
     try:
-        web_address(url)
+        declared_web_address(url)
     except ValueError as error:
         raise RegistryError(f"the address {error}") from error

@@ -29,10 +29,10 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import OURS, crawl_line, program
 from smartcrawl.model.redaction import shown
 from smartcrawl.registry.database.databases import Database, database_of
-from smartcrawl.registry.names import source_names, sources_named
-from smartcrawl.reports.text import counted
+from smartcrawl.registry.names import stored_source_names, stored_sources_named
+from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.absence import withholds
-from smartcrawl.sources.private_files import narrow_data
+from smartcrawl.sources.private_files import narrow_private_data
 
 if TYPE_CHECKING:
     from smartcrawl.registry.removal.purge import Removal, Target
@@ -69,7 +69,7 @@ class RegistryCommand(BaseCommand):
             self.database = database_of(options.registry)
             if not self.database.exists():
                 raise no_registry(self.database)
-            narrow_data(options.data_dir)
+            narrow_private_data(options.data_dir)
             with damage_named(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
@@ -82,9 +82,9 @@ class RegistryCommand(BaseCommand):
     def _work(self, args: list[str], opts: Namespace) -> None:
         connection = self.opened()
         try:
-            sources = sources_named(connection, opts.source)
+            sources = stored_sources_named(connection, opts.source)
             if sources is None:
-                known = ", ".join(source_names(connection)) or "none"
+                known = ", ".join(stored_source_names(connection)) or "none"
                 raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
             with warnings_printed(self.name):
                 self.work(connection, sources, args, opts)
@@ -210,14 +210,14 @@ class ChangingCommand(RegistryCommand):
         self, connection: Connection, targets: Sequence[Target], most: int | None
     ) -> str | None:
         """Return why a removal is withheld, or None where the guard permits it."""
-        from smartcrawl.registry.removal.purge import losses  # noqa: PLC0415  # as in purge
+        from smartcrawl.registry.removal.purge import count_removal_losses  # noqa: PLC0415  # as in purge
 
         if most is not None:
             return None
         options = self.options
         for number, name in sorted({(t.source_no, t.source) for t in targets}):
             of_source = [target for target in targets if target.source_no == number]
-            content, records = losses(connection, number, of_source)
+            content, records = count_removal_losses(connection, number, of_source)
             ratio, least = options.sweep_max_ratio, options.sweep_min_count
             if withholds(content, records, max_ratio=ratio, min_count=least):
                 return (
@@ -239,7 +239,7 @@ class ChangingCommand(RegistryCommand):
         """Remove pages, at most ``most`` of them; a dry run only returns them."""
         # Commands that only read start sooner without these.
         from smartcrawl.index.choice import indexing_of  # noqa: PLC0415
-        from smartcrawl.registry.removal.purge import Removal, remove  # noqa: PLC0415
+        from smartcrawl.registry.removal.purge import Removal, remove_stored_pages  # noqa: PLC0415
 
         if self.dry:
             listed = sorted(targets[:most], key=lambda target: target.source)
@@ -250,7 +250,7 @@ class ChangingCommand(RegistryCommand):
         total = len(targets[:most])
         with self.meter(total) as meter, closing(indexing_of(self.options, connection)) as indexing:
             report = partial(meter.report, "removed")
-            return remove(connection, indexing, targets[:most], now, report=report)
+            return remove_stored_pages(connection, indexing, targets[:most], now, report=report)
 
     def withhold(self, why: str, *words: object) -> None:
         """Print that no page was removed, why, and the command that removes the pages."""
@@ -280,7 +280,7 @@ class ChangingCommand(RegistryCommand):
         for one in done:
             for url in one.urls:
                 print(f"{'would remove' if self.dry else 'removed'}  {url}")
-            pages = f"{counted(len(one.urls), 'page')} of {one.source}"
+            pages = f"{counted_noun(len(one.urls), 'page')} of {one.source}"
             if self.dry:
                 inform(f"{pages} would be removed; nothing was changed")
             else:

@@ -7,6 +7,6 @@ from typing import Any
 from smartcrawl.run.run import Run
 
 
-def run_of(crawler: Any) -> Run | None:
+def run_of_crawler(crawler: Any) -> Run | None:
     """Return the run of a crawler's spider, or None if the spider has no run."""
     return getattr(crawler.spider, "run", None)

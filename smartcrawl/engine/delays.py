@@ -9,14 +9,14 @@ from scrapy.crawler import Crawler
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 
-from smartcrawl.engine.gate import gate_of, host_of
+from smartcrawl.engine.gate import gate_of_crawler, host_of_request
 from smartcrawl.model.batches import HostNow
-from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.hosts.gate import host_gate_slot
 
 
-def host_now(crawler: Crawler, host: str) -> HostNow:
+def download_slot_now(crawler: Crawler, host: str) -> HostNow:
     """Return the delay, the requests in flight, and the pauses of a host at this moment."""
-    slot, gate, now = slot_of(host), gate_of(crawler), time.monotonic()
+    slot, gate, now = host_gate_slot(host), gate_of_crawler(crawler), time.monotonic()
     ahead = time.time() - now  #: Unix seconds ahead of the monotonic clock
     engine = crawler.engine
     asked = engine.downloader.slots.get(slot) if engine is not None else None
@@ -52,6 +52,6 @@ class DelayControl(AutoThrottle):
             target = latency / self.target_concurrency
             delay = max(target, (slot.delay + target) / 2)
             slot.delay = min(max(self.mindelay, delay), self.maxdelay)
-        gate = gate_of(self.crawler)
+        gate = gate_of_crawler(self.crawler)
         if gate is not None and response.request is not None:
-            gate.paced(host_of(response.request), slot.delay)
+            gate.paced(host_of_request(response.request), slot.delay)

@@ -9,13 +9,13 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 
-from smartcrawl.engine.stopping import is_stopping
+from smartcrawl.engine.stopping import is_crawl_stopping
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 
 
-class Edits:
+class EditSubmitter:
     """The last step of a run: decide, then send the waiting answers through the pipelines."""
 
     def __init__(self, crawler: Crawler, run: Run) -> None:
@@ -46,7 +46,7 @@ class Edits:
     async def _work(self) -> None:
         chain: Any = self._crawler.engine.scraper.itemproc
         run = self._run
-        while not (run.failure or is_stopping(self._crawler)):
+        while not (run.failure or is_crawl_stopping(self._crawler)):
             visit = run.collapses.take()
             if visit is None:
                 return

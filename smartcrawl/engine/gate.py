@@ -14,27 +14,27 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.download.faults import fault_of
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.rules.http import retry_after
 from smartcrawl.run.hosts.gate import HostGate, Turn
 
 logger = logging.getLogger(__name__)
 
 
-def gate_of(crawler: Any) -> HostGate | None:
+def gate_of_crawler(crawler: Any) -> HostGate | None:
     """Return the gate that the components of a crawl share; None for a spider without a run."""
-    run = run_of(crawler)
+    run = run_of_crawler(crawler)
     return None if run is None else run.gate
 
 
-def host_of(request: Request) -> str:
+def host_of_request(request: Request) -> str:
     """Return the host of a request: the name of its download slot."""
     slot: str | None = request.meta.get(Downloader.DOWNLOAD_SLOT)
     return slot if slot is not None else urlsplit(request.url).hostname or ""
 
 
-def requested_pause(response: Response) -> int | None:
+def pause_in_response(response: Response) -> int | None:
     """Return the seconds for which a 429 or 503 asks to wait, None without such a wish."""
     if response.status not in (429, 503):
         return None
@@ -42,18 +42,20 @@ def requested_pause(response: Response) -> int | None:
     return retry_after(value.decode("latin-1") if value else None, int(time.time()))
 
 
-def note_failure(crawler: Crawler, request: Request, error: Exception, *, ends: bool) -> None:
+def note_request_failure(
+    crawler: Crawler, request: Request, error: Exception, *, ends: bool
+) -> None:
     """Notify the gate of a page request without a whole answer, and log the consequence.
 
     ``ends``: whether the visit ends with it. Requests that were not sent, and those of no page,
     do not count.
     """
-    run, gate = run_of(crawler), gate_of(crawler)
+    run, gate = run_of_crawler(crawler), gate_of_crawler(crawler)
     if isinstance(error, IgnoreRequest) or request.callback is NO_CALLBACK:
         return
     if run is None or gate is None:
         return
-    host, (fault, message) = host_of(request), fault_of(error, request.url)
+    host, (fault, message) = host_of_request(request), download_fault(error, request.url)
     turn = gate.failed(host, fault, time.monotonic(), ends=ends)
     if turn is Turn.PARKED:
         seconds = run.options.host_park_seconds

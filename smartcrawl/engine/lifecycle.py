@@ -17,15 +17,15 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 from scrapy.http import Response
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.delays import host_now
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
-from smartcrawl.engine.edits import Edits
+from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.signals import page_progress
-from smartcrawl.extract.robots_txt import sitemaps
+from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
-from smartcrawl.model.pages import Attempt, Visit
-from smartcrawl.model.urls import endpoint
+from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.urls import url_endpoint
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -37,12 +37,12 @@ class RunLifecycle:
     def __init__(self, crawler: Crawler, run: Run) -> None:
         self._crawler = crawler
         self._run = run
-        self._edits = Edits(crawler, run)
+        self._edits = EditSubmitter(crawler, run)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
-        run = run_of(crawler)
+        run = run_of_crawler(crawler)
         if run is None:
             raise NotConfigured("the spider has no run")
         lifecycle = cls(crawler, run)
@@ -57,7 +57,7 @@ class RunLifecycle:
     def unanswered(self, response: Response) -> None:
         """Leave a page pending for which a user's own spider raised an error."""
         attempt = response.request.meta.get("attempt") if response.request is not None else None
-        if isinstance(attempt, Attempt):
+        if isinstance(attempt, VisitAttempt):
             self._run.turns.unanswered(attempt.page)
 
     def dropped(self, item: Any) -> None:
@@ -78,9 +78,9 @@ class RunLifecycle:
         resolver = installed_resolver()
         if resolver is not None:
             resolver.protect([*run.seeds.endpoints(), *self._proxies()], run.seeds.ports())
-        run.batches.observe = partial(host_now, self._crawler)
+        run.batches.observe = partial(download_slot_now, self._crawler)
         if run.due_pages is not None:  # it may not fetch robots.txt again
-            run.sitemaps.named_before(sitemaps)
+            run.sitemaps.named_before(robots_txt_sitemaps)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._send
         gc.collect()
@@ -102,7 +102,7 @@ class RunLifecycle:
         if not self._crawler.settings.getbool("HTTPPROXY_ENABLED"):
             return []
         urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
-        return [endpoint(url) for url in urls]
+        return [url_endpoint(url) for url in urls]
 
     def _send(self, event: dict[str, Any]) -> None:
         """Send a progress event to the listeners, from any thread."""

@@ -20,7 +20,7 @@ from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
 from smartcrawl.engine.bar import AboveBar
-from smartcrawl.model.redaction import log_format, shown, shown_lines
+from smartcrawl.model.redaction import redacted_log_format, shown, shown_lines
 from smartcrawl.sources.private_files import file_like_its_folder
 
 #: Loggers that list versions, settings and components at every start.
@@ -35,7 +35,7 @@ _WORDY: Final = frozenset({
 _REPEATED: Final = frozenset({"elastic_transport.node_pool"})
 
 
-def formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
+def log_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
     """Return the formatter of log lines; ``kind`` is one of FORMATS."""
     json = kind == "json"
     clock = partial(logging.Formatter().formatTime, datefmt=date_format)
@@ -119,7 +119,7 @@ class Logs:
             SettingError: LOG_FORMAT names no format.
         """
         made_of = (
-            log_format(settings),
+            redacted_log_format(settings),
             settings.get("LOG_DATEFORMAT"),
             settings.get("LOG_FILE"),
             settings.getbool("LOG_FILE_APPEND"),
@@ -166,7 +166,9 @@ def _handler(settings: Any) -> logging.Handler:
     handler.setLevel(settings.get("LOG_LEVEL"))
     if settings.get("LOG_LEVEL") != "DEBUG":
         handler.addFilter(_is_news)
-    handler.setFormatter(formatter(log_format(settings), settings.get("LOG_DATEFORMAT")))
+    handler.setFormatter(
+        log_formatter(redacted_log_format(settings), settings.get("LOG_DATEFORMAT"))
+    )
     if settings.getbool("LOG_SHORT_NAMES"):
         handler.addFilter(_short_name)
     return handler

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, Facts, plain
-from smartcrawl.reports.text import counted, span
+from smartcrawl.reports.text import counted_noun, span
 
 _QUICK: Final = 2  #: seconds of work before which no bar appears
 
@@ -60,7 +60,7 @@ class Meter:
             return
         self._next = now + self._every
         if self._bar is None:
-            plain(f"{self._name}: {counted(number, 'page')} {doing}")
+            plain(f"{self._name}: {counted_noun(number, 'page')} {doing}")
             return
         rate = number / (now - self._began)
         parts = [f"{doing}, {rate:,.1f} pages/s"]

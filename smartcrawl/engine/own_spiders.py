@@ -14,7 +14,7 @@ from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import NotConfigured
 
 
-def is_own(crawler: Crawler) -> bool:
+def is_own_spider(crawler: Crawler) -> bool:
     """Whether the spider is the user's own, and may yield requests."""
     return not type(crawler.spider).__module__.startswith("smartcrawl.")
 
@@ -25,7 +25,7 @@ class Offsite(OffsiteMiddleware):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Switch this off for the spider of this project."""
-        if not is_own(crawler):
+        if not is_own_spider(crawler):
             raise NotConfigured
         return super().from_crawler(crawler)
 
@@ -44,6 +44,6 @@ class HttpAuth(HttpAuthMiddleware):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Switch this off where no request needs a login."""
-        if not is_own(crawler) and cls.is_asleep(crawler):
+        if not is_own_spider(crawler) and cls.is_asleep(crawler):
             raise NotConfigured
         return super().from_crawler(crawler)

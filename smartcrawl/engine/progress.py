@@ -15,7 +15,7 @@ from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, Facts, plain
-from smartcrawl.engine.current_run import run_of
+from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
 from smartcrawl.engine.standard_output import discard
@@ -58,7 +58,7 @@ class Progress:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
-        run = run_of(crawler)
+        run = run_of_crawler(crawler)
         if run is None:
             raise NotConfigured("the spider has no run")
         if crawler.settings["PROGRESS_FORMAT"] != "line":

@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
-from smartcrawl.engine.current_run import run_of
+from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.run import Run
@@ -40,7 +40,7 @@ class ReExtraction:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
-        run = run_of(crawler)
+        run = run_of_crawler(crawler)
         if run is None or run.due_pages is None:
             raise NotConfigured
         found = cls(crawler, run)

@@ -17,13 +17,13 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.gate import gate_of, host_of
-from smartcrawl.engine.stopping import stop
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.gate import gate_of_crawler, host_of_request
+from smartcrawl.engine.stopping import stop_crawl
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.pages import Attempt, Page
-from smartcrawl.run.hosts.gate import HostGate, slot_of
+from smartcrawl.model.pages import Page, VisitAttempt
+from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -76,11 +76,11 @@ class NumberScheduler(BaseScheduler):
     def open(self, spider: Spider) -> None:
         """Take the spider's run, if it has one."""
         self._spider = spider
-        self._run = run_of(self._crawler)
-        self._gate = gate_of(self._crawler)
+        self._run = run_of_crawler(self._crawler)
+        self._gate = gate_of_crawler(self._crawler)
         self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
         if self._run is not None:
-            self._run.start(self.look_again, partial(stop, self._crawler, self._run))
+            self._run.start(self.look_again, partial(stop_crawl, self._crawler, self._run))
 
     def close(self, reason: str) -> None:
         """Cancel the scheduled wake-up of the engine."""
@@ -148,7 +148,7 @@ class NumberScheduler(BaseScheduler):
                 logger.exception("cannot find the next page")
                 why = f"cannot find the next page ({type(error).__name__}: {error})"
                 found = RegistryError(why)
-            stop(self._crawler, run, found)
+            stop_crawl(self._crawler, run, found)
             return None
 
     def _next_ordinary(self) -> Request | None:
@@ -161,7 +161,7 @@ class NumberScheduler(BaseScheduler):
                 heapq.heappush(self._ordinary, entry)
         while self._ordinary:
             entry = heapq.heappop(self._ordinary)
-            host = host_of(entry[2])
+            host = host_of_request(entry[2])
             if self._let(gate, host):
                 return entry[2]
             self._throttled.setdefault(host, []).append(entry)
@@ -169,7 +169,7 @@ class NumberScheduler(BaseScheduler):
 
     def _let(self, gate: HostGate, host: str) -> bool:
         """Whether the gate permits a request to this host now."""
-        flying = sum(host_of(r) == host for r in self._crawler.engine.downloader.active)
+        flying = sum(host_of_request(r) == host for r in self._crawler.engine.downloader.active)
         return gate.may_ask(host, time.monotonic(), flying)
 
     def _wake_in_time(self, gate: HostGate) -> None:
@@ -209,9 +209,9 @@ class NumberScheduler(BaseScheduler):
         """Return the first request for a page."""
         spider = self._spider
         meta: dict[str, Any] = {
-            "attempt": Attempt(page),
+            "attempt": VisitAttempt(page),
             "handle_httpstatus_all": True,
-            Downloader.DOWNLOAD_SLOT: slot_of(page.host),
+            Downloader.DOWNLOAD_SLOT: host_gate_slot(page.host),
         }
         if page.kind:
             meta["download_maxsize"] = self._max_sitemap
@@ -232,11 +232,11 @@ class NumberScheduler(BaseScheduler):
         lists a request only in a later turn of the event loop.
         """
         gate = self._gate
-        if gate is not None and gate.throttled and not self._let(gate, slot_of(host)):
+        if gate is not None and gate.throttled and not self._let(gate, host_gate_slot(host)):
             return False
         active = self._crawler.engine.downloader.active
         if len(active) < self._per_host:
             return True
-        slot = slot_of(host)
+        slot = host_gate_slot(host)
         flying = [r for r in active if r.meta.get(Downloader.DOWNLOAD_SLOT) == slot]
         return len(flying) < self._per_host

@@ -13,7 +13,7 @@ from smartcrawl.model.pages import Visit
 page_progress = object()
 
 
-def progress_of(visit: Visit) -> dict[str, Any]:
+def page_progress_event(visit: Visit) -> dict[str, Any]:
     """Return the event of ``page_progress`` for a visit (R1-08)."""
     page, word = visit.page, visit.verdict.word if visit.verdict else None
     return {

@@ -15,7 +15,7 @@ MOST: Final = 1_000  #: documents
 MOST_BYTES: Final = 64 * 1024 * 1024  #: bytes of their bodies
 
 
-class WaitingDocuments:
+class DocumentPipelineTasks:
     """Passes documents through the pipelines in separate tasks.
 
     Scrapy stops downloading while 5 MB of answers are in its pipelines

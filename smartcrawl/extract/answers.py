@@ -24,7 +24,7 @@ _WORD: Final = 32  #: characters of the type of a link
 _DOCUMENT: Final = TypeAdapter(Document)
 
 
-def understood(answer: bytes, media_type: str, longest: int = LONGEST) -> Document:
+def parse_document_answer(answer: bytes, media_type: str, longest: int = LONGEST) -> Document:
     """Return the document of an answer; its fields may have ``longest`` characters.
 
     Raises:

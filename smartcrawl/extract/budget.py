@@ -18,7 +18,7 @@ class _Account:
     begun: list[float] = field(default_factory=list)  #: start of each document that is being read
 
 
-class Budget:
+class ParsingBudget:
     """The seconds of wall time that reading processes may work for each host, from any thread.
 
     A document is begun while the budget is positive, and may then exceed it: a document that
@@ -61,13 +61,13 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class HostParsingBudget:
     """The budget of one host."""
 
-    budget: Budget
+    budget: ParsingBudget
     host: str
 
     @property
     def left(self) -> float:
-        """The remaining seconds, see ``Budget.left``."""
+        """The remaining seconds, see ``ParsingBudget.left``."""
         return self.budget.left(self.host)

@@ -29,7 +29,7 @@ _BEFORE: Final = 1_024  #: bytes of the sample before the first that is not UTF-
 _RESCUED: Final = 2  #: good characters that outweigh one broken one
 
 
-def decode(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
+def decode_charset(body: bytes, content_type: str, *, markup: bool) -> tuple[str, str]:
     """Return the name of the charset of ``body`` and its text, without BOM and NUL.
 
     In this order: BOM, ``Content-Type`` header, declaration in the body (only with ``markup``),

@@ -17,19 +17,19 @@ from io import RawIOBase
 from typing import Final, cast
 
 from smartcrawl.extract import formats, html, sniff
-from smartcrawl.extract.charset import CODECS, decode
-from smartcrawl.extract.confine import confine, limit_time
+from smartcrawl.extract.charset import CODECS, decode_charset
+from smartcrawl.extract.confine import confine, confine_cpu_time
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.wire import (
     MAX_BODY,
     MAX_HEADER,
     PageTask,
     Selected,
-    failed,
-    receive,
-    said,
-    send,
-    tasks_of,
+    page_tasks_from_wire,
+    receive_wire_frame,
+    send_wire_frames,
+    wire_document,
+    wire_error,
 )
 
 _URL: Final = "http://document.invalid/"
@@ -48,7 +48,7 @@ _SAMPLES: Final = (
 )
 
 
-def main() -> None:
+def child_main() -> None:
     """Load everything, give up all other rights, answer."""
     memory, seconds = map(int, sys.argv[1:3])
     source = cast(RawIOBase, open(0, "rb", buffering=0, closefd=False))  # noqa: SIM115
@@ -60,7 +60,7 @@ def main() -> None:
     if sys.argv[3:] != ["pages"]:
         _load()
     os.environ.clear()
-    send(sink, json.dumps(confine(memory)).encode())
+    send_wire_frames(sink, json.dumps(confine(memory)).encode())
     while _answer(source, sink, seconds):
         pass
     os._exit(0)
@@ -70,13 +70,13 @@ def _load_pages() -> None:
     for codec in CODECS.union(aliases.values()):  # the guess of a charset tries nearly all
         with suppress(LookupError):  # of Windows
             codecs.lookup(codec)
-    decode("Größe über alles, été, čeština".encode("cp1250"), "", markup=False)
+    decode_charset("Größe über alles, été, čeština".encode("cp1250"), "", markup=False)
     selected = Selected(("main",), (".x > p:not(b)",))
     _read_page(PageTask(_PAGE, "", _URL), selected)
 
 
 def _load() -> None:
-    formats.load()
+    formats.load_format_readers()
     for mime, body in _SAMPLES:
         with suppress(FormatError):
             read_document(body, media_type=mime, content_type="", url=_URL)
@@ -85,34 +85,34 @@ def _load() -> None:
 def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
     """Answer one request; return whether another may follow."""
     try:
-        header = json.loads(receive(source, MAX_HEADER))
-        body = receive(source, MAX_BODY)
+        header = json.loads(receive_wire_frame(source, MAX_HEADER))
+        body = receive_wire_frame(source, MAX_BODY)
         if "pages" in header:
             selected = Selected(*header["selected"])
-            for task in tasks_of(header, body):
-                limit_time(seconds)
-                send(sink, _read_page(task, selected))
+            for task in page_tasks_from_wire(header, body):
+                confine_cpu_time(seconds)
+                send_wire_frames(sink, _read_page(task, selected))
             return True
-        limit_time(seconds)
+        confine_cpu_time(seconds)
         document = read_document(body, **header)
         del body
-        answer = said(document)
+        answer = wire_document(document)
     except EOFError:
         return False
     except FormatError as error:
-        answer = failed(error)
+        answer = wire_error(error)
     except MemoryError:
-        answer = failed(_MEMORY)
-    send(sink, answer)
+        answer = wire_error(_MEMORY)
+    send_wire_frames(sink, answer)
     return True
 
 
 def _read_page(task: PageTask, selected: Selected) -> bytes:
-    """Return the answer to one page; it fails where ``html.parse`` in the crawler would."""
+    """Return the answer to one page; it fails where ``html.parse_html`` in the crawler would."""
     body, content_type, url, links, detect = task
     keep, drop = selected
     try:
-        page = html.parse(
+        page = html.parse_html(
             body,
             content_type=content_type,
             url=url,
@@ -121,13 +121,13 @@ def _read_page(task: PageTask, selected: Selected) -> bytes:
             links=links,
             detect=detect,
         )
-        return said(page)
+        return wire_document(page)
     except MemoryError:
-        return failed(_MEMORY)
+        return wire_error(_MEMORY)
     except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes
         what = f"its reader failed: {type(error).__name__}: {str(error)[:200]}"
-        return failed(FormatError(FormatFault.CRASHED, what))
+        return wire_error(FormatError(FormatFault.CRASHED, what))
 
 
 if __name__ == "__main__":
-    main()
+    child_main()

@@ -84,7 +84,7 @@ def confine(memory: int) -> list[str]:
     return missing
 
 
-def limit_time(seconds: int) -> None:
+def confine_cpu_time(seconds: int) -> None:
     """Let the kernel end this process after so many more seconds of CPU (SIGXCPU)."""
     if not HAS_LIMITS:
         return

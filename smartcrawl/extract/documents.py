@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from smartcrawl.extract import html
-from smartcrawl.extract.budget import Budget, Share
+from smartcrawl.extract.budget import HostParsingBudget, ParsingBudget
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.pool import MIB, FormatPool
-from smartcrawl.extract.portions import MAX_PAGE, Portions
+from smartcrawl.extract.portions import MAX_PAGE, ParsingPortions
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError
 from smartcrawl.model.pages import Unreadable, Visit
 from smartcrawl.rules.model import Fault
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
 
 #: The extended status of a visit whose document cannot be read.
 FORMAT_FAULTS: Final = {
@@ -58,7 +58,7 @@ class DocumentReader:
 
     def __init__(
         self,
-        configuration: ExtractionConfig,
+        configuration: SourceExtractionConfig,
         limits: DocumentLimits,
         *,
         unreadable: Callable[[bytes, str], Unreadable | None],
@@ -69,9 +69,9 @@ class DocumentReader:
         self._unreadable = unreadable
         self._is_stopping = is_stopping
         self._turns = asyncio.Semaphore(limits.processes)
-        self._budget = Budget(limits.seconds_per_host)
+        self._budget = ParsingBudget(limits.seconds_per_host)
         self._formats: FormatPool | None = None
-        self._pages: Portions | None = None
+        self._pages: ParsingPortions | None = None
 
     async def read(
         self,
@@ -98,14 +98,18 @@ class DocumentReader:
         media_type = html.media_type(header, body, url)
         if media_type in html.HTML_TYPES:
             page = await self._page(visit, body, links=links, detect=language is None)
-            return html.with_language(page, language) if language is not None else page, True
+            return html.with_detected_language(
+                page, language
+            ) if language is not None else page, True
         if media_type in html.TEXT_TYPES:
             if len(body) > MAX_TEXT:
                 raise FormatError(FormatFault.TOO_LARGE, f"it has more than {MAX_TEXT:,} bytes")
-            return html.kept(html.parse_text(body, content_type=header, url=url), language), True
+            return html.keep_document_language(
+                html.parse_plain_text(body, content_type=header, url=url), language
+            ), True
         if media_type in FORMATS:
             document = await self._formatted(visit, body, media_type, forced=forced)
-            return html.kept(document, language), True
+            return html.keep_document_language(document, language), True
         return Document(content_type=media_type), False
 
     async def _page(self, visit: Visit, body: bytes, *, links: bool, detect: bool) -> Document:
@@ -113,10 +117,10 @@ class DocumentReader:
         header, url = visit.answer.content_type, visit.url
         if visit.extracted_again and len(body) <= MAX_PAGE:
             if self._pages is None:
-                self._pages = Portions(self._pool(pages_only=True), self._selected)
+                self._pages = ParsingPortions(self._pool(pages_only=True), self._selected)
             return await self._pages.read(PageTask(body, header, url, links, detect=detect))
         keep, drop = self._selected
-        return html.parse(
+        return html.parse_html(
             body,
             content_type=header,
             url=url,
@@ -148,7 +152,7 @@ class DocumentReader:
                     media_type=media_type,
                     content_type=visit.answer.content_type,
                     url=visit.url,
-                    share=Share(self._budget, visit.page.host),
+                    share=HostParsingBudget(self._budget, visit.page.host),
                 )
         except FormatError as error:
             if error.kind is FormatFault.BUDGET:

@@ -43,7 +43,7 @@ class EncodingError(SmartcrawlError):
         self.kind: Final = kind
 
 
-def decoded(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
+def decode_encodings(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
     """Return ``body`` without its content codings, at most ``limit`` bytes (0: any number).
 
     ``encodings`` are the words of Content-Encoding in their order: the last was applied last,
@@ -60,9 +60,9 @@ def decoded(body: bytes, encodings: Sequence[str], *, limit: int) -> bytes:
     deflate.
 
     >>> import gzip
-    >>> decoded(gzip.compress(b"a page"), ["GZIP"], limit=6)
+    >>> decode_encodings(gzip.compress(b"a page"), ["GZIP"], limit=6)
     b'a page'
-    >>> decoded(b"a page", ["utf-8"], limit=0)
+    >>> decode_encodings(b"a page", ["utf-8"], limit=0)
     b'a page'
 
     Raises:

@@ -23,7 +23,7 @@ def text_hash(document: Document) -> bytes:
     return sha256(_utf8(document.text)).digest()
 
 
-def content_hash(document: Document) -> bytes:
+def document_content_hash(document: Document) -> bytes:
     """Return the SHA-256 over every field that is indexed: 32 bytes.
 
     The fields are, in this order: title, description, language, sections (level, heading, text),

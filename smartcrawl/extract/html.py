@@ -10,26 +10,26 @@ from typing import Final, NamedTuple
 
 import can_ada
 
-from smartcrawl.extract.charset import decode
-from smartcrawl.extract.images import absolute
+from smartcrawl.extract.charset import decode_charset
+from smartcrawl.extract.images import absolute_images
 from smartcrawl.extract.language import SAMPLE, iso_639_1, language
-from smartcrawl.extract.links import MAX_LINKS, base_url, resolve
+from smartcrawl.extract.links import MAX_LINKS, base_url, resolve_html_links
 from smartcrawl.extract.parsing import read
 from smartcrawl.extract.robots_meta import robots_directives
-from smartcrawl.extract.sections import Span, line, sections
-from smartcrawl.extract.seen import Seen
-from smartcrawl.extract.selection import marked, picked_by
+from smartcrawl.extract.sections import Span, markup_line, text_sections
+from smartcrawl.extract.seen import SeenMarkup
+from smartcrawl.extract.selection import css_element_check, mark_css_selected
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
 from smartcrawl.model.documents import Document, Image, Section
-from smartcrawl.model.urls import join
+from smartcrawl.model.urls import join_url
 
 __all__ = [
     "HTML_TYPES",
     "MAX_LINKS",
     "TEXT_TYPES",
     "media_type",
-    "parse",
-    "parse_text",
+    "parse_html",
+    "parse_plain_text",
     "robots_directives",
 ]
 
@@ -38,7 +38,7 @@ _ENOUGH: Final = 200  #: characters of text that make ``<main>`` or ``<article>`
 _SHARE: Final = 4  #: one part in so many of all text is enough, too
 
 
-def parse(
+def parse_html(
     body: bytes,
     *,
     content_type: str,
@@ -57,7 +57,7 @@ def parse(
     choice for text and images: only elements in ``keep`` count, if the page has any, and none in
     ``drop``. Links are those of the whole page, absolute, http(s), distinct, unfiltered; without
     ``links`` there are none. Without ``detect`` the language is the declared one
-    (``with_language``).
+    (``with_detected_language``).
 
     Raises:
         ValueError: ``url`` is not absolute.
@@ -68,15 +68,15 @@ def parse(
     mime = media_type(content_type, body)
     if not body:
         return Document(content_type=mime)
-    charset, markup = decode(body, content_type, markup=True)
-    drops = picked_by(tuple(drop)) if drop and not keep else None
+    charset, markup = decode_charset(body, content_type, markup=True)
+    drops = css_element_check(tuple(drop)) if drop and not keep else None
     marks, only_kept = bool(keep or drop) and drops is None, False
     if marks:
-        markup, only_kept = marked(markup, keep, drop)
+        markup, only_kept = mark_css_selected(markup, keep, drop)
     seen = read(markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops)
     base = base_url(url, seen.base)
     text = _main_text(seen)
-    found = resolve(seen.references.values(), base=base, page=page)
+    found = resolve_html_links(seen.references.values(), base=base, page=page)
     return Document(
         title=_title(seen),
         description=seen.descriptions.get("description")
@@ -87,7 +87,7 @@ def parse(
         links=found.links,
         links_cut=found.more or seen.cut,
         overlong=found.overlong,
-        canonical=join(base, seen.canonical) if seen.canonical else None,
+        canonical=join_url(base, seen.canonical) if seen.canonical else None,
         noindex=seen.noindex,
         nofollow=seen.nofollow,
         charset=charset,
@@ -97,7 +97,7 @@ def parse(
     )
 
 
-def parse_text(body: bytes, *, content_type: str, url: str) -> Document:
+def parse_plain_text(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a plain text: one section in its layout, and no links.
 
     The title is the first line that is not blank, up to 200 characters. ``url`` does not matter.
@@ -105,13 +105,13 @@ def parse_text(body: bytes, *, content_type: str, url: str) -> Document:
     Source: R0-59, R0-46.
     """
     mime = media_type(content_type, body)
-    charset, text = decode(body, content_type, markup=False)
+    charset, text = decode_charset(body, content_type, markup=False)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     kept = "\n".join(row.rstrip() for row in text.split("\n")).strip("\n")
     if not kept:
         return Document(content_type=mime)
     return Document(
-        title=line(kept.partition("\n")[0])[:MAX_TITLE].rstrip(),
+        title=markup_line(kept.partition("\n")[0])[:MAX_TITLE].rstrip(),
         language=language(kept[:SAMPLE]),
         sections=(Section(0, "", kept),),
         charset=charset,
@@ -126,7 +126,7 @@ class DetectedLanguage(NamedTuple):
     language: str
 
 
-def sample_of(document: Document) -> bytes:
+def language_sample_digest(document: Document) -> bytes:
     """Return a digest (8 bytes) of the sample that decides a document's language.
 
     The sample is the beginning of its text, and the language that it declares.
@@ -137,7 +137,7 @@ def sample_of(document: Document) -> bytes:
     return hashlib.blake2b(sample, digest_size=8).digest()
 
 
-def with_language(document: Document, stored: DetectedLanguage) -> Document:
+def with_detected_language(document: Document, stored: DetectedLanguage) -> Document:
     """Return a page that was read without ``detect`` with the language of its text.
 
     The stored language is kept where the sample is the same; otherwise the language is detected
@@ -145,49 +145,51 @@ def with_language(document: Document, stored: DetectedLanguage) -> Document:
 
     Source: R0-76.
     """
-    if sample_of(document) == stored.sample:
+    if language_sample_digest(document) == stored.sample:
         return replace(document, language=stored.language)
     return replace(document, language=language(_sample(document.sections), document.language))
 
 
-def kept(document: Document, stored: DetectedLanguage | None) -> Document:
+def keep_document_language(document: Document, stored: DetectedLanguage | None) -> Document:
     """Return a document with the stored language, where the sample is the same (R0-76)."""
-    if stored is None or sample_of(document) != stored.sample:
+    if stored is None or language_sample_digest(document) != stored.sample:
         return document
     return replace(document, language=stored.language)
 
 
-def _title(seen: Seen) -> str:
+def _title(seen: SeenMarkup) -> str:
     title = seen.titles.get("title") or seen.titles.get("og:title", "")
     if title:
         return title
     first = (
-        line("".join(seen.tokens[start:end])) for start, end, level in seen.headings if level == 1
+        markup_line("".join(seen.tokens[start:end]))
+        for start, end, level in seen.headings
+        if level == 1
     )
     return next(filter(None, first), "")
 
 
-def _images(seen: Seen, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ...]:
+def _images(seen: SeenMarkup, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ...]:
     images = seen.images.values()
-    return absolute(images, base) if str(base) != str(page) else tuple(images)
+    return absolute_images(images, base) if str(base) != str(page) else tuple(images)
 
 
-def _main_text(seen: Seen) -> tuple[Section, ...]:
+def _main_text(seen: SeenMarkup) -> tuple[Section, ...]:
     """Return the text of the main region, else all text without boilerplate, else all text."""
     tokens, headings = seen.tokens, seen.headings
     if seen.kept:
-        return sections(tokens, headings, seen.dropped + _around(seen.kept, len(tokens)))
+        return text_sections(tokens, headings, seen.dropped + _around(seen.kept, len(tokens)))
     boilerplate = seen.boilerplate + seen.dropped
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])
     region: tuple[Section, ...] = ()
     if regions:
-        region = sections(tokens, headings, boilerplate + _around(regions, len(tokens)))
+        region = text_sections(tokens, headings, boilerplate + _around(regions, len(tokens)))
         if _size(region) >= _ENOUGH:
             return region
-    text = sections(tokens, headings, boilerplate)
+    text = text_sections(tokens, headings, boilerplate)
     if region and _SHARE * _size(region) >= _size(text):
         return region
-    return text or sections(tokens, headings, seen.dropped)
+    return text or text_sections(tokens, headings, seen.dropped)
 
 
 def _around(spans: list[Span], end: int) -> list[Span]:

@@ -10,10 +10,10 @@ from typing import Final
 
 import can_ada
 
-from smartcrawl.extract.sections import Heading, line
+from smartcrawl.extract.sections import Heading, markup_line
 from smartcrawl.model.documents import Image
-from smartcrawl.model.signatures import unsigned
-from smartcrawl.model.urls import MAX_URL_LENGTH, join
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
 
 MAX_IMAGES: Final = 1_000  #: of one page
 MAX_ALT: Final = 1_000  #: characters
@@ -53,7 +53,7 @@ class _Figure:
     start: int | None = None  #: first token of its ``<figcaption>`` while that is open
 
 
-class Album:
+class ParsedImages:
     """The images of one page, collected as they are met.
 
     Images are distinct by their address as written. The first occurrence counts, but a later one
@@ -94,7 +94,7 @@ class Album:
         elif len(self._found) >= MAX_IMAGES:
             return
         title = attributes.get("title", "")
-        title = title and line(title)[:MAX_CONTEXT].rstrip()
+        title = title and markup_line(title)[:MAX_CONTEXT].rstrip()
         found = _Found(alt, width or None, height or None, title, heading=heading)
         self._found[src] = found
         if self._figures:
@@ -110,7 +110,7 @@ class Album:
         elif self._announced is not None and self._announced.announced:
             match name:
                 case "og:image:alt":
-                    self._announced.alt = line(content)[:MAX_ALT].rstrip()
+                    self._announced.alt = markup_line(content)[:MAX_ALT].rstrip()
                 case "og:image:width":
                     self._announced.width = _pixels(content) or None
                 case "og:image:height":
@@ -176,13 +176,13 @@ class Album:
         return images
 
 
-def absolute(images: Iterable[Image], base: can_ada.URL) -> tuple[Image, ...]:
+def absolute_images(images: Iterable[Image], base: can_ada.URL) -> tuple[Image, ...]:
     """Return images of a page with ``<base href>``, distinct by their absolute addresses."""
     found: dict[str, Image] = {}
     for image in images:
-        src = join(base, image.src)
+        src = join_url(base, image.src)
         if src is not None:
-            src = unsigned(src)
+            src = unsigned_url(src)
             known = found.setdefault(src, image._replace(src=src))
             if image.alt and not known.alt:
                 found[src] = known._replace(alt=image.alt)
@@ -241,4 +241,4 @@ def _context(tokens: Sequence[str], start: int, end: int) -> str:
         text += token[:_CHARACTERS]
         if len(text) > _CHARACTERS:
             break
-    return line(text)[:MAX_CONTEXT].rstrip()
+    return markup_line(text)[:MAX_CONTEXT].rstrip()

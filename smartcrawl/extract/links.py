@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import can_ada
 
 from smartcrawl.model.documents import Link
-from smartcrawl.model.urls import MAX_URL_LENGTH, join
+from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
 MAX_OVERLONG: Final = 1_000  #: links that are reported as too long
@@ -63,7 +63,9 @@ class Resolved(NamedTuple):
     overlong: tuple[str, ...]  #: beginnings of http(s) addresses that are too long to be requested
 
 
-def resolve(references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL) -> Resolved:
+def resolve_html_links(
+    references: Iterable[Reference], *, base: can_ada.URL, page: can_ada.URL
+) -> Resolved:
     """Return the distinct links of a page.
 
     At most ``MAX_LINKS`` are kept: distinct addresses, without fragment.
@@ -78,7 +80,7 @@ def resolve(references: Iterable[Reference], *, base: can_ada.URL, page: can_ada
     links: dict[str, Link] = {}
     more = False
     for found in references:
-        url = join(base, found.href)
+        url = join_url(base, found.href)
         if url is None:
             if len(found.href) > room and len(overlong) < MAX_OVERLONG:
                 overlong += _overlong(base, found.href)

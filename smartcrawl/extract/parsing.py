@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from lxml import etree
 
-from smartcrawl.extract.reader import Reader, TooDeepError
-from smartcrawl.extract.seen import Seen
+from smartcrawl.extract.reader import MarkupReader, TooDeepError
+from smartcrawl.extract.seen import SeenMarkup
 from smartcrawl.extract.selecting_reader import SelectingReader
 from smartcrawl.extract.selection import Picks
 
@@ -32,7 +32,7 @@ def read(
     marked: bool = False,
     only_kept: bool = False,
     drops: Picks | None = None,
-) -> Seen:
+) -> SeenMarkup:
     """Parse ``markup`` (UTF-8) once and return its parts.
 
     Broken markup is repaired by libxml2, without limits on size. Where more than
@@ -45,9 +45,11 @@ def read(
     """
     plain = not marked and drops is None
     try:
-        return _seen(markup, Reader(links) if plain else SelectingReader(links, only_kept, drops))
+        return _seen(
+            markup, MarkupReader(links) if plain else SelectingReader(links, only_kept, drops)
+        )
     except TooDeepError:
-        return _seen(_flattened(markup), Reader(links))
+        return _seen(_flattened(markup), MarkupReader(links))
 
 
 def _flattened(markup: bytes) -> bytes:
@@ -63,7 +65,7 @@ def _flattened(markup: bytes) -> bytes:
     return bytes(flat)
 
 
-def _seen(markup: bytes, reader: Reader) -> Seen:
+def _seen(markup: bytes, reader: MarkupReader) -> SeenMarkup:
     target: Any = reader  # stubs, where installed, have an older protocol
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
     try:

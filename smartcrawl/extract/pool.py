@@ -12,18 +12,23 @@ from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
 
-from smartcrawl.extract.answers import understood
-from smartcrawl.extract.budget import Share
-from smartcrawl.extract.formats import check
-from smartcrawl.extract.formats.common import FormatError, FormatFault, over_budget, too_large
-from smartcrawl.extract.process import PAGES, Process
+from smartcrawl.extract.answers import parse_document_answer
+from smartcrawl.extract.budget import HostParsingBudget
+from smartcrawl.extract.formats import check_format
+from smartcrawl.extract.formats.common import (
+    FormatError,
+    FormatFault,
+    document_too_large,
+    parsing_over_budget,
+)
+from smartcrawl.extract.process import PAGES, ParserProcess
 from smartcrawl.extract.sniff import media_type as media_type_of
 from smartcrawl.extract.wire import (
     MAX_BODY,
     AnswerError,
     PageTask,
     Selected,
-    asked,
+    wire_page_tasks,
 )
 from smartcrawl.model.documents import Document
 
@@ -43,10 +48,10 @@ class _Job:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._process: Process | None = None
+        self._process: ParserProcess | None = None
         self._given_up = False
 
-    def take(self, process: Process) -> bool:
+    def take(self, process: ParserProcess) -> bool:
         """Note the process that reads it; return whether it is still wanted."""
         with self._lock:
             self._process = process
@@ -67,12 +72,12 @@ class _Job:
 
 
 def _taken(
-    process: Process, answers: Iterator[bytes], expected: Sequence[tuple[str, int]]
+    process: ParserProcess, answers: Iterator[bytes], expected: Sequence[tuple[str, int]]
 ) -> Iterator[Document | FormatError]:
     """Yield the answers of a process, until it can give no more."""
     for media_type, longest in expected:
         try:
-            yield understood(next(answers), media_type, longest)
+            yield parse_document_answer(next(answers), media_type, longest)
         except AnswerError as error:
             process.kill()
             yield FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
@@ -110,7 +115,7 @@ class FormatPool:
         self._arguments = (_PAGES_ONLY,) if pages_only else ()
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="formats")
         self._lock = Lock()
-        self._idle: list[Process] = []
+        self._idle: list[ParserProcess] = []
         self._jobs: set[_Job] = set()
         self._closed = False
         self._warned = False
@@ -122,7 +127,7 @@ class FormatPool:
         media_type: str,
         content_type: str,
         url: str,
-        share: Share | None = None,
+        share: HostParsingBudget | None = None,
     ) -> Document:
         """Return the document of a body, like ``formats.read_document``.
 
@@ -135,9 +140,9 @@ class FormatPool:
 
         Source: R0-60.
         """
-        check(media_type, url)
+        check_format(media_type, url)
         if len(body) > MAX_BODY:
-            raise too_large(f"the document has more than {MAX_BODY:,} bytes")
+            raise document_too_large(f"the document has more than {MAX_BODY:,} bytes")
         fields = {"media_type": media_type, "content_type": content_type[:_MAX_TYPE], "url": url}
         header = json.dumps(fields).encode()
         return await self._run(partial(self._read, header, body, media_type, share))
@@ -177,17 +182,22 @@ class FormatPool:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, partial(self._end, idle))
 
-    def _end(self, idle: list[Process]) -> None:
+    def _end(self, idle: list[ParserProcess]) -> None:
         for process in idle:
             process.end()
         self._threads.shutdown(cancel_futures=True)
 
     def _read(
-        self, header: bytes, body: bytes, media_type: str, share: Share | None, job: _Job
+        self,
+        header: bytes,
+        body: bytes,
+        media_type: str,
+        share: HostParsingBudget | None,
+        job: _Job,
     ) -> Document:
         """Read one document, in a thread."""
         if share is not None and share.left <= 0:
-            raise over_budget()
+            raise parsing_over_budget()
         [found] = self._ask(job, header, body, [(media_type, 0)], 0, share=share)
         if isinstance(found, FormatError):
             raise found
@@ -203,7 +213,7 @@ class FormatPool:
                 (media_type_of(task.content_type, task.body), len(task.body)) for task in rest
             ]
             try:
-                found += self._ask(job, *asked(rest, selected), expected, len(rest))
+                found += self._ask(job, *wire_page_tasks(rest, selected), expected, len(rest))
             except FormatError as error:
                 found += [error] * len(rest)
         return found
@@ -216,7 +226,7 @@ class FormatPool:
         expected: Sequence[tuple[str, int]],
         pages: int,
         *,
-        share: Share | None = None,
+        share: HostParsingBudget | None = None,
     ) -> list[Document | FormatError]:
         """Return the answers of a process; the last may be the error that ended it.
 
@@ -242,7 +252,7 @@ class FormatPool:
         finally:
             self._put_back(process, keep=job.leave() and keep)
 
-    def _process(self) -> Process:
+    def _process(self) -> ParserProcess:
         """Return an idle process for this job alone, or a new one if none is idle."""
         while True:
             with self._lock:
@@ -253,12 +263,12 @@ class FormatPool:
                 return process
             process.end()  # it was killed while it was idle
         try:
-            return Process(_CHILD, self._memory, self._cpu_seconds, *self._arguments)
+            return ParserProcess(_CHILD, self._memory, self._cpu_seconds, *self._arguments)
         except OSError as error:
             what = f"the process that reads documents does not start: {error}"
             raise FormatError(FormatFault.CRASHED, what, lasting=False) from error
 
-    def _begin(self, process: Process) -> None:
+    def _begin(self, process: ParserProcess) -> None:
         process.begin()
         if process.missing and not self._warned:
             self._warned = True
@@ -268,7 +278,7 @@ class FormatPool:
                 ", ".join(process.missing),
             )
 
-    def _put_back(self, process: Process, *, keep: bool) -> None:
+    def _put_back(self, process: ParserProcess, *, keep: bool) -> None:
         with self._lock:
             keep = keep and not self._closed and process.worn < MAX_DOCUMENTS * PAGES
             if keep:

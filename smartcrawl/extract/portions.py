@@ -17,7 +17,7 @@ _MOST_BYTES: Final = 2 * MAX_PAGE  #: bytes of a portion; the last page may exce
 _Waiting = tuple[PageTask, asyncio.Future[Document]]
 
 
-class Portions:
+class ParsingPortions:
     """Reads pages in a pool, each time a portion of the waiting ones."""
 
     def __init__(self, pool: FormatPool, selected: Selected) -> None:
@@ -28,7 +28,7 @@ class Portions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, task: PageTask) -> Document:
-        """Return the document of a page, like ``html.parse``.
+        """Return the document of a page, like ``html.parse_html``.
 
         Raises:
             FormatError: its process ended, for any reason; other pages are not affected.

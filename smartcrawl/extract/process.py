@@ -17,7 +17,13 @@ from typing import Final, cast
 
 from smartcrawl.extract.confine import HAS_LIMITS
 from smartcrawl.extract.formats.common import FormatError, FormatFault
-from smartcrawl.extract.wire import MAX_ANSWER, MAX_HEADER, AnswerError, receive, send
+from smartcrawl.extract.wire import (
+    MAX_ANSWER,
+    MAX_HEADER,
+    AnswerError,
+    receive_wire_frame,
+    send_wire_frames,
+)
 
 if sys.platform == "linux":
     import fcntl
@@ -36,7 +42,7 @@ _CRASHES: Final = frozenset(
 _NO_MEMORY: Final = (b"memory allocation of", b"MemoryError")  #: words of Rust and of Python
 
 
-class Process:
+class ParserProcess:
     """One process that reads documents, used by one thread at a time."""
 
     def __init__(self, command: Sequence[str], memory: int, cpu_seconds: int, *more: str) -> None:
@@ -102,9 +108,9 @@ class Process:
         self._deadline = time.monotonic() + seconds
         Thread(target=self._watch, args=(done,), daemon=True).start()
         try:
-            send(self._input, *frames)
+            send_wire_frames(self._input, *frames)
             for _ in range(count):
-                yield receive(self._output, limit)
+                yield receive_wire_frame(self._output, limit)
                 self._deadline = time.monotonic() + seconds
         except (OSError, EOFError, ValueError, AnswerError) as error:
             raise self._end(error, seconds) from error

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from smartcrawl.extract import elements
-from smartcrawl.extract.images import Album
+from smartcrawl.extract.images import ParsedImages
 from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
 from smartcrawl.extract.regions import Region, Regions
 from smartcrawl.extract.robots_meta import robots_directives
-from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line
-from smartcrawl.extract.seen import Seen
+from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line
+from smartcrawl.extract.seen import SeenMarkup
 
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
@@ -41,7 +41,7 @@ class TooDeepError(Exception):
     """More than ``MAX_DEPTH`` elements are open."""
 
 
-class Reader(Regions):
+class MarkupReader(Regions):
     """Target of lxml's parser, which calls it for each tag and text."""
 
     __slots__ = ("_album", "_anchor", "_heading", "_links", "_words", "data")
@@ -52,10 +52,10 @@ class Reader(Regions):
         self.data = self._tokens.append  # called by the parser for each text
         self._heading: tuple[int, int] | None = None  # its first token, and its level
         self._anchor: _Anchor | None = None
-        self._album = Album()
+        self._album = ParsedImages()
         self._words: dict[str, bool] = {}
 
-    def hand_over(self) -> Seen:
+    def hand_over(self) -> SeenMarkup:
         """Return the parts of the page, and drop all references to them.
 
         lxml's parser and its context refer to each other, so only the garbage collector frees them
@@ -240,21 +240,21 @@ class Reader(Regions):
         if anchor is None:
             return
         self._anchor = None
-        text = line("".join(self._tokens[anchor.start :]))
+        text = markup_line("".join(self._tokens[anchor.start :]))
         if anchor.reference is not None:
             anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
         elif anchor.headerlink or text in elements.PERMALINKS:
             self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
 
     def _open_area(self, tag: str, attributes: Attributes) -> None:
-        alt = line(attributes.get("alt", ""))[:MAX_ANCHOR].rstrip()
+        alt = markup_line(attributes.get("alt", ""))[:MAX_ANCHOR].rstrip()
         self._refer(attributes.get("href"), "hyperlink", attributes.get("rel", ""), alt)
 
     def _open_frame(self, tag: str, attributes: Attributes) -> None:
         self._refer(attributes.get("src"), "frame")
 
     def _open_image(self, tag: str, attributes: Attributes) -> None:
-        alt = line(attributes.get("alt", ""))
+        alt = markup_line(attributes.get("alt", ""))
         if self._anchor is not None and alt and not self._anchor.alt:
             self._anchor.alt = alt
         if not self._is_inert() and self._counts():
@@ -307,7 +307,7 @@ class Reader(Regions):
             return
         for kind in _RELATIONS:
             if kind in relations:
-                self._refer(href, kind, rel, line(attributes.get("title", ""))[:MAX_ANCHOR])
+                self._refer(href, kind, rel, markup_line(attributes.get("title", ""))[:MAX_ANCHOR])
                 if kind == "canonical" and self._seen.canonical is None:
                     self._seen.canonical = href
                 return
@@ -327,11 +327,11 @@ class Reader(Regions):
                 self._seen.noindex |= noindex
                 self._seen.nofollow |= nofollow
             case "description" | "og:description":
-                self._seen.descriptions.setdefault(name, line(content))
+                self._seen.descriptions.setdefault(name, markup_line(content))
             case "keywords":
-                self._seen.keywords = self._seen.keywords or line(content)
+                self._seen.keywords = self._seen.keywords or markup_line(content)
             case "og:title":
-                self._seen.titles.setdefault(name, line(content))
+                self._seen.titles.setdefault(name, markup_line(content))
             case "content-language":
                 self._seen.language = self._seen.language or content.partition(",")[0]
             case "refresh":
@@ -344,42 +344,42 @@ def _is_section(classes: str | None) -> bool:
     return classes is not None and "section" in classes.split()
 
 
-_START: Final[Mapping[str, Callable[[Reader, str, Attributes], None]]] = {
-    **dict.fromkeys(elements.BLOCKS, Reader._open_block),
-    **dict.fromkeys(elements.CONTAINERS, Reader._open_container),
-    **dict.fromkeys(elements.ASIDES, Reader._open_aside),
-    **dict.fromkeys(elements.EDGES, Reader._open_edge),
-    **dict.fromkeys(elements.CONTROLS, Reader._open_control),
-    **dict.fromkeys(elements.MUTED, Reader._mute),
-    **dict.fromkeys(elements.LAID_OUT, Reader._open_laid_out),
-    **dict.fromkeys(elements.HEADINGS, Reader._open_heading),
-    **dict.fromkeys(elements.CELLS, Reader._open_cell),
-    "main": Reader._open_main,
-    "article": Reader._open_article,
-    "tr": Reader._open_row,
-    "a": Reader._open_anchor,
-    "area": Reader._open_area,
-    "frame": Reader._open_frame,
-    "img": Reader._open_image,
-    "picture": Reader._open_picture,
-    "source": Reader._open_source,
-    "figure": Reader._open_figure,
-    "figcaption": Reader._open_caption,
-    "base": Reader._open_base,
-    "html": Reader._open_document,
-    "link": Reader._open_relation,
-    "meta": Reader._open_meta,
+_START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
+    **dict.fromkeys(elements.BLOCKS, MarkupReader._open_block),
+    **dict.fromkeys(elements.CONTAINERS, MarkupReader._open_container),
+    **dict.fromkeys(elements.ASIDES, MarkupReader._open_aside),
+    **dict.fromkeys(elements.EDGES, MarkupReader._open_edge),
+    **dict.fromkeys(elements.CONTROLS, MarkupReader._open_control),
+    **dict.fromkeys(elements.MUTED, MarkupReader._mute),
+    **dict.fromkeys(elements.LAID_OUT, MarkupReader._open_laid_out),
+    **dict.fromkeys(elements.HEADINGS, MarkupReader._open_heading),
+    **dict.fromkeys(elements.CELLS, MarkupReader._open_cell),
+    "main": MarkupReader._open_main,
+    "article": MarkupReader._open_article,
+    "tr": MarkupReader._open_row,
+    "a": MarkupReader._open_anchor,
+    "area": MarkupReader._open_area,
+    "frame": MarkupReader._open_frame,
+    "img": MarkupReader._open_image,
+    "picture": MarkupReader._open_picture,
+    "source": MarkupReader._open_source,
+    "figure": MarkupReader._open_figure,
+    "figcaption": MarkupReader._open_caption,
+    "base": MarkupReader._open_base,
+    "html": MarkupReader._open_document,
+    "link": MarkupReader._open_relation,
+    "meta": MarkupReader._open_meta,
 }
-_END: Final[Mapping[str, Callable[[Reader], None]]] = {
-    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, Reader._break),
-    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, Reader._break),
-    **dict.fromkeys(elements.HEADINGS, Reader._close_heading),
-    **dict.fromkeys(elements.CELLS, Reader._close_cell),
-    "main": Reader._break,
-    "article": Reader._break,
-    "tr": Reader._close_row,
-    "a": Reader._close_anchor,
-    "picture": Reader._close_picture,
-    "figure": Reader._close_figure,
-    "figcaption": Reader._close_caption,
+_END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
+    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, MarkupReader._break),
+    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, MarkupReader._break),
+    **dict.fromkeys(elements.HEADINGS, MarkupReader._close_heading),
+    **dict.fromkeys(elements.CELLS, MarkupReader._close_cell),
+    "main": MarkupReader._break,
+    "article": MarkupReader._break,
+    "tr": MarkupReader._close_row,
+    "a": MarkupReader._close_anchor,
+    "picture": MarkupReader._close_picture,
+    "figure": MarkupReader._close_figure,
+    "figcaption": MarkupReader._close_caption,
 }

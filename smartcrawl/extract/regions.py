@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import assert_never
 
-from smartcrawl.extract.sections import keep_layout, line
-from smartcrawl.extract.seen import Seen
+from smartcrawl.extract.sections import keep_layout, markup_line
+from smartcrawl.extract.seen import SeenMarkup
 
 
 class Region(Enum):
@@ -29,7 +29,7 @@ class Regions:
     __slots__ = ("_closing", "_depth", "_muted", "_open", "_seen", "_tokens")
 
     def __init__(self) -> None:
-        self._seen = Seen()
+        self._seen = SeenMarkup()
         self._tokens: list[str] = []
         self._depth = 0
         self._open: list[tuple[int, Region, int]] = []  # depth, region, first token
@@ -65,7 +65,7 @@ class Regions:
                     tokens[start:] = map(keep_layout, tokens[start:])
                 case Region.MUTED | Region.INERT | Region.TITLE:
                     if region is Region.TITLE:
-                        self._seen.titles.setdefault("title", line("".join(tokens[start:])))
+                        self._seen.titles.setdefault("title", markup_line("".join(tokens[start:])))
                     del tokens[start:]
                     self._muted = False
                 case _:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import can_ada
 from protego import Protego
 
-from smartcrawl.model.urls import join
+from smartcrawl.model.urls import join_url
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
 #: Seconds. With longer delays between two pages a run would never end.
@@ -24,12 +24,12 @@ MAX_CRAWL_DELAY = 30.0
 # The file
 
 
-def as_utf8(body: bytes) -> bytes:
+def robots_txt_as_utf8(body: bytes) -> bytes:
     """Return a robots.txt as UTF-8 without byte order mark, cut to whole lines within LIMIT.
 
     Bytes that are no UTF-8 stay as they are.
 
-    >>> as_utf8(codecs.BOM_UTF16_LE + "Allow: /ü".encode("utf-16-le")).decode()
+    >>> robots_txt_as_utf8(codecs.BOM_UTF16_LE + "Allow: /ü".encode("utf-16-le")).decode()
     'Allow: /ü'
     """
     if body.startswith(codecs.BOM_UTF8):
@@ -42,10 +42,15 @@ def as_utf8(body: bytes) -> bytes:
     return body[: max(0, end)]
 
 
-def crawl_delay(value: str) -> float | None:
+def robots_txt_delay(value: str) -> float | None:
     """Return the seconds of a Crawl-delay; None when it is invalid.
 
-    >>> crawl_delay("1.5"), crawl_delay("1e9"), crawl_delay("-1"), crawl_delay("soon")
+    >>> (
+    ...     robots_txt_delay("1.5"),
+    ...     robots_txt_delay("1e9"),
+    ...     robots_txt_delay("-1"),
+    ...     robots_txt_delay("soon"),
+    ... )
     (1.5, 30.0, None, None)
     """
     try:
@@ -56,7 +61,7 @@ def crawl_delay(value: str) -> float | None:
 
 
 def _lines(body: bytes) -> list[str]:
-    return _LINE_END.split(as_utf8(body).decode("utf-8", "surrogateescape"))
+    return _LINE_END.split(robots_txt_as_utf8(body).decode("utf-8", "surrogateescape"))
 
 
 def _escaped(pattern: str) -> str:
@@ -64,16 +69,16 @@ def _escaped(pattern: str) -> str:
     return quote(pattern, safe=string.punctuation, errors="surrogateescape")
 
 
-def sitemaps(body: bytes, origin: str) -> list[str]:
+def robots_txt_sitemaps(body: bytes, origin: str) -> list[str]:
     r"""Return the distinct addresses of the sitemaps that a robots.txt names, for any robot.
 
-    >>> sitemaps(b"Sitemap: /map.xml\nuser-agent: *\nsitemap: ftp://x/", "http://a.example")
+    >>> robots_txt_sitemaps(b"Sitemap: /map.xml\nuser-agent: *\nsitemap: ftp://x/", "http://a.example")
     ['http://a.example/map.xml']
 
     Source: R2-71; sitemaps.org, "Specifying the Sitemap location".
     """
     base = can_ada.parse(f"{origin}/robots.txt")
-    found = (join(base, value) for value in Rfc9309RobotParser(body).sitemaps if value)
+    found = (join_url(base, value) for value in Rfc9309RobotParser(body).sitemaps if value)
     return list(dict.fromkeys(filter(None, found)))
 
 
@@ -89,7 +94,7 @@ class Answer(NamedTuple):
     agent: str | None = None  #: the agent that the group is for
 
 
-def reading(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], bool]]:
+def robots_txt_check(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], bool]]:
     """Return a function that turns a robots.txt into a check of single addresses."""
 
     def read(body: bytes) -> Callable[[str], bool]:
@@ -99,7 +104,7 @@ def reading(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], b
     return read
 
 
-def explaining(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], Answer]]:
+def robots_txt_answers(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], Answer]]:
     """Return a function that turns a robots.txt into its answers for single addresses.
 
     Only the parsers of this module name the line that decides.
@@ -187,7 +192,7 @@ class Rfc9309RobotParser:
                 group.agents.append(_agent(value))
             elif kind == _DELAY:
                 named = False
-                if (seconds := crawl_delay(value)) is not None:
+                if (seconds := robots_txt_delay(value)) is not None:
                     those = start, len(group.agents)
                     group.delays[those] = max(seconds, group.delays.get(those, 0))
             elif kind is not None:
@@ -345,7 +350,7 @@ class AllowFirstRobotParser:
             for _, agent, name, value in self._entries:
                 if agent == "*" or agent in ours:
                     found[name].append(value)
-            delays = [crawl_delay(value) for value in found["crawl-delay"]]
+            delays = [robots_txt_delay(value) for value in found["crawl-delay"]]
             chosen = self._chosen[user_agent] = (
                 [_escaped(value) for value in found["allow"]],
                 [_escaped(value) for value in found["disallow"]],

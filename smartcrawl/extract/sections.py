@@ -32,7 +32,7 @@ class Heading(NamedTuple):
     level: int
 
 
-def line(text: str) -> str:
+def markup_line(text: str) -> str:
     """Return ``text`` as one line with single spaces and without marks."""
     for mark in (BREAK, CELL, ROW, _SPACE, _TAB, _NEWLINE):
         if mark in text:
@@ -41,7 +41,7 @@ def line(text: str) -> str:
 
 
 def keep_layout(token: str) -> str:
-    """Return ``token`` with white space that ``sections`` does not collapse (``<pre>``)."""
+    """Return ``token`` with white space that ``text_sections`` does not collapse (``<pre>``)."""
     return (
         token.replace(" ", _SPACE)
         .replace("\xa0", _SPACE)
@@ -52,7 +52,7 @@ def keep_layout(token: str) -> str:
     )
 
 
-def sections(
+def text_sections(
     tokens: Sequence[str], headings: Iterable[Heading], excluded: Iterable[Span]
 ) -> tuple[Section, ...]:
     """Return the sections of a page without the tokens in ``excluded``.
@@ -66,7 +66,7 @@ def sections(
     found: list[Section] = []
     level, title, begin = 0, "", 0
     for heading in headings:
-        following = line("".join(kept[heading.start : heading.end]))
+        following = markup_line("".join(kept[heading.start : heading.end]))
         if not following:
             continue
         text = _lines(kept[begin : heading.start])

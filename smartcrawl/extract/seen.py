@@ -10,7 +10,7 @@ from smartcrawl.model.documents import Image
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenMarkup:
     """The parts of a page's markup, before the choice of the text that counts.
 
     The text is a list of tokens with marks for lines, cells and rows. Boilerplate, ``<main>`` and

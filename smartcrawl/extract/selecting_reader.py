@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from smartcrawl.extract.reader import Attributes, Reader
+from smartcrawl.extract.reader import Attributes, MarkupReader
 from smartcrawl.extract.regions import Region
 from smartcrawl.extract.selection import DROP, KEEP, Picks
 
 
-class SelectingReader(Reader):
+class SelectingReader(MarkupReader):
     """Reader of markup of which the operator selected parts."""
 
     __slots__ = ("_drops", "_only_kept")
@@ -24,7 +24,7 @@ class SelectingReader(Reader):
             self._select(Region.DROPPED)
         elif drops is None and KEEP in attributes:
             self._select(Region.KEPT)
-        Reader.start(self, tag, attributes)
+        MarkupReader.start(self, tag, attributes)
 
     def _select(self, region: Region) -> None:
         self._depth += 1

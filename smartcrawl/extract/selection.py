@@ -20,11 +20,11 @@ Picks = Callable[[str, Mapping[str, str]], bool]
 
 
 @cache
-def picked_by(selectors: tuple[str, ...]) -> Picks | None:
+def css_element_check(selectors: tuple[str, ...]) -> Picks | None:
     """Return a check of start tags: whether one of ``selectors`` selects the element.
 
     None: one of them depends on the surroundings of an element. Such pages are read twice
-    (``marked``), which takes half as long again.
+    (``mark_css_selected``), which takes half as long again.
     """
     parsed = [one for selector in selectors for one in cssselect.parse(selector)]
     simple = [_simple(one) for one in parsed]
@@ -78,7 +78,7 @@ def _picks(name: str | None, classes: list[str], values: list[tuple[str, str | N
     return picks
 
 
-def marked(markup: str, keep: Sequence[str], drop: Sequence[str]) -> tuple[str, bool]:
+def mark_css_selected(markup: str, keep: Sequence[str], drop: Sequence[str]) -> tuple[str, bool]:
     """Return ``markup`` with an attribute on every selected element, and whether any is to be kept.
 
     Broken markup is returned as libxml2 repairs it. Markup without a tree is returned as it is, and

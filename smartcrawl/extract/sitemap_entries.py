@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import can_ada
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.urls import join
+from smartcrawl.model.urls import join_url
 
 MAX_ENTRIES: Final = 50_000  #: addresses read from one sitemap
 WEB: Final = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch  #: the form of an address
@@ -73,7 +73,7 @@ class Sitemap:
 
 
 @dataclass(slots=True)
-class Addresses:
+class SitemapAddresses:
     """The addresses found so far, in document order, each with its first date."""
 
     lastmods: dict[str, str] = field(default_factory=dict)  #: by address
@@ -96,12 +96,12 @@ class Addresses:
         return Sitemap(kind, entries, self.cut, self.dropped)
 
 
-def joined(base: can_ada.URL, href: str) -> str | None:
+def join_sitemap_link(base: can_ada.URL, href: str) -> str | None:
     """Return ``href`` as a URL to request; None for an empty one, not the sitemap itself."""
-    return join(base, href) if href else None
+    return join_url(base, href) if href else None
 
 
-def too_large(name: str, bound: str) -> SitemapError:
+def sitemap_too_large(name: str, bound: str) -> SitemapError:
     """Return the error of a sitemap beyond a limit."""
     return SitemapError(
         f"{name} has more than {bound}: split it, and name its parts in a sitemap index",

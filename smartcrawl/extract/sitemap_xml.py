@@ -17,13 +17,13 @@ from smartcrawl.extract.sitemap_entries import (
     MAX_LASTMOD,
     MAX_TEXT,
     WEB,
-    Addresses,
     Sitemap,
+    SitemapAddresses,
     SitemapError,
     SitemapFault,
     SitemapKind,
-    joined,
-    too_large,
+    join_sitemap_link,
+    sitemap_too_large,
 )
 
 MAX_DEPTH: Final = 100  #: open elements
@@ -84,7 +84,7 @@ class XmlReader:
         self._base = base
         self._format: _Format | None = None
         self._wanted: frozenset[str] = frozenset()  # children of an entry whose text is read
-        self._addresses = Addresses()
+        self._addresses = SitemapAddresses()
         self._path: list[str] = []  # local names of open elements
         self._elements = 0
         self._draft: _Draft | None = None
@@ -140,7 +140,7 @@ class XmlReader:
         elif len(path) > MAX_DEPTH:
             raise self._broken(f"more than {MAX_DEPTH} elements are open")
         elif self._elements > MAX_ELEMENTS:
-            raise too_large(self._name, f"{MAX_ELEMENTS:,} elements")
+            raise sitemap_too_large(self._name, f"{MAX_ELEMENTS:,} elements")
         elif self._draft is None:
             if tuple(path) == self._format.path:
                 self._draft = self._opened(prefix, attributes)
@@ -187,7 +187,7 @@ class XmlReader:
             self._parser.CharacterDataHandler = self._characters
 
     def _alternate(self, draft: _Draft, href: str) -> None:
-        url = joined(draft.base, href)
+        url = join_sitemap_link(draft.base, href)
         if url is None:
             self._addresses.add(None)
         elif len(draft.alternates) <= MAX_ENTRIES:  # one more than the limit, as a sign of the cut
@@ -222,7 +222,7 @@ class XmlReader:
         texts = draft.texts
         address = next(filter(None, map(texts.get, form.address)), "")
         lastmod = next(filter(None, map(texts.get, form.lastmod)), "")
-        self._addresses.add(joined(draft.base, address), lastmod[:MAX_LASTMOD])
+        self._addresses.add(join_sitemap_link(draft.base, address), lastmod[:MAX_LASTMOD])
         for url in draft.alternates:
             self._addresses.add(url)
 

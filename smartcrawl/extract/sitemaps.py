@@ -20,16 +20,16 @@ from smartcrawl.extract.sitemap_entries import (
     MAX_LASTMOD,
     MAX_TEXT,
     WEB,
-    Addresses,
     Entry,
     Sitemap,
+    SitemapAddresses,
     SitemapError,
     SitemapFault,
     SitemapKind,
-    too_large,
+    sitemap_too_large,
 )
 from smartcrawl.extract.sitemap_xml import MAX_DEPTH, MAX_TAG, RSS_1, XmlReader
-from smartcrawl.model.urls import join
+from smartcrawl.model.urls import join_url
 
 __all__ = [
     "MAX_DEPTH",
@@ -45,7 +45,7 @@ __all__ = [
     "SitemapError",
     "SitemapFault",
     "SitemapKind",
-    "looks_like",
+    "looks_like_sitemap",
     "read_sitemap",
 ]
 
@@ -84,7 +84,7 @@ _HTML: Final = re.compile(
 ).match
 
 
-def looks_like(body: bytes) -> bool:
+def looks_like_sitemap(body: bytes) -> bool:
     """Whether a body begins like an XML sitemap or a feed, whatever its Content-Type.
 
     Only the root counts, after BOM, white space, XML declaration, comments and processing
@@ -202,7 +202,7 @@ def _bad_gzip(name: str, why: str) -> SitemapError:
 
 def _bounded(stream: BytesIO, size: int, name: str) -> BytesIO:
     if size > MAX_SITEMAP:
-        raise too_large(name, f"{MAX_SITEMAP:,} bytes, unpacked")
+        raise sitemap_too_large(name, f"{MAX_SITEMAP:,} bytes, unpacked")
     return stream
 
 
@@ -211,12 +211,12 @@ def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
 
     Source: sitemaps.org/protocol.html, "Other Sitemap formats".
     """
-    addresses = Addresses()
+    addresses = SitemapAddresses()
     empty = True
     try:
         for number, line in enumerate(_lines(texts), start=1):
             if number > MAX_ELEMENTS:
-                raise too_large(str(base), f"{MAX_ELEMENTS:,} lines")
+                raise sitemap_too_large(str(base), f"{MAX_ELEMENTS:,} lines")
             if not line or line.startswith("#"):
                 continue
             if not WEB(line):
@@ -226,7 +226,7 @@ def _read_text(texts: Iterable[str], base: can_ada.URL) -> Sitemap:
                     " sitemap itself"
                 )
             empty = False
-            addresses.add(join(base, line))
+            addresses.add(join_url(base, line))
     except UnicodeError as error:
         raise _stranger(
             f"{base} is neither XML nor UTF-8 text: give the address of the sitemap itself"

@@ -28,7 +28,7 @@ class AnswerError(Exception):
 
 
 class PageTask(NamedTuple):
-    """A page to read, with the arguments of ``html.parse``."""
+    """A page to read, with the arguments of ``html.parse_html``."""
 
     body: bytes
     content_type: str
@@ -44,7 +44,7 @@ class Selected(NamedTuple):
     drop: tuple[str, ...] = ()
 
 
-def send(stream: RawIOBase, *frames: bytes) -> None:
+def send_wire_frames(stream: RawIOBase, *frames: bytes) -> None:
     """Write complete frames."""
     for frame in frames:
         for part in (len(frame).to_bytes(_PREFIX, "big"), frame):
@@ -53,7 +53,7 @@ def send(stream: RawIOBase, *frames: bytes) -> None:
                 rest = rest[stream.write(rest) or 0 :]
 
 
-def receive(stream: RawIOBase | BufferedIOBase, limit: int) -> bytes:
+def receive_wire_frame(stream: RawIOBase | BufferedIOBase, limit: int) -> bytes:
     """Read a frame of at most ``limit`` bytes.
 
     Raises:
@@ -77,27 +77,27 @@ def _exactly(stream: RawIOBase | BufferedIOBase, size: int) -> bytearray:
     return data
 
 
-def asked(tasks: Sequence[PageTask], selected: Selected) -> tuple[bytes, bytes]:
+def wire_page_tasks(tasks: Sequence[PageTask], selected: Selected) -> tuple[bytes, bytes]:
     """Return the frames of a request for several pages, which has one answer for each."""
     pages = [(len(task.body), *task[1:]) for task in tasks]
     header = json.dumps({"pages": pages, "selected": selected}).encode()
     return header, b"".join(task.body for task in tasks)
 
 
-def tasks_of(header: dict[str, Any], body: bytes) -> Iterator[PageTask]:
-    """Yield the pages of a request (``asked``)."""
+def page_tasks_from_wire(header: dict[str, Any], body: bytes) -> Iterator[PageTask]:
+    """Yield the pages of a request (``wire_page_tasks``)."""
     start = 0
     for size, *arguments in header["pages"]:
         yield PageTask(body[start : start + size], *arguments)
         start += size
 
 
-def said(document: Document) -> bytes:
+def wire_document(document: Document) -> bytes:
     """Return the answer with a document."""
     return b"D" + to_json(document)
 
 
-def failed(error: FormatError) -> bytes:
+def wire_error(error: FormatError) -> bytes:
     """Return the answer with an error."""
     fields = {"kind": str(error.kind), "message": str(error)[:LONGEST]}
     return b"E" + json.dumps(fields).encode()

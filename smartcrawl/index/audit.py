@@ -17,14 +17,14 @@ from typing import IO, Final, NamedTuple, Self, TypeVar
 from smartcrawl.index import audit_rows, known
 from smartcrawl.index.audit_rows import Entry, Marked
 from smartcrawl.index.elasticsearch.bulk import Entry as Written
-from smartcrawl.index.elasticsearch.documents import key as key_of
+from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import epoch_of, version
+from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.database.sequences import draw, last
+from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
 from smartcrawl.registry.database.transactions import transaction
 
 _T = TypeVar("_T")
@@ -59,7 +59,7 @@ class Finding(NamedTuple):
     detail: str = ""  #: the hash in the index, or why it was refused
 
 
-class Findings:
+class AuditFindings:
     """All differences, in temporary files: only the counts are in memory."""
 
     def __init__(self) -> None:
@@ -98,14 +98,14 @@ class Findings:
 
 
 @dataclass(slots=True)
-class Comparison:
+class IndexComparison:
     """Compares some sources of a registry with an index."""
 
     connection: Connection
     sink: ElasticsearchSink
     tick: Tick = field(default=lambda doing, count: None)
 
-    def compare(self, names: Sequence[str]) -> Findings:
+    def compare(self, names: Sequence[str]) -> AuditFindings:
         """Compare the named sources; without names, all sources and the rest of the index.
 
         The caller closes the findings.
@@ -114,13 +114,13 @@ class Comparison:
             SinkError: the index does not answer.
         """
         self.sink.refresh()
-        findings = Findings()
-        sources = audit_rows.sources(self.connection, names)
+        findings = AuditFindings()
+        sources = audit_rows.audited_sources(self.connection, names)
         for no, name in sources:
             self._compare(findings, no, name)
             for kind, marked in (
-                (Kind.OPEN, audit_rows.open_records(self.connection, no)),
-                (Kind.DEAD, audit_rows.dead_letters(self.connection, no)),
+                (Kind.OPEN, audit_rows.audited_open_records(self.connection, no)),
+                (Kind.DEAD, audit_rows.audited_dead_letters(self.connection, no)),
             ):
                 for one in marked:
                     findings.add(kind, _marked(name, one))
@@ -133,12 +133,12 @@ class Comparison:
                         findings.add(Kind.SURPLUS, Finding(held.key, source, None, None))
         return findings
 
-    def _compare(self, findings: Findings, source: int, name: str) -> None:
+    def _compare(self, findings: AuditFindings, source: int, name: str) -> None:
         surplus: list[str] = []
         with closing(self.sink.scan(name)) as scanned:
             documents = self._watched(findings, scanned)
-            pages = audit_rows.entries(self.connection, source)
-            for key, page, held in merged(name, pages, documents):
+            pages = audit_rows.audited_entries(self.connection, source)
+            for key, page, held in merge_with_index(name, pages, documents):
                 self._count(findings)
                 living = held is not None and not held.deleted
                 findings.pages += page is not None
@@ -154,27 +154,27 @@ class Comparison:
                     self._surplus(findings, source, name, surplus)
         self._surplus(findings, source, name, surplus)
 
-    def _surplus(self, findings: Findings, source: int, name: str, keys: list[str]) -> None:
+    def _surplus(self, findings: AuditFindings, source: int, name: str, keys: list[str]) -> None:
         """Add surplus documents, with their records in the registry if there are any."""
         ids = {key: _id_of(key, name) for key in keys}
-        known_ = audit_rows.known(self.connection, source, filter(None, ids.values()))
+        known_ = audit_rows.audited_addresses(self.connection, source, filter(None, ids.values()))
         for key in keys:
             no, url = known_.get(ids[key] or b"", (None, None))
             findings.add(Kind.SURPLUS, Finding(key, name, url, no))
         keys.clear()
 
-    def _watched(self, findings: Findings, documents: Iterable[Held]) -> Iterator[Held]:
+    def _watched(self, findings: AuditFindings, documents: Iterable[Held]) -> Iterator[Held]:
         for held in documents:
             findings.highest = max(findings.highest, held.version)
             findings.documents += not held.deleted
             yield held
 
-    def _count(self, findings: Findings) -> None:
+    def _count(self, findings: AuditFindings) -> None:
         findings.keys += 1
         self.tick("compared", findings.keys)
 
 
-def merged(
+def merge_with_index(
     source: str, pages: Iterable[Entry], documents: Iterable[Held]
 ) -> Generator[tuple[str, Entry | None, Held | None]]:
     """Yield each key with its page and its document; both streams are in the order of their keys.
@@ -197,34 +197,39 @@ def merged(
             page, held = next(left, None), next(right, None)
 
 
-def is_ahead(findings: Findings, facts: Known, drawn: int) -> bool:
+def is_index_ahead(findings: AuditFindings, facts: Known, drawn: int) -> bool:
     """Whether the index has documents with claim numbers that were not given out yet.
 
     ``drawn`` is the claim number that the registry gave out last.
     """
-    return findings.highest > version(facts.epoch, drawn)
+    return findings.highest > index_version(facts.epoch, drawn)
 
 
-def next_epoch(findings: Findings, facts: Known, sealed: int) -> int:
+def next_index_epoch(findings: AuditFindings, facts: Known, sealed: int) -> int:
     """Return an epoch in which every write is newer than all documents of the index.
 
     ``sealed`` is the version of the last seal that the index remembers.
     """
-    return max(facts.epoch, epoch_of(findings.highest), epoch_of(sealed)) + 1
+    return (
+        max(facts.epoch, epoch_of_index_version(findings.highest), epoch_of_index_version(sealed))
+        + 1
+    )
 
 
-def mismatch_of(
-    connection: Connection, sink: ElasticsearchSink, facts: Known, findings: Findings
+def index_mismatch(
+    connection: Connection, sink: ElasticsearchSink, facts: Known, findings: AuditFindings
 ) -> str | None:
     """Return why the index is not the one that the registry knows; None if it is."""
     wrong = sink.mismatch(facts)
-    if wrong is None and is_ahead(findings, facts, last(connection, "number")):
+    if wrong is None and is_index_ahead(
+        findings, facts, last_sequence_number(connection, "number")
+    ):
         return _AHEAD
     return wrong
 
 
 @dataclass(slots=True)
-class Mender:
+class IndexMender:
     """Writes the differences to the index; the caller has the leases of all their sources."""
 
     connection: Connection
@@ -233,7 +238,7 @@ class Mender:
     now: int  #: Unix seconds
     tick: Tick = field(default=lambda doing, count: None)
 
-    def mend(self, findings: Findings) -> None:
+    def mend(self, findings: AuditFindings) -> None:
         """Write the pages of the registry, and tombstones in place of surplus documents.
 
         A page that the index refuses becomes a dead letter, and stays open.
@@ -251,7 +256,7 @@ class Mender:
         strays = (one.key for one in findings.of(Kind.SURPLUS) if one.no is None)
         for keys in _batches(strays):
             with transaction(self.connection):
-                number = draw(self.connection, "number")
+                number = draw_sequence_numbers(self.connection, "number")
             self.sink.write(Written(key, number, None) for key in keys)
             done += len(keys)
             self.tick("repaired", done)
@@ -264,7 +269,7 @@ class Mender:
         self.indexing.rewrite(self.connection, pages, now=self.now, refused=refuse)
 
 
-def take_over(connection: Connection, sink: ElasticsearchSink, facts: Known, epoch: int) -> None:
+def adopt_index(connection: Connection, sink: ElasticsearchSink, facts: Known, epoch: int) -> None:
     """Record an index as the registry's own; both have the same pages by now.
 
     An index that is new to the registry gets an identity that no other registry knows.
@@ -273,7 +278,7 @@ def take_over(connection: Connection, sink: ElasticsearchSink, facts: Known, epo
         sink.renew()
     sealed = str(sink.highest())
     with transaction(connection):
-        known.note(
+        known.note_index_facts(
             connection, identity=sink.identity(), epoch=str(epoch), sealed=sealed, sealing=sealed
         )
 

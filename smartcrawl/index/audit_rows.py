@@ -53,7 +53,7 @@ class Marked(NamedTuple):
     reason: str  #: why the index refused it; empty for an open record
 
 
-def sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str]]:
+def audited_sources(connection: Connection, names: Sequence[str]) -> list[tuple[int, str]]:
     """Return (number, name) of some sources, of all where none is named."""
     values = {"every": not names, "sources": Many(names)}
     return [(no, name) for no, name in connection.execute(_SOURCES, values).fetchall()]
@@ -65,7 +65,7 @@ def pages(connection: Connection, names: Sequence[str]) -> int:
     return int(connection.execute(_PAGES, values).get)
 
 
-def entries(connection: Connection, source: int) -> Iterator[Entry]:
+def audited_entries(connection: Connection, source: int) -> Iterator[Entry]:
     """Yield the pages of a source that belong in the index, in the order of the ids.
 
     Each statement reads another moment. A caller without the lease may see a run at work.
@@ -76,12 +76,12 @@ def entries(connection: Connection, source: int) -> Iterator[Entry]:
         last = bytes(found[-1][1])
 
 
-def open_records(connection: Connection, source: int) -> Iterator[Marked]:
+def audited_open_records(connection: Connection, source: int) -> Iterator[Marked]:
     """Yield the records of a source that a process was writing to the index when it died."""
     return _marked(connection, _OPEN, source)
 
 
-def dead_letters(connection: Connection, source: int) -> Iterator[Marked]:
+def audited_dead_letters(connection: Connection, source: int) -> Iterator[Marked]:
     """Yield the records of a source that the index refused."""
     return _marked(connection, _DEAD, source)
 
@@ -93,7 +93,9 @@ def _marked(connection: Connection, statement: str, source: int) -> Iterator[Mar
         last = found[-1][0]
 
 
-def known(connection: Connection, source: int, ids: Iterable[bytes]) -> dict[bytes, Any]:
+def audited_addresses(
+    connection: Connection, source: int, ids: Iterable[bytes]
+) -> dict[bytes, Any]:
     """Return (number, address) of the records of a source, by their ids."""
     rows = connection.execute(_KNOWN, (source, Many(tuple(ids)))).fetchall()
     return {bytes(key): (no, url) for key, no, url in rows}

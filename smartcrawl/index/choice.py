@@ -9,21 +9,21 @@ from typing import Final
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.meta import Known
-from smartcrawl.index.elasticsearch.opening import check_server, connect
+from smartcrawl.index.elasticsearch.opening import check_elasticsearch, connect_elasticsearch
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
-from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
-from smartcrawl.index.elasticsearch.versions import epoch_of, version
+from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection, Indexing
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import unpack_document
+from smartcrawl.registry.pack import unpack_stored_document
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)
 _SWITCHED: Final = (
@@ -52,7 +52,7 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
     Raises:
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
-    facts = known.known_of(connection)
+    facts = known.read_index_facts(connection)
     if options.elasticsearch is None:
         if facts:
             raise SinkError(_SWITCHED)
@@ -60,27 +60,27 @@ def indexing_of(options: Options, connection: Connection) -> Indexing:
     if not facts and connection.execute(_HOLDS).get:
         raise SinkError(_BESIDE)
     waiting = Waiting()
-    sink = opened(options, connection, on_wait=waiting)
+    sink = open_remote_index(options, connection, on_wait=waiting)
     if facts.get(known.IDENTITY) != sink.identity():
         with transaction(connection):
             if (
-                known.known_of(connection).get(known.IDENTITY) != sink.identity()
+                known.read_index_facts(connection).get(known.IDENTITY) != sink.identity()
             ):  # another process did not
-                known.note(connection, identity=sink.identity(), epoch="1", sealed="0")
-    return RemoteIndexing(ElasticsearchPages(sink), chunked, waiting)
+                known.note_index_facts(connection, identity=sink.identity(), epoch="1", sealed="0")
+    return RemoteIndexing(ElasticsearchPages(sink), indexed_chunks, waiting)
 
 
-def check_server_of(target: Target) -> None:
+def check_server_of(target: ElasticsearchTarget) -> None:
     """Check the Elasticsearch of a registry that is not there yet, so that none is created for it.
 
     Raises:
         SinkError: it does not answer, is no Elasticsearch, or does not permit the user enough.
     """
-    with closing(connect(target, _FIRST_ANSWER)) as client:
-        check_server(client, target)
+    with closing(connect_elasticsearch(target, _FIRST_ANSWER)) as client:
+        check_elasticsearch(client, target)
 
 
-def opened(
+def open_remote_index(
     options: Options,
     connection: Connection,
     how: Opening = Opening.KNOWN,
@@ -94,17 +94,17 @@ def opened(
     Raises:
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
-    facts = known_to(connection)
+    facts = index_facts_of_registry(connection)
     while True:
         try:
-            return opened_as(options, facts, how, on_wait)
+            return open_index_to_compare(options, facts, how, on_wait)
         except SinkError:
-            before, facts = facts, known_to(connection)
+            before, facts = facts, index_facts_of_registry(connection)
             if facts == before:
                 raise
 
 
-def opened_as(
+def open_index_to_compare(
     options: Options,
     facts: Known,
     how: Opening,
@@ -116,13 +116,13 @@ def opened_as(
         SinkError: the index cannot be opened, or the facts do not fit it.
     """
     assert options.elasticsearch is not None, "the caller asks"
-    patience = Patience(options.sink_wait, on_wait or Waiting())
+    patience = ElasticsearchPatience(options.sink_wait, on_wait or Waiting())
     return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
 
 
-def known_to(connection: Connection) -> Known:
+def index_facts_of_registry(connection: Connection) -> Known:
     """Return the facts that a registry has recorded about its remote index."""
-    facts = known.known_of(connection)
+    facts = known.read_index_facts(connection)
     sealing = facts.get(known.SEALING)
     return Known(
         identity=facts.get(known.IDENTITY),
@@ -132,7 +132,7 @@ def known_to(connection: Connection) -> Known:
     )
 
 
-def begin_epoch(options: Options, connection: Connection) -> tuple[int, int]:
+def begin_index_epoch(options: Options, connection: Connection) -> tuple[int, int]:
     """Begin an epoch, in which a registry overwrites every document of its index (design.md 6).
 
     For a registry that was restored from a backup: its index has higher numbers. Every stored page
@@ -141,19 +141,21 @@ def begin_epoch(options: Options, connection: Connection) -> tuple[int, int]:
     Raises:
         SinkError: the index cannot be opened.
     """
-    with opened(options, connection, Opening.ANY) as sink:
-        epoch = epoch_of(sink.highest()) + 1
+    with open_remote_index(options, connection, Opening.ANY) as sink:
+        epoch = epoch_of_index_version(sink.highest()) + 1
         identity = sink.identity()
     with transaction(connection):
-        known.note(connection, identity=identity, epoch=str(epoch), sealed=str(version(epoch, 0)))
+        known.note_index_facts(
+            connection, identity=identity, epoch=str(epoch), sealed=str(index_version(epoch, 0))
+        )
         connection.execute(_ALL_OPEN)
         pages = connection.changes()
-    with opened(options, connection, Opening.ANY) as sink:
+    with open_remote_index(options, connection, Opening.ANY) as sink:
         sink.sealed(0)
     return epoch, pages
 
 
-def rebuild(
+def rebuild_index(
     options: Options, connection: Connection, now: int, report: Callable[[int], None]
 ) -> int:
     """Write an index anew out of the registry, without any download; return the number of pages.
@@ -164,30 +166,30 @@ def rebuild(
     Raises:
         SinkError: the index cannot be opened or written.
     """
-    sink = opened(options, connection, Opening.ANEW)
-    indexing = RemoteIndexing(ElasticsearchPages(sink), chunked)
-    if known.EPOCH not in known.known_of(connection):
+    sink = open_remote_index(options, connection, Opening.ANEW)
+    indexing = RemoteIndexing(ElasticsearchPages(sink), indexed_chunks)
+    if known.EPOCH not in known.read_index_facts(connection):
         with transaction(connection):
-            known.note(connection, epoch="1", sealed="0")
+            known.note_index_facts(connection, epoch="1", sealed="0")
     try:
         count = indexing.write_all(connection, now, report)
         sink.refresh()
         identity = sink.publish()
         with transaction(connection):
-            known.note(connection, identity=identity)
+            known.note_index_facts(connection, identity=identity)
         indexing.seal(connection)
     finally:
         indexing.close()
     return count
 
 
-def comparable(options: Options, connection: Connection) -> bool:
+def has_remote_index(options: Options, connection: Connection) -> bool:
     """Return whether the index is remote, so that it can differ from the registry.
 
     Raises:
         SinkError: the registry has not written to the configured index.
     """
-    facts = known.known_of(connection)
+    facts = known.read_index_facts(connection)
     if options.elasticsearch is None:
         if facts:
             raise SinkError(_SWITCHED)
@@ -197,6 +199,6 @@ def comparable(options: Options, connection: Connection) -> bool:
     return True
 
 
-def chunked(packed: bytes) -> list[Chunk]:
+def indexed_chunks(packed: bytes) -> list[Chunk]:
     """Return the chunks of a stored document."""
-    return chunks(unpack_document(packed))
+    return chunks(unpack_stored_document(packed))

@@ -9,8 +9,8 @@ from typing import Any
 import can_ada
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import digest, item_id, join, row_key
-from smartcrawl.registry.pack import numbers, unpack_images
+from smartcrawl.model.urls import join_url, url_digest, url_item_id, url_row_key
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_images
 
 _PAGES = """
 SELECT r.no, r.id, r.url, coalesce(r.identity, r.url), c.document
@@ -48,7 +48,9 @@ class ImageDocument:
         }
 
 
-def images_of(connection: Connection, records: Iterable[int]) -> dict[int, list[ImageDocument]]:
+def images_to_index(
+    connection: Connection, records: Iterable[int]
+) -> dict[int, list[ImageDocument]]:
     """Return the images of some pages, by the numbers of their records, in document order.
 
     Images are part of a page's stored content. Clones have the same images, each as its own
@@ -59,18 +61,18 @@ def images_of(connection: Connection, records: Iterable[int]) -> dict[int, list[
     """
     found: dict[int, list[ImageDocument]] = {number: [] for number in records}
     row: Any
-    for row in connection.execute(_PAGES, (numbers(found),)):
+    for row in connection.execute(_PAGES, (numbers_for_sql(found),)):
         found[row[0]] = _children(*row[1:])
     return found
 
 
 def _children(page: bytes, url: str, identity: str, document: bytes) -> list[ImageDocument]:
-    parent, base = item_id("url", page), can_ada.parse(url)
+    parent, base = url_item_id("url", page), can_ada.parse(url)
     children: dict[str, ImageDocument] = {}
-    for image in unpack_images(document):
-        src = join(base, image.src)
+    for image in unpack_stored_images(document):
+        src = join_url(base, image.src)
         if src is not None and src not in children:
-            name = "image_" + row_key(digest(f"{identity}\n{src}"))
+            name = "image_" + url_row_key(url_digest(f"{identity}\n{src}"))
             children[src] = ImageDocument(
                 name, parent, url, url, src, image.alt, image.width, image.height, image.context
             )

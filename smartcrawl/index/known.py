@@ -15,13 +15,13 @@ SEALING: Final = "index sealing"
 _NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING)
 
 
-def known_of(connection: Connection) -> dict[str, str]:
+def read_index_facts(connection: Connection) -> dict[str, str]:
     """Return the facts by the names above; empty if the registry has no remote index."""
-    stored = choices.stored(connection)
+    stored = choices.stored_choices(connection)
     return {name: stored[name] for name in _NAMES if name in stored}
 
 
-def note(connection: Connection, **facts: str) -> None:
+def note_index_facts(connection: Connection, **facts: str) -> None:
     """Record facts by the last words of their names; the caller opens the transaction."""
     for word, value in facts.items():
-        choices.store(connection, f"index {word}", value)
+        choices.store_choice(connection, f"index {word}", value)

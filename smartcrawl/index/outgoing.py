@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from smartcrawl.index.images import images_of
+from smartcrawl.index.images import images_to_index
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import IndexedImage, IndexedPage
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import content_group
-from smartcrawl.registry.pack import numbers
+from smartcrawl.model.urls import url_content_group
+from smartcrawl.registry.pack import numbers_for_sql
 
 _AFFECTED = """
 SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
@@ -46,7 +46,7 @@ class Taken:
     overtaken: set[int] = field(default_factory=set)  #: pages that another worker wrote later
 
 
-class Outgoing:
+class OutgoingIndexWrites:
     """Collects the index writes that a transaction asks for (``ports.Sink``)."""
 
     is_elsewhere: Final = True
@@ -89,7 +89,7 @@ class Outgoing:
 
         Pages that it has ``taken``, by number and mark, are left out before they are built.
         """
-        names = {"contents": numbers(self._contents), "again": numbers(self._again)}
+        names = {"contents": numbers_for_sql(self._contents), "again": numbers_for_sql(self._again)}
         rows: list[Any] = []
         if self._contents or self._again:
             rows = self._connection.execute(_AFFECTED, names).fetchall()
@@ -116,7 +116,7 @@ class Outgoing:
         if not wanted:
             return found
         images = _images(self._connection, wanted)
-        for row in self._connection.execute(_PAGES, (numbers(wanted),)).fetchall():
+        for row in self._connection.execute(_PAGES, (numbers_for_sql(wanted),)).fetchall():
             no, url, canonical, changed, mime, depth, content, digest, *texts, packed = row
             chunks = self._put.get(content)
             found.append(
@@ -126,7 +126,7 @@ class Outgoing:
                     mark=digest,
                     url=url,
                     canonical_url=canonical,
-                    content_group=content_group(canonical or url),
+                    content_group=url_content_group(canonical or url),
                     last_changed=changed,
                     mime_type=(mime or "").partition(";")[0].strip().lower(),
                     depth=depth,
@@ -161,14 +161,14 @@ class Outgoing:
             groups[taken.versions[no]].append(no)
         overtaken: list[int] = []
         for version, group in groups.items():
-            names = {"numbers": numbers(group), "number": version}
+            names = {"numbers": numbers_for_sql(group), "number": version}
             if alone:
                 connection.execute(_DONE, names)
                 continue
             rows: Any = connection.execute(_OVERTAKEN, names).fetchall()
             overtaken += [no for (no,) in rows]
             connection.execute(_DONE_UNLESS_OPENED, names)
-        connection.execute(_ALIVE, (numbers(no for _, no in done),))
+        connection.execute(_ALIVE, (numbers_for_sql(no for _, no in done),))
         for no in overtaken:
             del taken.marks[no], taken.versions[no]
         return not overtaken
@@ -178,5 +178,5 @@ def _images(connection: Connection, pages: Iterable[int]) -> dict[int, list[Inde
     """Return the images of some pages, by their numbers."""
     return {
         no: [IndexedImage(i.id, i.src, i.alt, i.context, i.width, i.height) for i in found]
-        for no, found in images_of(connection, pages).items()
+        for no, found in images_to_index(connection, pages).items()
     }

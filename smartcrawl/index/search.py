@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from smartcrawl.index.elasticsearch.documents import key as key_of
+from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.search import Found
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import item_id
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import url_item_id
 from smartcrawl.rules.model import Status
 
 _FACTS = """
@@ -42,9 +42,9 @@ def answer(
     """
     if options.elasticsearch is None:
         return embedded.answer(connection, query, sources=sources, limit=limit, marks=marks)
-    from smartcrawl.index.choice import opened  # noqa: PLC0415  # the embedded index needs none of it
+    from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
-    with opened(options, connection) as index:
+    with open_remote_index(options, connection) as index:
         found, meant = index.answer(query, sources=sources, limit=limit, marks=marks)
     return Answer(_joined(connection, found), meant)
 
@@ -87,11 +87,11 @@ def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
     return hits
 
 
-def as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str, Any]:
+def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str, Any]:
     """Return a hit as JSON; with ``images``, also the images of its page."""
     nested = {} if images is None else {"images": [image.as_json() for image in images]}
     return {
-        "id": item_id("url", hit.key),
+        "id": url_item_id("url", hit.key),
         "documentId": hit.document_id,
         "url": hit.url,
         "source": hit.source,
@@ -103,7 +103,7 @@ def as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) -> dict[str
         "language": hit.language,
         "description": hit.description,
         "lost": hit.lost,
-        "lastChecked": iso(hit.last_checked),
-        "lastChanged": iso(hit.last_changed),
+        "lastChecked": iso_time(hit.last_checked),
+        "lastChanged": iso_time(hit.last_changed),
         **nested,
     }

@@ -13,14 +13,14 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from smartcrawl.index import known
-from smartcrawl.index.outgoing import Chunked, Outgoing, Taken
+from smartcrawl.index.outgoing import Chunked, OutgoingIndexWrites, Taken
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection, PageIndex, Sink
-from smartcrawl.registry.database.sequences import draw, last
+from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pack import numbers_for_sql
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class EmbeddedIndexing:
         if number is None and connection.dialect == "postgres":  # else sources block each other
             number = _drawn(connection)
         with transaction(connection):
-            claim = draw(connection, "number") if number is None else number
+            claim = draw_sequence_numbers(connection, "number") if number is None else number
             return work(self._sink(connection), claim)
 
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
@@ -103,7 +103,7 @@ class _ChangedError(Exception):
 
 def _drawn(connection: Connection) -> int:
     with transaction(connection):
-        return draw(connection, "number")
+        return draw_sequence_numbers(connection, "number")
 
 
 class RemoteIndexing:
@@ -148,7 +148,7 @@ class RemoteIndexing:
             wanted: list[IndexedPage] = []
             try:
                 with transaction(connection):
-                    outgoing = Outgoing(connection, self._chunked)
+                    outgoing = OutgoingIndexWrites(connection, self._chunked)
                     result = work(outgoing, claim)
                     wanted = outgoing.pages(taken.marks)
                     if wanted or not outgoing.note(taken, alone=alone):
@@ -179,7 +179,7 @@ class RemoteIndexing:
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
         """Do some work and roll it back; see ``ports.Indexing``."""
         with suppress(_UndoneError), transaction(connection):
-            outgoing = Outgoing(connection, self._chunked)
+            outgoing = OutgoingIndexWrites(connection, self._chunked)
             work(outgoing, number)
             outgoing.pages({})
             raise _UndoneError
@@ -197,7 +197,7 @@ class RemoteIndexing:
     ) -> None:
         """Mark pages as open, write them, and record the result of each in ``taken``."""
         with transaction(connection):
-            names = {"number": number, "numbers": numbers(page.no for page in wanted)}
+            names = {"number": number, "numbers": numbers_for_sql(page.no for page in wanted)}
             connection.execute(_OPEN, names)
         dead: list[tuple[int, int, int, str]] = []
         for page, why in zip(wanted, self._index.write(wanted, number, now), strict=True):
@@ -232,7 +232,7 @@ class RemoteIndexing:
         """
 
         def again(sink: Sink, _: int) -> None:
-            assert isinstance(sink, Outgoing)
+            assert isinstance(sink, OutgoingIndexWrites)
             sink.again(pages)
 
         self.perform(connection, again, now=now, number=number, refused=refused)
@@ -256,13 +256,13 @@ class RemoteIndexing:
 
     def seal(self, connection: Connection) -> None:
         """Record in both stores the claim number up to which they agree (``ports.Indexing``)."""
-        number = last(connection, "number")
-        epoch = int(known.known_of(connection)[known.EPOCH])
+        number = last_sequence_number(connection, "number")
+        epoch = int(known.read_index_facts(connection)[known.EPOCH])
         with transaction(connection):
-            known.note(connection, sealing=str(self._index.version(epoch, number)))
+            known.note_index_facts(connection, sealing=str(self._index.version(epoch, number)))
         sealed = self._index.sealed(number)
         with transaction(connection):
-            known.note(connection, sealed=str(sealed))
+            known.note_index_facts(connection, sealed=str(sealed))
 
     def purge(self, before: int) -> None:
         """Delete old tombstones; see ``ports.PageIndex``."""

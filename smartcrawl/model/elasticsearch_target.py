@@ -19,7 +19,7 @@ _PORTS: Final[Mapping[str, int]] = {"http": 9200, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ElasticsearchTarget:
     """One Elasticsearch, and smartcrawl's indices in it. Its ``repr`` contains no secret."""
 
     url: str  #: scheme, host, port and path, without credentials

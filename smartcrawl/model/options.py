@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import log_format, redacted
+from smartcrawl.model.redaction import redacted, redacted_log_format
 from smartcrawl.model.setting_values import (
-    authorities_file,
+    authorities_setting,
     network_list,
     number,
     one_of,
     port_list,
-    status_set,
-    switch,
-    table_name,
+    statuses_setting,
+    switch_setting,
+    table_name_setting,
     whole_number,
     word_list,
 )
@@ -78,7 +78,7 @@ class Options:
     per_host: int  #: requests in flight, each host
     download_delay: float  #: seconds between requests to a host, at least
     registry_table: str  #: name of the view for other programs
-    elasticsearch: Target | None  #: None: content is stored in the registry's database
+    elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     depth_limit: int
@@ -138,8 +138,8 @@ class Options:
             concurrent=int(settings["CONCURRENT_REQUESTS"]),
             per_host=int(settings["CONCURRENT_REQUESTS_PER_DOMAIN"]),
             download_delay=float(settings["DOWNLOAD_DELAY"]),
-            registry_table=table_name(settings, "REGISTRY_TABLE_NAME"),
-            elasticsearch=Target.of(settings),
+            registry_table=table_name_setting(settings, "REGISTRY_TABLE_NAME"),
+            elasticsearch=ElasticsearchTarget.of(settings),
             sink_wait=whole_number(settings, "SINK_WAIT_SECONDS"),
             partition=one_of(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             depth_limit=whole_number(settings, "DEPTH_LIMIT"),
@@ -149,11 +149,11 @@ class Options:
             extract_cpu_seconds=whole_number(settings, "EXTRACT_CPU_SECONDS", least=1),
             extract_seconds_per_host=whole_number(settings, "EXTRACT_SECONDS_PER_HOST"),
             content_hash_basis=one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
-            force_on_canonical=switch(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
+            force_on_canonical=switch_setting(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=network_list(settings, "ALLOW_NETWORKS"),
             allow_ports=port_list(settings, "ALLOW_PORTS"),
-            verify_certificates=switch(settings, "VERIFY_CERTIFICATES"),
-            ca_file=authorities_file(settings, "CA_FILE"),
+            verify_certificates=switch_setting(settings, "VERIFY_CERTIFICATES"),
+            ca_file=authorities_setting(settings, "CA_FILE"),
             trackers=_trackers(settings),
             out_of_scope_policy=one_of(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
             policy=_policy(settings),
@@ -167,24 +167,24 @@ class Options:
             sweep_min_count=whole_number(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
             max_unverified_days=whole_number(settings, "MAX_UNVERIFIED_DAYS"),
-            soft_404=switch(settings, "SOFT_404_DETECTION"),
+            soft_404=switch_setting(settings, "SOFT_404_DETECTION"),
             head_policy=one_of(settings, "HEAD_POLICY", "never", "auto", "always"),
             head_min_bytes=whole_number(settings, "HEAD_MIN_BYTES"),
             revalidation_lane=one_of(settings, "REVALIDATION_LANE", "auto", "off") == "auto",
-            robots_obeyed=switch(settings, "ROBOTSTXT_OBEY"),
+            robots_obeyed=switch_setting(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=whole_number(settings, "ROBOTS_TTL_SECONDS"),
             retry_after_max_wait=whole_number(settings, "RETRY_AFTER_MAX_WAIT"),
             host_failures_to_park=whole_number(settings, "HOST_FAILURES_TO_PARK", least=1),
             host_failure_seconds=whole_number(settings, "HOST_FAILURE_SECONDS"),
             host_park_seconds=whole_number(settings, "HOST_PARK_SECONDS"),
             host_probes=whole_number(settings, "HOST_PROBES", least=1),
-            sitemaps_from_robots=switch(settings, "SITEMAPS_FROM_ROBOTS"),
+            sitemaps_from_robots=switch_setting(settings, "SITEMAPS_FROM_ROBOTS"),
             host_url_budget=whole_number(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number(settings, "MAX_HOSTS"),
         )
 
 
-def robots_parser(settings: Mapping[str, Any]) -> type[Any]:
+def robots_parser_option(settings: Mapping[str, Any]) -> type[Any]:
     """Return the class of Scrapy's RobotParser interface that reads robots.txt.
 
     Raises:
@@ -220,9 +220,9 @@ def _check_others(settings: Mapping[str, Any]) -> None:
         raise SettingError(
             f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
         )
-    log_format(settings)
+    redacted_log_format(settings)
     one_of(settings, "PROGRESS_FORMAT", "line", "json", "none")
-    robots_parser(settings)
+    robots_parser_option(settings)
 
 
 def _project() -> Path | None:
@@ -321,7 +321,7 @@ def _policy(settings: Mapping[str, Any]) -> Policy:
     return Policy(
         lost_threshold=whole_number(settings, "LOST_THRESHOLD", least=1),
         lost_min_age=whole_number(settings, "LOST_MIN_AGE"),
-        purge_statuses=status_set(settings, "LOST_PURGE_STATUSES"),
+        purge_statuses=statuses_setting(settings, "LOST_PURGE_STATUSES"),
         orphan_threshold=whole_number(settings, "ORPHAN_THRESHOLD", least=1),
         orphan_min_age=whole_number(settings, "ORPHAN_MIN_AGE"),
         sum_of_thresholds=one_of(settings, "LOST_ORPHAN_RULE", "age", "threshold") == "threshold",

@@ -223,7 +223,7 @@ class Visit:
 
 
 @dataclass(slots=True)
-class Attempt:
+class VisitAttempt:
     """The requests of one visit so far, with retries and redirects (``meta["attempt"]``)."""
 
     page: Page

@@ -9,7 +9,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from smartcrawl.model.urls import normalize
+from smartcrawl.model.urls import normalize_url
 
 _DRIVE: Final = re.compile(r"(?:\\\\[?.]\\)?([A-Za-z]:)(?:[\\/]|\Z)")
 _UNC: Final = re.compile(
@@ -77,7 +77,7 @@ def _is_windows(address: str) -> bool:
 def _stored(scheme: str, url: str) -> str:
     """Return the URL of a file in a store without secrets."""
     if scheme == "file":
-        known = normalize(url)
+        known = normalize_url(url)
         share = _SHARE.match(known)  # the address of a UNC path
         return f"{share[1]}{_tidy(_unquoted(share[2]).lower())}" if share else known
     parts = urlsplit(url)

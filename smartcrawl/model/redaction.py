@@ -142,7 +142,7 @@ def shown_lines(text: str) -> str:
     return "\n".join(map(shown, redacted(text).rstrip().split("\n")))
 
 
-def log_format(settings: Mapping[str, Any]) -> str:
+def redacted_log_format(settings: Mapping[str, Any]) -> str:
     """Return the format of the log.
 
     Raises:

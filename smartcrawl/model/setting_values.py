@@ -53,12 +53,12 @@ def one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:
     return value
 
 
-def switch(settings: Mapping[str, Any], name: str) -> bool:
+def switch_setting(settings: Mapping[str, Any], name: str) -> bool:
     """Return a switch; its value was checked against ``options.SWITCH`` before."""
     return str(settings[name]).lower() in ("1", "true")
 
 
-def table_name(settings: Mapping[str, Any], name: str) -> str:
+def table_name_setting(settings: Mapping[str, Any], name: str) -> str:
     """Return a name for a table of the registry."""
     value = str(settings[name]).strip()
     if not _TABLE.fullmatch(value) or value.lower().startswith("sqlite_"):
@@ -87,7 +87,7 @@ def port_list(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
     return ports
 
 
-def status_set(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
+def statuses_setting(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
     """Return HTTP statuses from 400 to 499; None for ``*``, which stands for all that may count."""
     words = word_list(settings, name)
     if words == ("*",):
@@ -104,7 +104,7 @@ def status_set(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
     return statuses
 
 
-def authorities_file(settings: Mapping[str, Any], name: str) -> Path | None:
+def authorities_setting(settings: Mapping[str, Any], name: str) -> Path | None:
     """Return the path of a file of certificate authorities; None when the setting is empty."""
     value = str(settings[name] or "").strip()
     if not value:

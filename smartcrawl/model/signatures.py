@@ -51,16 +51,16 @@ _MARK: Final = re.compile(
 )
 
 
-def unsigned(url: str) -> str:
+def unsigned_url(url: str) -> str:
     """Return a URL without its access tokens: secrets, and signatures with all their parameters.
 
     Addresses that differ in nothing else are one. Everything else stays as it is, byte for byte.
 
-    >>> unsigned("https://a.blob.core.windows.net/c/b.pdf?sv=2024-08-04&se=2026-12-01&sig=8c%2F")
+    >>> unsigned_url("https://a.blob.core.windows.net/c/b.pdf?sv=2024-08-04&se=2026-12-01&sig=8c%2F")
     'https://a.blob.core.windows.net/c/b.pdf'
-    >>> unsigned("https://b.s3.amazonaws.com/k?page=2&X-Amz-Date=1&X-Amz-Signature=8c1f#top")
+    >>> unsigned_url("https://b.s3.amazonaws.com/k?page=2&X-Amz-Date=1&X-Amz-Signature=8c1f#top")
     'https://b.s3.amazonaws.com/k?page=2#top'
-    >>> unsigned("https://a.example/?sig=top&api_key=8c1f"), unsigned("https://a.example/?design=1")
+    >>> unsigned_url("https://a.example/?sig=top&api_key=8c1f"), unsigned_url("https://a.example/?design=1")
     ('https://a.example/?sig=top', 'https://a.example/?design=1')
 
     Source: R0-22, R0-77, RD-20.

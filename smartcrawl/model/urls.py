@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import can_ada
 
-from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.traps import MAX_LENGTH
 
 MAX_URL_LENGTH: Final = MAX_LENGTH  #: characters of a request URL
@@ -82,12 +82,12 @@ def request_url(text: str) -> str | None:
         return None
 
 
-def join(base: can_ada.URL, href: str) -> str | None:
+def join_url(base: can_ada.URL, href: str) -> str | None:
     """Return ``href``, found on the page ``base``, as a URL to request (see ``request_url``).
 
-    >>> join(can_ada.parse("https://example.com/a/b"), "../c?d#e")
+    >>> join_url(can_ada.parse("https://example.com/a/b"), "../c?d#e")
     'https://example.com/c?d'
-    >>> join(can_ada.parse("https://example.com/a/b"), "javascript:void(0)") is None
+    >>> join_url(can_ada.parse("https://example.com/a/b"), "javascript:void(0)") is None
     True
 
     Source: R0-17, RD-15.
@@ -110,19 +110,19 @@ def _requestable(parsed: can_ada.URL) -> str | None:
     return url if len(url) <= MAX_URL_LENGTH else None
 
 
-def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
+def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     """Return the one spelling that identifies an address (``normalizedSource``).
 
     http(s) and ``file:`` URLs and Windows paths are normalized; anything else is returned as it
     is. Never raises, and a second call changes nothing.
 
-    >>> normalize("HTTP://Example.COM:80/a/?b=2&a=1&utm_source=x#top")
+    >>> normalize_url("HTTP://Example.COM:80/a/?b=2&a=1&utm_source=x#top")
     'http://example.com/a?a=1&b=2'
-    >>> normalize("https://bücher.example/straße")
+    >>> normalize_url("https://bücher.example/straße")
     'https://xn--bcher-kva.example/stra%C3%9Fe'
-    >>> normalize(r"C:\\Docs\\Sub\\\\Report.PDF")
+    >>> normalize_url(r"C:\\Docs\\Sub\\\\Report.PDF")
     'file:///c:/docs/sub/report.pdf'
-    >>> normalize("not a URL")
+    >>> normalize_url("not a URL")
     'not a URL'
 
     Source: R0-12 to R0-23, R2-61 to R2-69, M-18, M-19, M-54.
@@ -130,7 +130,7 @@ def normalize(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     try:
         text = str(can_ada.parse(url))
         if text.startswith(_WEB):
-            return _normal_web(unsigned(text), trackers)
+            return _normal_web(unsigned_url(text), trackers)
         if _WINDOWS_PATH.match(url):
             # In a Windows path "%", "?" and "#" are characters of a name.
             text = str(can_ada.parse("file:///" + quote(url.replace("\\", "/"), safe="/:")))
@@ -208,10 +208,10 @@ def _normal_query(query: str, trackers: Trackers) -> str:
     return "?" + "&".join([f"{name}={value}" for name, value in parts]) if parts else ""
 
 
-def digest(normalized: str) -> bytes:
+def url_digest(normalized: str) -> bytes:
     """Return the SHA-256 (32 bytes) of a normalized source; every id is made of it (M-17).
 
-    >>> digest("https://example.com/").hex()[:16]
+    >>> url_digest("https://example.com/").hex()[:16]
     '0f115db062b7c0dd'
     """
     return sha256(normalized.encode("utf-8", "surrogatepass")).digest()
@@ -223,22 +223,22 @@ def url_hash(normalized: str) -> str:
     >>> url_hash("https://example.com/")[:16]
     '0f115db062b7c0dd'
     """
-    return digest(normalized).hex()
+    return url_digest(normalized).hex()
 
 
-def row_key(d: bytes) -> str:
+def url_row_key(d: bytes) -> str:
     """Return the short form of a digest: 26 characters of lower-case base32 (R0-10, G-20).
 
-    >>> row_key(digest("https://example.com/"))
+    >>> url_row_key(url_digest("https://example.com/"))
     'b4iv3mdcw7an2aylc2dyzgo6ux'
     """
     return b32encode(d).decode("ascii").lower()[:SHORT_HASH_LENGTH]
 
 
-def item_id(kind: str, d: bytes) -> str:
+def url_item_id(kind: str, d: bytes) -> str:
     """Return the id of a page (``kind`` is ``url``) or of a file (R0-24, R0-25).
 
-    >>> item_id("url", digest("https://example.com/"))
+    >>> url_item_id("url", url_digest("https://example.com/"))
     'url_b4iv3mdcw7an2aylc2dyzgo6ux'
 
     Raises:
@@ -246,14 +246,14 @@ def item_id(kind: str, d: bytes) -> str:
     """
     if kind not in ("url", "file"):
         raise ValueError(f"an id is of kind 'url' or 'file', not {kind!r}")
-    return f"{kind}_{row_key(d)}"
+    return f"{kind}_{url_row_key(d)}"
 
 
-def digests_of(word: str) -> tuple[bytes, bytes] | None:
+def url_digests_of_id(word: str) -> tuple[bytes, bytes] | None:
     """Return the least and the greatest digest (32 bytes) with a given id; None: it is no id.
 
-    >>> least, greatest = digests_of(item_id("url", digest("https://example.com/")))
-    >>> least <= digest("https://example.com/") <= greatest, digests_of("url_0")
+    >>> least, greatest = url_digests_of_id(url_item_id("url", url_digest("https://example.com/")))
+    >>> least <= url_digest("https://example.com/") <= greatest, url_digests_of_id("url_0")
     (True, None)
     """
     match = _ITEM_ID.fullmatch(word)
@@ -267,28 +267,35 @@ def digests_of(word: str) -> tuple[bytes, bytes] | None:
     return least.to_bytes(32, "big"), (least + (1 << rest) - 1).to_bytes(32, "big")
 
 
-def content_group(url: str) -> str:
+def url_content_group(url: str) -> str:
     """Return the short hash of host and path: http and https and query variants are one group.
 
     ``url`` is the canonical one where the page names one. For information only: equality is decided
     by content (M-23).
 
-    >>> content_group("http://a.example/x/?page=2") == content_group("https://A.example/x")
+    >>> url_content_group("http://a.example/x/?page=2") == url_content_group("https://A.example/x")
     True
 
     Source: R0-74.
     """
-    path = normalize(url).partition("?")[0].partition("://")[2]
-    return row_key(digest(path))
+    path = normalize_url(url).partition("?")[0].partition("://")[2]
+    return url_row_key(url_digest(path))
 
 
-def partition_key(normalized: str, strategy: str = "host") -> str:
+def url_partition_key(normalized: str, strategy: str = "host") -> str:
     """Return the partition key of a normalized source, by host (or container) or by scheme.
 
-    >>> partition_key("https://contoso.com/a"), partition_key("https://contoso.com/a", "scheme")
+    >>> (
+    ...     url_partition_key("https://contoso.com/a"),
+    ...     url_partition_key("https://contoso.com/a", "scheme"),
+    ... )
     ('contoso.com', 'https')
     >>> blob = "https://acc.blob.core.windows.net/docs/a.pdf"
-    >>> partition_key("file:///c:/a"), partition_key(blob), partition_key(blob, "scheme")
+    >>> (
+    ...     url_partition_key("file:///c:/a"),
+    ...     url_partition_key(blob),
+    ...     url_partition_key(blob, "scheme"),
+    ... )
     ('file', 'acc/docs', 'blob')
 
     Source: R0-08, R0-09, R0-81.
@@ -296,19 +303,19 @@ def partition_key(normalized: str, strategy: str = "host") -> str:
     scheme, _, rest = normalized.partition("://")
     if scheme not in ("http", "https"):
         return scheme
-    account, dot, service = host_key(normalized).partition(".")
+    account, dot, service = url_host_key(normalized).partition(".")
     stored = _STORES.get(service) if dot else None
     if strategy == "scheme":
         return stored or scheme
     if stored is None:
-        return host_key(normalized)
+        return url_host_key(normalized)
     return f"{account}/{rest.partition('/')[2].partition('/')[0]}"
 
 
-def host_key(url: str) -> str:
+def url_host_key(url: str) -> str:
     """Return the host of a URL, with its port unless that is 80 or 443 (R0-08).
 
-    >>> host_key("https://Example.com:443/a"), host_key("http://[::1]:8801/")
+    >>> url_host_key("https://Example.com:443/a"), url_host_key("http://[::1]:8801/")
     ('example.com', '[::1]:8801')
 
     Raises:
@@ -317,29 +324,34 @@ def host_key(url: str) -> str:
     return can_ada.parse(url).host.removesuffix(":80").removesuffix(":443")
 
 
-def has_port(host: str) -> bool:
+def url_has_port(host: str) -> bool:
     """Whether a host is written with a port.
 
-    >>> has_port("a.example:8000"), has_port("[::1]:80"), has_port("[::1]"), has_port("a.example")
+    >>> (
+    ...     url_has_port("a.example:8000"),
+    ...     url_has_port("[::1]:80"),
+    ...     url_has_port("[::1]"),
+    ...     url_has_port("a.example"),
+    ... )
     (True, True, False, False)
     """
     return re.search(r":\d+\Z", host) is not None
 
 
-def endpoint(url: str) -> tuple[str, int]:
+def url_endpoint(url: str) -> tuple[str, int]:
     """Return host, without brackets, and port of an http(s) URL.
 
-    >>> endpoint("https://[::1]/a"), endpoint("http://a.example:8000/")
+    >>> url_endpoint("https://[::1]/a"), url_endpoint("http://a.example:8000/")
     (('::1', 443), ('a.example', 8000))
     """
     parts = urlsplit(url)
     return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def display(url: str) -> str:
+def display_url(url: str) -> str:
     """Return a URL for display: its host in Unicode (``displaySource``, R0-19).
 
-    >>> display("https://xn--bcher-kva.example/stra%C3%9Fe")
+    >>> display_url("https://xn--bcher-kva.example/stra%C3%9Fe")
     'https://bücher.example/stra%C3%9Fe'
     """
     scheme, _, rest = url.partition("://")

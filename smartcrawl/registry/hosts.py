@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import display
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import display_url
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.trust import Trust
 
@@ -49,7 +49,7 @@ HOST_KEYS = (
 )  # fmt: skip
 
 
-def hosts(
+def host_rows(
     connection: Connection,
     *,
     sources: Sequence[str] = (),
@@ -78,13 +78,13 @@ def hosts(
             crawl_delay,
             now[0],
             now[1] or 0,
-            iso(now[2]),
-            iso(now[3]),
+            iso_time(now[2]),
+            iso_time(now[3]),
             bool(now[4]),
             retry_after,
-            iso(asked_at),
+            iso_time(asked_at),
             "unknown" if unknown else robots,
-            iso(fetched_at),
+            iso_time(fetched_at),
             error if unknown else None,
             bool(blocked),
             reason,
@@ -93,21 +93,21 @@ def hosts(
         yield dict(zip(HOST_KEYS, values, strict=True))
 
 
-def distrusted(connection: Connection) -> dict[str, Trust]:
+def distrusted_host_rows(connection: Connection) -> dict[str, Trust]:
     """Return the trust records of hosts that are not fully trusted, as the next run sees them."""
     rows: Any = connection.execute(_TRUST)
     known = {name: Trust(*counts) for name, *counts in rows}
     return {name: trust.at(trust.run + 1) for name, trust in known.items()}
 
 
-def block(connection: Connection, host: str, reason: str | None) -> None:
+def store_host_block(connection: Connection, host: str, reason: str | None) -> None:
     """Block a host from the next run on; a new host is added."""
-    shown = display(f"http://{host}").removeprefix("http://")
+    shown = display_url(f"http://{host}").removeprefix("http://")
     with transaction(connection):
         connection.execute(_BLOCK, (host, shown if shown != host else None, reason))
 
 
-def unblock(connection: Connection, host: str) -> bool:
+def remove_host_block(connection: Connection, host: str) -> bool:
     """Unblock a host from the next run on; return whether it was blocked."""
     with transaction(connection):
         connection.execute(_UNBLOCK, (host,))

@@ -14,20 +14,20 @@ from typing import Any
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.program import program
-from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import (
     Trackers,
-    digest,
-    digests_of,
-    display,
-    host_key,
-    item_id,
-    normalize,
+    display_url,
+    normalize_url,
+    url_digest,
+    url_digests_of_id,
+    url_host_key,
+    url_item_id,
 )
-from smartcrawl.registry.database.sequences import draw
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
+from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_starts
+from smartcrawl.registry.runs.starts import last_start_rows
 from smartcrawl.rules.model import Status
 
 _ITEM = """
@@ -81,7 +81,7 @@ SELECT o.name FROM source o
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ItemRow:
     """The fields of a row of "IngestItems" that orders need."""
 
     no: int
@@ -99,7 +99,7 @@ class Item:
     @property
     def id(self) -> str:
         """Public id of the item, such as ``url_k7gxn3…``."""
-        return item_id("url", self.key)
+        return url_item_id("url", self.key)
 
     @property
     def forced(self) -> bool:
@@ -107,25 +107,25 @@ class Item:
         return self.requested or self.generation > self.processed
 
 
-def _item(row: Sequence[Any]) -> Item:
+def _item(row: Sequence[Any]) -> ItemRow:
     values = [*row[:4], Status(row[4]), bool(row[5]), *row[6:10], bool(row[10])]
-    return Item(*values)
+    return ItemRow(*values)
 
 
-def by_url(connection: Connection, url: str, trackers: Trackers) -> list[Item]:
+def item_rows_by_url(connection: Connection, url: str, trackers: Trackers) -> list[ItemRow]:
     """Return the items of an address, one for each source that has a record of it."""
-    key = digest(normalize(url, trackers))
+    key = url_digest(normalize_url(url, trackers))
     rows: Any = connection.execute(_OF_ID, (key,)).fetchall()
     return [_item(row) for row in rows]
 
 
-def by_id(connection: Connection, word: str) -> list[Item]:
+def item_rows_by_id(connection: Connection, word: str) -> list[ItemRow]:
     """Return the items of an id such as ``url_k7gxn3…``, one for each source with a record.
 
     Raises:
         RegistryError: ``word`` does not have the form of an id.
     """
-    span = digests_of(word)
+    span = url_digests_of_id(word)
     if span is None:
         raise RegistryError(
             f"{word!r} is no id: it takes one as {program()} registry prints it, such as"
@@ -135,39 +135,39 @@ def by_id(connection: Connection, word: str) -> list[Item]:
     return [_item(row) for row in rows]
 
 
-def stored_pages(
+def stored_page_rows(
     connection: Connection,
     sources: Sequence[str] = (),
     matches: Callable[[str], bool] = lambda url: True,
-) -> list[Item]:
+) -> list[ItemRow]:
     """Return the stored pages of some sources (none: of all) whose address ``matches``."""
     names = {"sources": Many(sources), "every": not sources}
     rows: Any = connection.execute(_OF_SOURCES, names)
     return [_item(row) for row in rows if matches(row[2])]
 
 
-def order(connection: Connection, wanted: Iterable[int], now: int) -> None:
+def store_reindex_orders(connection: Connection, wanted: Iterable[int], now: int) -> None:
     """Order pages to be fetched without validators and indexed anew (R0-51 to R0-56).
 
     Each page becomes due at once, and *Pending* unless it is indexed or crawled (R0-87, R0-88).
     The caller opens the transaction.
     """
-    these = numbers(wanted)
+    these = numbers_for_sql(wanted)
     connection.execute(_ORDER, (these,))
     connection.execute(_PENDING, (these,))
     connection.execute(_NOW, {"numbers": these, "now": now})
 
 
-def bring_forward(
+def make_records_due(
     connection: Connection, key: bytes, now: int, *, source: str | None = None
 ) -> list[tuple[str, str]]:
     """Make the records of an id (32 bytes) due now; return (source, address) of each."""
     rows: list[Any] = connection.execute(_NOTICE, {"key": key, "source": source}).fetchall()
-    connection.execute(_DUE_NOW, {"numbers": numbers(row[0] for row in rows), "now": now})
+    connection.execute(_DUE_NOW, {"numbers": numbers_for_sql(row[0] for row in rows), "now": now})
     return [(name, url) for _, name, url in rows]
 
 
-def register(
+def register_address_row(
     connection: Connection,
     source: str,
     url: str,
@@ -175,7 +175,7 @@ def register(
     now: int,
     *,
     force: bool = False,
-) -> Item:
+) -> ItemRow:
     """Register an address by hand: pinned, due at once, and reindexed if ``force``.
 
     The call is idempotent: it makes one record (R0-04) and keeps ``firstSeen`` and the status of
@@ -185,45 +185,45 @@ def register(
     Raises:
         RegistryError: the source was never crawled.
     """
-    url = unsigned(url)
+    url = unsigned_url(url)
     row: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
     if row is None:
         raise RegistryError(f"{source} was never crawled: crawl it once, then register its pages")
     source_no, run = row
-    identity = normalize(url, trackers)
-    known = [item for item in by_url(connection, url, trackers) if item.source == source]
+    identity = normalize_url(url, trackers)
+    known = [item for item in item_rows_by_url(connection, url, trackers) if item.source == source]
     if known:
         no = known[0].no
-        connection.execute(_PENDING, (numbers([no]),))
-        connection.execute(_NOW, {"numbers": numbers([no]), "now": now})
+        connection.execute(_PENDING, (numbers_for_sql([no]),))
+        connection.execute(_NOW, {"numbers": numbers_for_sql([no]), "now": now})
     else:
-        no = draw(connection, "address")
-        host = host_key(url)
-        shown = display(f"http://{host}").removeprefix("http://")
+        no = draw_sequence_numbers(connection, "address")
+        host = url_host_key(url)
+        shown = display_url(f"http://{host}").removeprefix("http://")
         connection.execute(_HOST, (host, shown if shown != host else None))
         other = None if identity == url else identity
-        row = (no, source_no, digest(identity), url, other, host, run, now)
+        row = (no, source_no, url_digest(identity), url, other, host, run, now)
         connection.execute(_RECORD, row)
         connection.execute(_STATE, (no, run, now))
     connection.execute(_PIN, (no, source_no, now))
     if force:
-        order(connection, [no], now)
-    return read(connection, no)
+        store_reindex_orders(connection, [no], now)
+    return read_item_row(connection, no)
 
 
-def read(connection: Connection, no: int) -> Item:
+def read_item_row(connection: Connection, no: int) -> ItemRow:
     """Return the item of a record number."""
     row: Any = connection.execute(_OF_NO, (no,)).fetchone()
     return _item(row)
 
 
-def refreshable(connection: Connection) -> dict[str, dict[str, str]]:
+def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]:
     """Return the crawl arguments of the ad-hoc sources, by source name."""
     found: dict[str, dict[str, str]] = {}
     names: Any = connection.execute(_AD_HOC).fetchall()
     for (name,) in names:
-        for start in last_starts(connection, name):
-            if host_key(start.url) != name:
+        for start in last_start_rows(connection, name):
+            if url_host_key(start.url) != name:
                 continue  # a formerly declared source
             arguments = found.setdefault(name, {})
             if start.role is Role.SEED:

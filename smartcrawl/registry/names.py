@@ -19,7 +19,7 @@ SELECT {OUTCOME}, count(*)
 """
 
 
-def sources_named(connection: Connection, name: str | None) -> list[str] | None:
+def stored_sources_named(connection: Connection, name: str | None) -> list[str] | None:
     """Return the sources that ``name`` selects: [] for all, None if there is no such source.
 
     A bare host also means the ad-hoc sources of its other ports.
@@ -33,12 +33,12 @@ def sources_named(connection: Connection, name: str | None) -> list[str] | None:
     return ports or None
 
 
-def committed(connection: Connection, run: int) -> dict[str, int]:
+def committed_page_counts(connection: Connection, run: int) -> dict[str, int]:
     """Return the number of pages that a run has visited so far, by outcome."""
     rows: Any = connection.execute(_COUNTS, (run,)).fetchall()
     return {Word(code).word: count for code, count in rows}
 
 
-def source_names(connection: Connection) -> list[str]:
+def stored_source_names(connection: Connection) -> list[str]:
     """Return the names of all sources that were ever crawled."""
     return [name for (name,) in connection.execute(_SOURCES)]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from smartcrawl.registry.database.control import Control
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
 
 _BLOCK = 4096  #: numbers drawn at a time; unused ones are given back
 _BLOCK_SHARED = 512  #: the same where other workers draw, too, so that none can be given back
 _GIVE_BACK = "UPDATE sequence SET value = ? WHERE name = 'address' AND value = ?"
 
 
-class AddressNumbers:
+class RecordNumbers:
     """Numbers for new addresses (record.no)."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: DatabaseControl) -> None:
         self._control = control
         self._next = self._end = 0
         self._block = _BLOCK
@@ -26,7 +26,9 @@ class AddressNumbers:
         """Return the number of an address that was met for the first time."""
         if self._next == self._end:
             connection = self._control.connection
-            last = self._control.write(lambda: draw(connection, "address", self._block))
+            last = self._control.write(
+                lambda: draw_sequence_numbers(connection, "address", self._block)
+            )
             self._end = last + 1
             self._next = self._end - self._block
         self._next += 1

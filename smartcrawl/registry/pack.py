@@ -17,7 +17,7 @@ from backports import zstd
 
 from smartcrawl.model.documents import Document, Image, Link, Section
 from smartcrawl.model.ports import Many
-from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize, url_hash
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_hash
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -62,18 +62,18 @@ def _packed(adapter: TypeAdapter[Any], value: Any) -> bytes:
     return _OWN.zstd.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
-def pack_links(links: Iterable[Link]) -> bytes:
+def pack_stored_links(links: Iterable[Link]) -> bytes:
     """Pack raw links as zstd of JSON ``[[url, anchor, type, nofollow], …]``."""
     return _packed(_adapter(list[Link]), list(links))
 
 
-def unpack_links(packed: bytes) -> list[Link]:
-    """Return the links that ``pack_links`` or ``shown_links`` packed."""
+def unpack_stored_links(packed: bytes) -> list[Link]:
+    """Return the links that ``pack_stored_links`` or ``links_for_database`` packed."""
     text = packed if packed[:1] == b"[" else zstd.decompress(packed)
     return [Link(row[0], row[1], row[2], bool(row[3])) for row in json.loads(text)]
 
 
-def shown_links(packed: bytes, dialect: str, trackers: Trackers = DEFAULT_TRACKERS) -> bytes:
+def links_for_database(packed: bytes, dialect: str, trackers: Trackers = DEFAULT_TRACKERS) -> bytes:
     """Return packed links in the form that a database stores: JSON for PostgreSQL's view.
 
     Where an address is not normalized, its row in the JSON has a fifth column: the hash of the
@@ -81,7 +81,7 @@ def shown_links(packed: bytes, dialect: str, trackers: Trackers = DEFAULT_TRACKE
     """
     if dialect != "postgres":
         return packed
-    rows: list[list[Any]] = [list(link) for link in unpack_links(packed)]
+    rows: list[list[Any]] = [list(link) for link in unpack_stored_links(packed)]
     for row in rows:
         row[1] = row[1].replace("\0", "\ufffd")  # PostgreSQL stores no NUL
         if (hashed := _own_hash(row[0], trackers)) is not None:
@@ -92,7 +92,7 @@ def shown_links(packed: bytes, dialect: str, trackers: Trackers = DEFAULT_TRACKE
 @lru_cache(65_536)  # a site's pages have the same menu
 def _own_hash(url: str, trackers: Trackers) -> str | None:
     """Return the hash of the normalized address; None if the address is normalized already."""
-    identity = normalize(url, trackers)
+    identity = normalize_url(url, trackers)
     return None if identity == url else url_hash(identity)
 
 
@@ -108,18 +108,18 @@ def unpack_numbers(packed: bytes) -> array[int]:
     return numbers
 
 
-def numbers(values: Iterable[int]) -> Many:
+def numbers_for_sql(values: Iterable[int]) -> Many:
     """Return numbers, sorted, as a value for ``IN carray(?)``."""
     return Many(array("q", sorted(values)))
 
 
-def pack_document(document: Document) -> bytes:
+def pack_stored_document(document: Document) -> bytes:
     """Pack the parts of a document that have no column in content: sections and images."""
     return _packed(_adapter(_Fields), _Fields(document.sections, document.images))
 
 
-def unpack_document(packed: bytes) -> Document:
-    """Return the document that ``pack_document`` packed, without the fields of columns."""
+def unpack_stored_document(packed: bytes) -> Document:
+    """Return the document that ``pack_stored_document`` packed, without the fields of columns."""
     fields = json.loads(zstd.decompress(packed))
     return Document(
         sections=tuple(Section(*section) for section in fields["sections"]),
@@ -127,8 +127,8 @@ def unpack_document(packed: bytes) -> Document:
     )
 
 
-def unpack_images(packed: bytes) -> tuple[Image, ...]:
-    """Return the images of the document that ``pack_document`` packed."""
+def unpack_stored_images(packed: bytes) -> tuple[Image, ...]:
+    """Return the images of the document that ``pack_stored_document`` packed."""
     return _images(json.loads(zstd.decompress(packed)))
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from smartcrawl.model.pages import Unreadable
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.commit.collapsed import had_text
+from smartcrawl.registry.commit.collapsed import had_stored_text
 from smartcrawl.registry.commit.snapshots import Place, Snapshots
-from smartcrawl.registry.commit.unreadable import find
+from smartcrawl.registry.commit.unreadable import find_unreadable_row
 
 _HASHES = """
 SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)
@@ -36,8 +36,8 @@ class ContentReader:
         return (None, None) if row is None else (row[0], row[1])
 
     def had_text(self, no: int, text_hash: bytes) -> bool:
-        """Whether a page recently had a text (collapsed.had_text)."""
-        return had_text(self._connection, no, text_hash)
+        """Whether a page recently had a text (collapsed.had_stored_text)."""
+        return had_stored_text(self._connection, no, text_hash)
 
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""
@@ -62,7 +62,7 @@ class ContentReader:
 
         None: no reason is stored.
         """
-        return find(self._connection, body_hash, extraction, media)
+        return find_unreadable_row(self._connection, body_hash, extraction, media)
 
     def configurations(self, extraction: int) -> frozenset[int]:
         """Return the fingerprints of all configurations under which a version extracted."""

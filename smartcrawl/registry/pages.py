@@ -7,10 +7,10 @@ from typing import Any
 
 from smartcrawl.model.pages import Page, PageRecord, PageState
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.database.sequences import last
+from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing, Status
-from smartcrawl.rules.moves import canonical_of
+from smartcrawl.rules.moves import canonical_after_moves
 
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
@@ -49,7 +49,7 @@ def leads_to_indexed(connection: Connection, no: int, origin: int) -> bool:
     """Whether ``no``, which ``origin`` names as canonical, leads to an indexed page.
 
     A page is indexed if its content is stored and it is not lost. A stored page leads to the page
-    that it names as canonical, a page that moved to its target (rules.moves.canonical_of).
+    that it names as canonical, a page that moved to its target (rules.moves.canonical_after_moves).
     """
     leads: dict[int, int | None] = {origin: no}
     indexed: set[int] = set()
@@ -62,7 +62,7 @@ def leads_to_indexed(connection: Connection, no: int, origin: int) -> bool:
             indexed.add(hop)
         leads[hop] = row[1]
         hop = row[1]
-    return canonical_of(origin, leads, indexed) is not None
+    return canonical_after_moves(origin, leads, indexed) is not None
 
 
 class PageReader:
@@ -137,4 +137,4 @@ class PageReader:
 
     def last_number(self) -> int:
         """Return the highest number that was ever reserved."""
-        return last(self._connection, "address")
+        return last_sequence_number(self._connection, "address")

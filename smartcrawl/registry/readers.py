@@ -6,17 +6,17 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.registry.page_contents import ContentReader
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.registry.run_progress import ProgressReader
+from smartcrawl.registry.run_progress import RunProgressReader
 
 
-class Readers:
+class RegistryReaders:
     """The readers of the event loop: they see committed data and wait for no writer."""
 
     def __init__(self, connection: Connection, source: int) -> None:
         self.pages = PageReader(connection, source)
         self.contents = ContentReader(connection)
         self.hosts = HostReader(connection, source)
-        self.progress = ProgressReader(connection, source)
+        self.progress = RunProgressReader(connection, source)
         self._connection = connection
 
     def close(self) -> None:

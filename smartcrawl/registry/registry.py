@@ -11,12 +11,12 @@ from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import Snapshots
 from smartcrawl.registry.database import choices
-from smartcrawl.registry.database.control import Control
+from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database, database_of
-from smartcrawl.registry.numbers import AddressNumbers
-from smartcrawl.registry.readers import Readers
-from smartcrawl.registry.removal.candidates import Closing, Ending
-from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.numbers import RecordNumbers
+from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
+from smartcrawl.registry.removal.sweep import RemovedRecord
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
 from smartcrawl.rules.model import RunState
@@ -56,9 +56,9 @@ class Registry:
         self.indexing = indexing  #: the way the index is written with the registry
         self.snapshots: Snapshots | None = None  #: None: bodies are not stored
         self.connection = connection  #: for opening, sealing and settling runs, and for reports
-        self._control = Control(database, connection)
-        self.numbers = AddressNumbers(self._control)
-        self.collapsed = collapsed.CollapsedPages(self._control)
+        self._control = DatabaseControl(database, connection)
+        self.numbers = RecordNumbers(self._control)
+        self.collapsed = collapsed.CollapsedPageRows(self._control)
 
     def choose(self, *, partition: str, table: str) -> None:
         """Set the PartitionKey of "IngestItems", and the view's second name (R0-80, R0-81).
@@ -67,7 +67,7 @@ class Registry:
             RegistryError: another relation of the registry has that name.
         """
         self._control.write(
-            lambda: choices.choose(self.connection, partition=partition, table=table)
+            lambda: choices.store_view_choices(self.connection, partition=partition, table=table)
         )
 
     def keep_snapshots(self, store: SnapshotStore) -> None:
@@ -75,11 +75,11 @@ class Registry:
         self.snapshots = self._control.write(lambda: Snapshots(store, self.connection))
 
     def open_run(self, request: RunRequest, now: int) -> OpenRun:
-        """Open or resume a run (runs.open_run)."""
-        return self._control.retry(lambda: runs.open_run(self.connection, request, now))
+        """Open or resume a run (runs.open_run_row)."""
+        return self._control.retry(lambda: runs.open_run_row(self.connection, request, now))
 
     def join_run(
-        self, membership: Membership, request: RunRequest, closing: Closing, now: int
+        self, membership: Membership, request: RunRequest, closing: RemovalChoices, now: int
     ) -> OpenRun | None:
         """Join the run that other workers are at, or open one (membership.Membership.join)."""
         if not self._control.retry(lambda: membership.at_work(self.connection)):
@@ -92,13 +92,13 @@ class Registry:
         """Leave a shared run (Membership.leave); return whether this worker was the last."""
         return self._control.retry(lambda: membership.leave(self.connection, now, [reason]))
 
-    def end_last(self, source: str, closing: Closing, now: int) -> None:
+    def end_last(self, source: str, closing: RemovalChoices, now: int) -> None:
         """Settle and sweep the last run of a source, if a process died after sealing it."""
 
         def end() -> None:
-            last = runs.last_state(self.connection, source)
+            last = runs.last_run_row(self.connection, source)
             if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
-                self._finish(Ending(last[0], last[1], now, closing), _unwatched)
+                self._finish(EndingRunRow(last[0], last[1], now, closing), _unwatched)
 
         self._control.retry(end)
 
@@ -127,26 +127,28 @@ class Registry:
             )
 
     def fingerprint(self, value: bytes, extraction: int | None = None) -> int:
-        """Return the number of a fingerprint (runs.fingerprint)."""
-        return self._control.retry(lambda: runs.fingerprint(self.connection, value, extraction))
+        """Return the number of a fingerprint (runs.fingerprint_row_number)."""
+        return self._control.retry(
+            lambda: runs.fingerprint_row_number(self.connection, value, extraction)
+        )
 
-    def readers(self, source: int) -> Readers:
+    def readers(self, source: int) -> RegistryReaders:
         """Return the readers of one source, on a connection of their own."""
-        return Readers(self.database.connect(readonly=True), source)
+        return RegistryReaders(self.database.connect(readonly=True), source)
 
     def add_seeds(self, run: int, numbers: list[int], role: runs.Role = runs.Role.SEED) -> None:
         """Record the addresses that a run starts from."""
-        self._control.write(lambda: runs.add_seeds(self.connection, run, numbers, role))
+        self._control.write(lambda: runs.add_seed_rows(self.connection, run, numbers, role))
 
-    def begin_verify(self, ending: Ending) -> None:
-        """Propose the pages that a run did not reach (runs.begin_verify)."""
-        self._control.retry(lambda: runs.begin_verify(self.connection, ending))
+    def begin_verify(self, ending: EndingRunRow) -> None:
+        """Propose the pages that a run did not reach (runs.propose_unreached_rows)."""
+        self._control.retry(lambda: runs.propose_unreached_rows(self.connection, ending))
 
     def end(
         self,
-        ending: Ending,
+        ending: EndingRunRow,
         reasons: tuple[str, ...],
-        removed: Callable[[list[Removed]], None] | None = None,
+        removed: Callable[[list[RemovedRecord]], None] | None = None,
         *,
         shared: bool = False,
     ) -> RunResult:
@@ -157,7 +159,7 @@ class Registry:
         """
 
         def end() -> RunResult:
-            runs.seal(self.connection, ending.run, reasons, ending.now)
+            runs.seal_run_row(self.connection, ending.run, reasons, ending.now)
             if shared:
                 self.indexing.mend(self.connection, ending.source, number=None, now=ending.now)
             self._finish(ending, removed or _unwatched)
@@ -166,18 +168,20 @@ class Registry:
                 self.snapshots.expire(self.connection, before)
             self.indexing.seal(self.connection)
             self.indexing.purge(ending.now - _TOMBSTONE_AGE)
-            return runs.result(self.connection, ending.run)
+            return runs.stored_run_result(self.connection, ending.run)
 
         return self._control.retry(end)
 
-    def _finish(self, ending: Ending, removed: Callable[[list[Removed]], None]) -> None:
-        runs.settle_sealed(self.connection, ending, self.indexing)
+    def _finish(self, ending: EndingRunRow, removed: Callable[[list[RemovedRecord]], None]) -> None:
+        runs.settle_sealed_row(self.connection, ending, self.indexing)
         runs.sweep(self.connection, self.indexing, ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end normally; it is resumable."""
-        self._control.write(lambda: runs.interrupt(self.connection, run.no, now, list(reasons)))
-        return runs.result(self.connection, run.no)
+        self._control.write(
+            lambda: runs.interrupt_run_row(self.connection, run.no, now, list(reasons))
+        )
+        return runs.stored_run_result(self.connection, run.no)
 
     def close(self) -> None:
         """Close the control connection, the snapshot store and the index."""
@@ -187,5 +191,5 @@ class Registry:
         self.connection.close()
 
 
-def _unwatched(_: list[Removed]) -> None:
+def _unwatched(_: list[RemovedRecord]) -> None:
     """Ignore the removed pages."""

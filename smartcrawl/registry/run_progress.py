@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.rules.model import Rule
+from smartcrawl.rules.model import RemovalRule
 
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
@@ -33,7 +33,7 @@ SELECT r.no, s.depth, l.scope, l.targets
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 
 
-class ProgressReader:
+class RunProgressReader:
     """The progress of the runs of one source."""
 
     def __init__(self, connection: Connection, source: int) -> None:
@@ -81,6 +81,6 @@ class ProgressReader:
 
     def to_verify(self, run: int) -> list[int]:
         """Return the candidates for removal as orphans that were not verified yet."""
-        values = (self._source, run, Rule.ORPHAN)
+        values = (self._source, run, RemovalRule.ORPHAN)
         rows: Any = self._connection.execute(_PROBED, values).fetchall()
         return [no for (no,) in rows]

@@ -12,14 +12,14 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.ports import Sink
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.commit.batch import Commit, Sharing
+from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
 from smartcrawl.registry.commit.refused import (
     DATA_ERRORS,
     Failed,
-    fail,
-    fail_refused,
-    first_refused,
-    reason_of,
+    database_refusal_reason,
+    fail_unwritable_visit,
+    first_unwritable_visit,
+    mark_visit_unprocessable,
 )
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
@@ -40,7 +40,7 @@ class Written:
     failed: list[Failed] = field(default_factory=list)  #: visits that could not be written
 
 
-class Writer:
+class RegistryWriter:
     """Writes the batches of one run, in order, in its own thread and over its own connection."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Writer:
         self._sharing = None if merged is None else Sharing(run.number, merged)
         self._shared = SharedReader(self._connection, run.no)
         self._new_commit = partial(
-            Commit,
+            RegistryCommit,
             self._connection,
             run=run.no,
             source=run.source,
@@ -89,7 +89,8 @@ class Writer:
         except Exception as error:
             logger.exception("a batch cannot be written")
             raise RegistryError(
-                f"a batch cannot be written ({reason_of(error)}): nothing of it is stored;"
+                f"a batch cannot be written ({database_refusal_reason(error)}): nothing of it is"
+                " stored;"
                 " -a resume=1 asks its pages again"
             ) from error
 
@@ -155,13 +156,15 @@ class Writer:
                 raise
             return None
 
-        refused = first_refused(batch.visits, attempt)
+        refused = first_unwritable_visit(batch.visits, attempt)
         if refused is None or any(refused[0] is visit for visit, _ in failed):
             if isinstance(error, DATA_ERRORS):
-                raise RegistryError(f"a batch cannot be written ({reason_of(error)})") from error
+                raise RegistryError(
+                    f"a batch cannot be written ({database_refusal_reason(error)})"
+                ) from error
             raise error
         visit, why = refused
-        failure = fail_refused(visit, why)
+        failure = fail_unwritable_visit(visit, why)
         logger.error("%s is not stored: %s", redacted(visit.page.url), visit.error)
         return failure
 
@@ -194,7 +197,7 @@ class Writer:
                 batch.visits.remove(visit)
                 dropped += 1
             else:
-                failed.append(fail(visit, f"the index does not take it: {why}"))
+                failed.append(mark_visit_unprocessable(visit, f"the index does not take it: {why}"))
             return True
 
         number = self._number if self._sharing is None else None

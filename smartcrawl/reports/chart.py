@@ -47,7 +47,7 @@ class Dot:
     current: bool = False  #: drawn in the colour of the current one
 
 
-class Box(NamedTuple):
+class ChartBox(NamedTuple):
     """A rectangle of the picture, in its units; y grows downwards."""
 
     left: float
@@ -55,7 +55,7 @@ class Box(NamedTuple):
     right: float
     bottom: float
 
-    def holds(self, other: Box) -> bool:
+    def holds(self, other: ChartBox) -> bool:
         """Whether another box is within this one."""
         return (
             self.left <= other.left
@@ -64,7 +64,7 @@ class Box(NamedTuple):
             and other.bottom <= self.bottom
         )
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: ChartBox) -> bool:
         """Whether two boxes overlap."""
         return (
             self.left < other.right
@@ -74,7 +74,7 @@ class Box(NamedTuple):
         )
 
 
-FRAME: Final = Box(64, 44, WIDTH - 16, HEIGHT - 56)  #: area between the axes
+FRAME: Final = ChartBox(64, 44, WIDTH - 16, HEIGHT - 56)  #: area between the axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,12 @@ class _Axis:
         return self.begin + (value - low) / (high - low) * (self.end - self.begin)
 
 
-def scatter(dots: Sequence[Dot], *, title: str, description: str, x_axis: str, y_axis: str) -> str:
+def scatter_chart(
+    dots: Sequence[Dot], *, title: str, description: str, x_axis: str, y_axis: str
+) -> str:
     """Return the SVG of some dots, each with its name beside it. Both axes include 0."""
-    across = _Axis(ticks(dot.x for dot in dots), FRAME.left, FRAME.right)
-    upwards = _Axis(ticks(dot.y for dot in dots), FRAME.bottom, FRAME.top)
+    across = _Axis(chart_ticks(dot.x for dot in dots), FRAME.left, FRAME.right)
+    upwards = _Axis(chart_ticks(dot.y for dot in dots), FRAME.bottom, FRAME.top)
     places = [(across.place(dot.x), upwards.place(dot.y)) for dot in dots]
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"'
@@ -110,10 +112,10 @@ def scatter(dots: Sequence[Dot], *, title: str, description: str, x_axis: str, y
     return "\n".join(lines) + "\n"
 
 
-def ticks(values: Iterable[float]) -> tuple[float, ...]:
+def chart_ticks(values: Iterable[float]) -> tuple[float, ...]:
     """Return round values in equal steps, from the least value or 0 to the greatest or above.
 
-    >>> ticks([3, 84]), ticks([]), ticks([0.3, -0.1])
+    >>> chart_ticks([3, 84]), chart_ticks([]), chart_ticks([0.3, -0.1])
     ((0.0, 20.0, 40.0, 60.0, 80.0, 100.0), (0.0, 1.0), (-0.1, 0.0, 0.1, 0.2, 0.3))
     """
     values = [0.0, *values]
@@ -147,7 +149,9 @@ def _grid(across: _Axis, upwards: _Axis, x_axis: str, y_axis: str) -> Iterator[s
 
 def _dots(dots: Sequence[Dot], places: Sequence[tuple[float, float]]) -> Iterator[str]:
     names = [_cut(dot.name, int((FRAME.right - FRAME.left) // _CHARACTER)) for dot in dots]
-    for dot, name, (x, y), box in zip(dots, names, places, boxes(names, places), strict=True):
+    for dot, name, (x, y), box in zip(
+        dots, names, places, chart_label_boxes(names, places), strict=True
+    ):
         yield f'  <g class="{"current" if dot.current else "other"}">'
         if not box.top <= y <= box.bottom:
             edge = min(max(x, box.left), box.right)
@@ -164,12 +168,14 @@ def _dots(dots: Sequence[Dot], places: Sequence[tuple[float, float]]) -> Iterato
         yield "  </g>"
 
 
-def boxes(names: Sequence[str], places: Sequence[tuple[float, float]]) -> list[Box]:
+def chart_label_boxes(
+    names: Sequence[str], places: Sequence[tuple[float, float]]
+) -> list[ChartBox]:
     """Return the box of each name: near its dot, within the frame, without an overlap if possible.
 
     A name without free room is put beside its dot all the same.
     """
-    taken = [Box(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in places]
+    taken = [ChartBox(x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS) for x, y in places]
     found = []
     for name, (x, y) in zip(names, places, strict=True):
         tried = [box for box in _around(len(name) * _CHARACTER, x, y) if FRAME.holds(box)]
@@ -180,7 +186,7 @@ def boxes(names: Sequence[str], places: Sequence[tuple[float, float]]) -> list[B
     return found
 
 
-def _around(width: float, x: float, y: float) -> Iterator[Box]:
+def _around(width: float, x: float, y: float) -> Iterator[ChartBox]:
     """Yield the possible boxes of a name of this width, nearest first."""
     gap = _RADIUS + 4
     most = FRAME.right - width
@@ -188,7 +194,7 @@ def _around(width: float, x: float, y: float) -> Iterator[Box]:
     for row, side in product(rows, (x + gap, x - gap - width, x - width / 2)):
         left = min(max(side, FRAME.left), most) if row else side
         middle = y + row * _LINE
-        yield Box(left, middle - _LINE / 2, left + width, middle + _LINE / 2)
+        yield ChartBox(left, middle - _LINE / 2, left + width, middle + _LINE / 2)
 
 
 def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:

@@ -48,7 +48,9 @@ def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concer
         age = span(now - status.completed_at)
         yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
     if (counts.error_rate or 0) > MANY_ERRORS:
-        text = f"{percent(counts.error_rate)} of the pages failed when they were visited last"
+        text = (
+            f"{concern_percent(counts.error_rate)} of the pages failed when they were visited last"
+        )
         yield Concern(text, ("registry", "--status", "error", *only))
     if (status.ages.most or 0) > longest:
         text = f"5 % of the stored pages were not visited for {span(status.ages.most)} or longer"
@@ -123,14 +125,14 @@ def _ill(status: SourceStatus) -> str | None:
     if counts.withheld:
         found.append(f"{counts.withheld:,} withheld")
     if (counts.error_rate or 0) > MANY_ERRORS:
-        found.append(f"{percent(counts.error_rate)} failed")
+        found.append(f"{concern_percent(counts.error_rate)} failed")
     return ", ".join(found) or None
 
 
-def percent(share: float | None) -> str:
+def concern_percent(share: float | None) -> str:
     """Return a share as a percentage.
 
-    >>> percent(0.5), percent(0.125), percent(None)
+    >>> concern_percent(0.5), concern_percent(0.125), concern_percent(None)
     ('50 %', '12.5 %', '0 %')
     """
     return f"{100 * (share or 0):.1f} %".replace(".0 %", " %")

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.forecast import Facts, finding
-from smartcrawl.rules.model import Rule, Standing, Status, Word
+from smartcrawl.rules.forecast import Facts, forecast_finding
+from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 
 _ENTRIES = """
 SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.lost_count,
@@ -33,7 +33,7 @@ _NUMBER = "SELECT no FROM record WHERE source = ? AND id = ?"
 _STORED = "SELECT scope, targets, raw FROM links WHERE no = ?"
 
 
-class Entry(NamedTuple):
+class ReportedRecord(NamedTuple):
     """The part of a record on which the next run and the sweep depend."""
 
     no: int
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CompleteRuns:
+class ReportedRuns:
     """The complete runs of a source."""
 
     runs: tuple[tuple[int, int], ...]  #: number, and when it was sealed
@@ -86,50 +86,52 @@ class CompleteRuns:
         return len(self.runs) - first, self.runs[first][1] if first < len(self.runs) else None
 
 
-def complete_runs(connection: Connection, source: int) -> CompleteRuns:
+def reported_runs(connection: Connection, source: int) -> ReportedRuns:
     """Return the complete runs of a source."""
     rows: Any = connection.execute(_COMPLETE, (source,)).fetchall()
-    return CompleteRuns(tuple(rows))
+    return ReportedRuns(tuple(rows))
 
 
-def entries(connection: Connection, source: int, number: int | None = None) -> Iterator[Entry]:
+def reported_records(
+    connection: Connection, source: int, number: int | None = None
+) -> Iterator[ReportedRecord]:
     """Yield the records of a source, or only the one with this number."""
     row: Any
     for row in connection.execute(_ENTRIES, {"source": source, "no": number}):
-        yield Entry(*row)
+        yield ReportedRecord(*row)
 
 
-def last_settled(connection: Connection, source: int) -> int | None:
+def reported_last_settled(connection: Connection, source: int) -> int | None:
     """Return the last run of a source that settled every record."""
     number: Any = connection.execute(_SETTLED, (source,)).get
     return None if number is None else int(number)
 
 
-def fingerprint_no(connection: Connection, value: bytes) -> int:
+def reported_fingerprint(connection: Connection, value: bytes) -> int:
     """Return the number of a fingerprint, -1 if no run ever used it."""
     number: Any = connection.execute(_FINGERPRINT, (value,)).get
     return -1 if number is None else int(number)
 
 
-def number_of(connection: Connection, source: int, key: bytes) -> int | None:
+def reported_record_number(connection: Connection, source: int, key: bytes) -> int | None:
     """Return the number of the record with an id (32 bytes) in a source."""
     number: Any = connection.execute(_NUMBER, (source, key)).get
     return None if number is None else int(number)
 
 
-def stored_links(connection: Connection, number: int) -> tuple[int, bytes, bytes] | None:
+def reported_links(connection: Connection, number: int) -> tuple[int, bytes, bytes] | None:
     """Return (scope, packed targets, packed raw links) of a record."""
     row: Any = connection.execute(_STORED, (number,)).fetchone()
     return None if row is None else (row[0], row[1], row[2])
 
 
-def facts_of(
-    entry: Entry, runs: CompleteRuns, policy: Policy, *, reached: bool, aside: bool
+def reported_facts(
+    entry: ReportedRecord, runs: ReportedRuns, policy: Policy, *, reached: bool, aside: bool
 ) -> Facts:
     """Return the facts on which a record's removal depends (rules.forecast)."""
     word = None if entry.word is None else Word(entry.word)
     status = Status(entry.status)
-    found = finding(status, word, entry.http_status, policy, reached=reached, aside=aside)
+    found = forecast_finding(status, word, entry.http_status, policy, reached=reached, aside=aside)
     age, since = runs.absence(entry.seen_run)
     return Facts(
         Standing(entry.standing),
@@ -148,7 +150,7 @@ def facts_of(
 class Proposal:
     """A proposal in the registry to remove a page."""
 
-    rule: Rule
+    rule: RemovalRule
     run: int
     renewed: int
     probe: int | None
@@ -156,10 +158,10 @@ class Proposal:
     detail: dict[str, Any]
 
 
-def proposal_of(connection: Connection, number: int) -> Proposal | None:
+def reported_proposal(connection: Connection, number: int) -> Proposal | None:
     """Return the proposal to remove a record."""
     row: Any = connection.execute(_CANDIDATE, (number,)).fetchone()
     if row is None:
         return None
     rule, run, renewed, probe, waits, detail = row
-    return Proposal(Rule(rule), run, renewed, probe, bool(waits), json.loads(detail))
+    return Proposal(RemovalRule(rule), run, renewed, probe, bool(waits), json.loads(detail))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import Trackers, digest, normalize, request_url
+from smartcrawl.model.urls import Trackers, normalize_url, request_url, url_digest
 
 _KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
 
@@ -23,7 +23,7 @@ def near_misses(connection: Connection, url: str, trackers: Trackers) -> list[st
     for way in (scheme, "http" if scheme == "https" else "https"):
         for name in (host, other):
             for tail in paths:
-                key = digest(normalize(f"{way}://{name}/{tail}", trackers))
+                key = url_digest(normalize_url(f"{way}://{name}/{tail}", trackers))
                 for (near,) in connection.execute(_KNOWN, (key,)):
                     found[str(near)] = None
     return list(found)

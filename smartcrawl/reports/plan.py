@@ -9,14 +9,14 @@ from typing import Any
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.removal.candidates import EVERY, met_since
-from smartcrawl.registry.removal.purge import Target, withheld
-from smartcrawl.reports.entries import Entry, proposal_of
+from smartcrawl.registry.removal.candidates import EVERY, lowest_record_met
+from smartcrawl.registry.removal.purge import Target, withheld_candidates
+from smartcrawl.reports.entries import ReportedRecord, reported_proposal
 from smartcrawl.reports.sources_today import source_today
-from smartcrawl.reports.stored_robots import StoredRobots
-from smartcrawl.reports.walk import Walk
+from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.absence import Loss, withholds
-from smartcrawl.rules.model import Rule, Standing
+from smartcrawl.rules.model import RemovalRule, Standing
 from smartcrawl.sources.declared import Source
 
 #: Keys of each source's plan.
@@ -26,12 +26,12 @@ KEYS = (
 )  # fmt: skip
 
 
-def plans(
+def plan_reports(
     connection: Connection,
     sources: Mapping[str, int],
     declared: Mapping[str, Source],
     options: Options,
-    robots: StoredRobots | None,
+    robots: StoredRobotsReport | None,
     *,
     limit: int,
 ) -> list[dict[str, Any]]:
@@ -42,20 +42,20 @@ def plans(
     found = []
     for name, number in sources.items():
         source = source_today(connection, declared, name)
-        walk = Walk(connection, number, source, options, robots)
-        found.append(_as_data(name, walk, withheld(connection, sources=[name]), limit))
+        walk = WalkReport(connection, number, source, options, robots)
+        found.append(_as_data(name, walk, withheld_candidates(connection, sources=[name]), limit))
     return found
 
 
-def _ends(walk: Walk, going: Iterable[Entry], waiting: Iterable[Target]) -> set[int]:
+def _ends(walk: WalkReport, going: Iterable[ReportedRecord], waiting: Iterable[Target]) -> set[int]:
     """Return the record numbers below which a guard counts (registry.candidates.guard)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
-    met = {met_since(walk.connection, walk.source_no, min(since))} if since else set()
+    met = {lowest_record_met(walk.connection, walk.source_no, min(since))} if since else set()
     return {EVERY, *met}
 
 
-def _trips(walk: Walk, going: Iterable[Entry], end: int) -> bool:
+def _trips(walk: WalkReport, going: Iterable[ReportedRecord], end: int) -> bool:
     """Whether the guard withholds the removals among the addresses with numbers below ``end``."""
     leaving, here = (
         [entry.standing for entry in some if entry.no < end and entry.standing > 0]
@@ -67,7 +67,7 @@ def _trips(walk: Walk, going: Iterable[Entry], end: int) -> bool:
     return withholds(content, records, max_ratio=ratio, min_count=least)
 
 
-def _as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[str, Any]:
+def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> dict[str, Any]:
     """Return the plan of one source under KEYS."""
     entries, connection = walk.entries, walk.connection
     why = {number: walk.reason_without_validators(entries[number]) for number in walk.asked}
@@ -75,7 +75,9 @@ def _as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[s
     skipped = [(entry, reason) for entry in entries.values() if (reason := walk.skipped(entry))]
     failed, removals = [], []
     for entry, way in walk.removals(int(time.time())):
-        proposed = proposal_of(connection, entry.no) if way.rule is Rule.ORPHAN else None
+        proposed = (
+            reported_proposal(connection, entry.no) if way.rule is RemovalRule.ORPHAN else None
+        )
         if proposed is not None and not walk.lets_go(entry, proposed):
             failed.append((entry, proposed.probe))
         else:
@@ -115,7 +117,7 @@ def _as_data(name: str, walk: Walk, waiting: list[Target], limit: int) -> dict[s
     return dict(zip(KEYS, values, strict=True))
 
 
-def _note(walk: Walk) -> str | None:
+def _note(walk: WalkReport) -> str | None:
     if walk.source is None:
         return "not in sources.toml any more: it stays searchable, is not crawled and never swept"
     if walk.cut:

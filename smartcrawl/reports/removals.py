@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.times import iso
-from smartcrawl.registry.removal.purge import Target, orphans, withheld
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.removal.purge import Target, orphaned_page_rows, withheld_candidates
 from smartcrawl.rules.model import Word
 
 
@@ -27,10 +27,10 @@ class Release(NamedTuple):
     pages: int
 
 
-def orphan_rows(connection: Connection, sources: Sequence[str] = ()) -> Orphans:
+def orphan_report_rows(connection: Connection, sources: Sequence[str] = ()) -> Orphans:
     """Return the orphans and withheld removals of some sources; of all where none is named."""
-    waiting = withheld(connection, sources=sources)
-    listed = orphans(connection, sources=sources)
+    waiting = withheld_candidates(connection, sources=sources)
+    listed = orphaned_page_rows(connection, sources=sources)
     ages = {target.no: target.age for target in listed}
     proposed = {target.no for target in waiting}
     found = [*(target for target in listed if target.no not in proposed), *waiting]
@@ -56,14 +56,14 @@ def _orphan(target: Target, age: int) -> dict[str, Any]:
         "lastOutcome": word,
         "httpStatusCode": target.http_status,
         "reachedRun": target.reached_run,
-        "lastChecked": iso(target.last_checked),
+        "lastChecked": iso_time(target.last_checked),
         "withheldRun": target.run,
         "removable": target.removable,
         "stays": target.why_not,
     }
 
 
-def lost_row(target: Target) -> dict[str, Any]:
+def lost_page_report(target: Target) -> dict[str, Any]:
     """Return a lost page as ``scrapy deltamerge`` lists it."""
     return {
         "url": target.url,
@@ -71,7 +71,7 @@ def lost_row(target: Target) -> dict[str, Any]:
         "httpStatusCode": target.http_status,
         "lostCount": target.lost_count,
         "goneCount": target.gone_count,
-        "lastChecked": iso(target.last_checked),
+        "lastChecked": iso_time(target.last_checked),
         "removable": target.removable,
         "stays": target.why_not,
     }

@@ -8,11 +8,17 @@ from typing import Any, Final
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.times import iso
-from smartcrawl.reports.chart import Dot, scatter
-from smartcrawl.reports.history import PastRun, lives, past_runs
+from smartcrawl.model.times import iso_time
+from smartcrawl.reports.chart import Dot, scatter_chart
+from smartcrawl.reports.history import PastRun, page_life_history, run_history
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.rules.simulate import Replay, every, pace, simulate, unhurried
+from smartcrawl.rules.simulate import (
+    Replay,
+    fixed_schedule,
+    simulate_schedules,
+    simulated_pace,
+    unhurried_schedule,
+)
 
 #: Keys of the simulation of each source, and of each of its settings.
 KEYS = (
@@ -61,7 +67,7 @@ class Simulation:
         return 1 - replayed.requests / self.whole.requests if self.whole.requests else 0.0
 
 
-def simulation(
+def simulation_report(
     connection: Connection,
     source: str,
     number: int,
@@ -76,19 +82,24 @@ def simulation(
     are compared with the complete runs that visited every page. Where these were fewer than one a
     day, one run in each base interval is assumed.
     """
-    runs, shortest = past_runs(connection, number), schedule.interval(0)
+    runs, shortest = run_history(connection, number), schedule.interval(0)
     begin = max(since, runs[0].started_at) if runs else now
     complete = [run.started_at for run in runs if run.complete]
     whole = [run.started_at for run in runs if run.complete and not run.due]
-    between = pace(complete, begin=begin, now=now, longest=DAY)
+    between = simulated_pace(complete, begin=begin, now=now, longest=DAY)
     found = Simulation(source, begin, now, sum(begin <= run <= now for run in whole), between)
     missing = _missing(runs, shortest, now)
     if missing:
         return replace(found, note=missing, missing=True)
-    seconds = pace(whole, begin=begin, now=now, longest=max(shortest, DAY))
-    tried = [Setting(EVERY_RUN, every(seconds, pace=between)), *settings(schedule)]
+    seconds = simulated_pace(whole, begin=begin, now=now, longest=max(shortest, DAY))
+    tried = [
+        Setting(EVERY_RUN, fixed_schedule(seconds, pace=between)),
+        *simulation_settings(schedule),
+    ]
     schedules = [setting.schedule for setting in tried]
-    replayed = simulate(lives(connection, number), schedules, pace=between, since=since, now=now)
+    replayed = simulate_schedules(
+        page_life_history(connection, number), schedules, pace=between, since=since, now=now
+    )
     first = replayed[0]
     if not first.pages:
         return replace(found, note="none of its pages is stored: crawl it again", missing=True)
@@ -106,21 +117,23 @@ def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
     if not runs:
         return "it was not crawled yet; a replay needs two runs"
     began = runs[0].started_at
-    ready = iso(max(began + shortest, now))
+    ready = iso_time(max(began + shortest, now))
     if len(runs) == 1:
         return (
-            f"it was crawled once, {iso(began)}, and changes show from the second run on: crawl"
+            f"it was crawled once, {iso_time(began)}, and changes show from the second run on:"
+            " crawl"
             f" it again; there is something to replay from {ready} on"
         )
     if now < began + shortest:
         return (
-            f"its first run was {iso(began)}, less than the base interval of {hours(shortest)}"
+            f"its first run was {iso_time(began)}, less than the base interval of"
+            f" {simulation_hours(shortest)}"
             f" ago; there is something to replay from {ready} on"
         )
     return None
 
 
-def settings(schedule: Schedule) -> Iterator[Setting]:
+def simulation_settings(schedule: Schedule) -> Iterator[Setting]:
     """Yield the schedule as it is set, and variations of it."""
     yield Setting(AS_SET, schedule)
     for name, base in (("half", schedule.base // 2), ("twice", schedule.base * 2)):
@@ -135,10 +148,10 @@ def settings(schedule: Schedule) -> Iterator[Setting]:
             other = replace(schedule, patience=patience)
             yield Setting(f"back off after {patience}", other, option)
     option = f"CRAWL_INTERVAL_STEPS={schedule.steps[0]}"
-    yield Setting("never back off", unhurried(schedule), option)
+    yield Setting("never back off", unhurried_schedule(schedule), option)
 
 
-def picture(found: Simulation) -> str:
+def simulation_picture(found: Simulation) -> str:
     """Return the SVG of a simulation.
 
     Raises:
@@ -146,10 +159,10 @@ def picture(found: Simulation) -> str:
     """
     if not found.whole.changes:
         raise RegistryError(
-            f"{found.source}: no change is known since {iso(found.since)}, so there is no"
+            f"{found.source}: no change is known since {iso_time(found.since)}, so there is no"
             " staleness to draw: leave --svg out, or let --simulate go back further"
         )
-    return scatter(
+    return scatter_chart(
         [
             Dot(
                 setting.name,
@@ -161,7 +174,8 @@ def picture(found: Simulation) -> str:
         ],
         title=f"{found.source}: requests saved against staleness",
         description="; ".join(
-            f"{setting.name}: {percent(found.share(result))} saved, {hours(result.staleness)}"
+            f"{setting.name}: {simulation_percent(found.share(result))} saved,"
+            f" {simulation_hours(result.staleness)}"
             for setting, result in found.settings
         ),
         x_axis="requests saved, %",
@@ -169,14 +183,14 @@ def picture(found: Simulation) -> str:
     )
 
 
-def as_data(found: Simulation) -> dict[str, Any]:
+def simulation_as_data(found: Simulation) -> dict[str, Any]:
     """Return a simulation under KEYS."""
     first = found.settings[0][1] if found.settings else None
     values = (
         found.source,
         found.note,
-        iso(found.since),
-        iso(found.until),
+        iso_time(found.since),
+        iso_time(found.until),
         found.whole_runs,
         found.pace,
         first.pages if first else 0,
@@ -201,15 +215,15 @@ def _row(found: Simulation, setting: Setting, result: Replay) -> dict[str, Any]:
     return dict(zip(SETTING_KEYS, values, strict=True))
 
 
-def percent(share: float) -> str:
+def simulation_percent(share: float) -> str:
     """Return a share as a whole percentage."""
     return f"{round(100 * share)} %"
 
 
-def hours(seconds: float | None) -> str:
+def simulation_hours(seconds: float | None) -> str:
     """Return a time in hours.
 
-    >>> hours(86_400), hours(5_400), hours(None)
+    >>> simulation_hours(86_400), simulation_hours(5_400), simulation_hours(None)
     ('24.0 h', '1.5 h', '')
     """
     return "" if seconds is None else f"{seconds / _HOUR:,.1f} h"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_starts
+from smartcrawl.registry.runs.starts import last_start_rows
 from smartcrawl.sources.declared import Source
 
 
@@ -15,11 +15,11 @@ def source_today(
 ) -> Source | None:
     """Return a source as its next run would use it; None if it is no longer declared.
 
-    An ad-hoc source has the start addresses of its last run (starts.last_starts).
+    An ad-hoc source has the start addresses of its last run (starts.last_start_rows).
     """
     if name in declared:
         return declared[name]
-    starts = last_starts(connection, name)
+    starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
     return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None

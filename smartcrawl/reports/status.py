@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.model.times import iso
+from smartcrawl.model.times import iso_time
 from smartcrawl.registry.database.transactions import one_moment
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import RunState
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
@@ -101,7 +101,7 @@ SELECT u.source, count(*)
 """
 
 
-class Counts(NamedTuple):
+class StatusCounts(NamedTuple):
     """Numbers of records of each kind; sitemaps and feeds count apart."""
 
     pages: int = 0
@@ -137,7 +137,7 @@ class Ages(NamedTuple):
     within_week: float | None = None
 
 
-class Changes(NamedTuple):
+class StatusChanges(NamedTuple):
     """Changes that the last finished runs found when they visited stored pages again."""
 
     runs: int = 0  #: of each source, at most RECENT_RUNS
@@ -176,16 +176,16 @@ class SourceStatus:
     """The status of one source, or of all together."""
 
     source: str | None  #: None: all sources
-    counts: Counts
+    counts: StatusCounts
     ages: Ages
-    changes: Changes
+    changes: StatusChanges
     bytes: Bytes
     last_run: LastRun | None = None  #: of one source
     complete_run: int | None = None  #: the last complete run of one source
     completed_at: int | None = None
 
 
-def status_of(
+def status_report(
     connection: Connection, now: int, *, sources: Sequence[str] = ()
 ) -> list[SourceStatus]:
     """Return the status of some sources (of all where none is named), and last their total.
@@ -195,7 +195,7 @@ def status_of(
     with one_moment(connection):
         rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
         names: dict[int, str] = dict(rows)
-        wanted = {"wanted": numbers(names), "now": now}
+        wanted = {"wanted": numbers_for_sql(names), "now": now}
         bounds = {"day": now - _DAY, "week": now - 7 * _DAY}
         counts = _counts(connection, wanted)
         ages = {no: Ages(*row) for no, *row in _rows(connection, _AGES, wanted | bounds)}
@@ -206,9 +206,9 @@ def status_of(
     found = [
         SourceStatus(
             name,
-            counts.get(no, Counts()),
+            counts.get(no, StatusCounts()),
             ages.get(no, Ages()),
-            changes.get(no, Changes()),
+            changes.get(no, StatusChanges()),
             amounts.get(no, Bytes()),
             last.get(no),
             *complete.get(no, ()),
@@ -217,36 +217,38 @@ def status_of(
     ]
     total = SourceStatus(
         None,
-        Counts(*map(sum, zip(Counts(), *(one.counts for one in found), strict=True))),
+        StatusCounts(*map(sum, zip(StatusCounts(), *(one.counts for one in found), strict=True))),
         ages.get(0, Ages()),
-        Changes(*map(sum, zip(Changes(), *(one.changes for one in found), strict=True))),
+        StatusChanges(
+            *map(sum, zip(StatusChanges(), *(one.changes for one in found), strict=True))
+        ),
         Bytes(*map(sum, zip(Bytes(), *(one.bytes for one in found), strict=True))),
     )
     return [*found, total]
 
 
-def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, Counts]:
+def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, StatusCounts]:
     """Return the counts of each source by its number."""
     few = [
         dict(_rows(connection, statement))
         for statement in (_CLONES, _WITHOUT_TEXT, _WITHHELD, _PINNED, _ORDERED)
     ]
     return {
-        no: Counts(*(number or 0 for number in row), *(found.get(no, 0) for found in few))
+        no: StatusCounts(*(number or 0 for number in row), *(found.get(no, 0) for found in few))
         for no, *row in _rows(connection, _PAGES, values)
     }
 
 
-def _changes(connection: Connection) -> dict[int, Changes]:
+def _changes(connection: Connection) -> dict[int, StatusChanges]:
     """Return the changes that the last runs of each source found; open runs have no counts."""
-    found: dict[int, Changes] = {}
+    found: dict[int, StatusChanges] = {}
     for source, text in connection.execute(_COUNTS):
-        counts, before = json.loads(text), found.get(source, Changes())
+        counts, before = json.loads(text), found.get(source, StatusChanges())
         modified, new = counts.get("modified", 0), counts.get("new", 0)
         compared = modified + counts.get("unchanged", 0)
         if compared and before.runs < RECENT_RUNS:
             more = (1, compared, modified, new)
-            found[source] = Changes(*map(sum, zip(before, more, strict=True)))
+            found[source] = StatusChanges(*map(sum, zip(before, more, strict=True)))
     return found
 
 
@@ -287,7 +289,7 @@ RUN_KEYS: Final = (
 )  # fmt: skip
 
 
-def as_data(status: SourceStatus) -> dict[str, Any]:
+def status_as_data(status: SourceStatus) -> dict[str, Any]:
     """Return a status under STATUS_KEYS."""
     changes, (median, most, day, week) = status.changes, status.ages
     values = (
@@ -303,7 +305,7 @@ def as_data(status: SourceStatus) -> dict[str, Any]:
         *status.bytes,
         _run_data(status.last_run),
         status.complete_run,
-        iso(status.completed_at),
+        iso_time(status.completed_at),
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 
@@ -311,7 +313,7 @@ def as_data(status: SourceStatus) -> dict[str, Any]:
 def _run_data(run: LastRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
-    times = (iso(run.started_at), iso(run.finished_at))
+    times = (iso_time(run.started_at), iso_time(run.finished_at))
     values = (run.no, run.state.word, run.complete, list(run.reasons), *times, *run.bytes)
     return dict(zip(RUN_KEYS, values, strict=True))
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import host_key
+from smartcrawl.model.urls import url_host_key
 
 _ROBOTS_FAILED = """
 SELECT robots_error, robots_failed_at FROM host
@@ -16,7 +16,7 @@ SELECT robots_error, robots_failed_at FROM host
 _ROBOTS = "SELECT fetched_at, status, body FROM robots WHERE origin = ?"
 
 
-class StoredRobots:
+class StoredRobotsReport:
     """Stored robots.txt copies, parsed when they are first needed.
 
     ``read`` parses a body to a function that returns the answer for an address.
@@ -51,5 +51,5 @@ class StoredRobots:
 
     def failure(self, url: str) -> tuple[str, int] | None:
         """Return (reason, time) of the last failed request, if it was later than the copy."""
-        row: Any = self._connection.execute(_ROBOTS_FAILED, (host_key(url),)).fetchone()
+        row: Any = self._connection.execute(_ROBOTS_FAILED, (url_host_key(url),)).fetchone()
         return None if row is None else (str(row[0]), int(row[1]))

@@ -7,15 +7,15 @@ from array import array
 from typing import Any, Final
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.times import iso
+from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import (
     Trackers,
-    digest,
-    normalize,
+    normalize_url,
+    url_digest,
 )
-from smartcrawl.registry.pack import numbers, unpack_links, unpack_numbers
-from smartcrawl.reports.tables import record
-from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
+from smartcrawl.registry.pack import numbers_for_sql, unpack_numbers, unpack_stored_links
+from smartcrawl.reports.tables import record_table_row
+from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.sources.scope import Scope
 
 SHOWN: Final = 20  #: links and clones that are listed
@@ -50,25 +50,25 @@ _CHAIN = "SELECT chain FROM redirect_chain WHERE no = ?"
 _PIN = "SELECT at FROM pin WHERE no = ?"
 
 
-def record_of(connection: Connection, number: int, age: int) -> dict[str, Any]:
+def story_record(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return the row of ``scrapy registry`` for a record, with the page that first linked to it."""
     found: Any = connection.execute(_FOUND, (number,)).fetchone()
-    return record(connection, number, age) | {"discoveredFrom": found[2]}
+    return record_table_row(connection, number, age) | {"discoveredFrom": found[2]}
 
 
-def history(connection: Connection, number: int) -> list[dict[str, Any]]:
+def story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
     """Return the events of a record, oldest first."""
     run, at, _ = connection.execute(_FOUND, (number,)).fetchone()
     events: list[dict[str, Any]] = [_happened("discovered", run, at)]
     removed: dict[tuple[int, int, str], dict[str, Any]] = {}
     row: Any
     for row in connection.execute(_EVIDENCE, (number,)):
-        rule = Rule(row[2]).word
+        rule = RemovalRule(row[2]).word
         more = {
             "rule": rule,
-            "found": with_times(json.loads(row[3])),
+            "found": story_evidence_times(json.loads(row[3])),
             "restorable": bool(row[5]) and row[4] is None,
-            "undoneAt": iso(row[4]),
+            "undoneAt": iso_time(row[4]),
         }
         removed[row[0], row[1], rule] = more
     for row in connection.execute(_EVENTS, (number,)):
@@ -93,16 +93,16 @@ def history(connection: Connection, number: int) -> list[dict[str, Any]]:
     return events
 
 
-def with_times(found: dict[str, Any]) -> dict[str, Any]:
+def story_evidence_times(found: dict[str, Any]) -> dict[str, Any]:
     """Return the evidence of a removal with its times as ISO 8601."""
-    return {key: iso(value) if key == "since" else value for key, value in found.items()}
+    return {key: iso_time(value) if key == "since" else value for key, value in found.items()}
 
 
 def _happened(what: str, run: int, at: int) -> dict[str, Any]:
-    return {"event": what, "run": run, "at": iso(at)}
+    return {"event": what, "run": run, "at": iso_time(at)}
 
 
-def links_in(
+def story_links_in(
     connection: Connection, source: int, number: int, key: bytes, trackers: Trackers
 ) -> tuple[int, list[str]]:
     """Return the number of pages of the source that lead to a record, and the first of them."""
@@ -112,29 +112,29 @@ def links_in(
     for no, scope, count, targets in connection.execute(_TARGETS, (source,)):
         if scope == 0 and count:  # restored: its numbers are computed by the next run
             raw: Any = connection.execute(_RAW, (no,)).get
-            urls = (link.url for link in unpack_links(raw))
-            if any(digest(normalize(url, trackers)) == key for url in urls):
+            urls = (link.url for link in unpack_stored_links(raw))
+            if any(url_digest(normalize_url(url, trackers)) == key for url in urls):
                 found.add(int(str(no)))
         elif needle in targets and number in unpack_numbers(targets):
             found.add(int(str(no)))
     for row in connection.execute(_LEADS, (source, number, number)):
         found.add(row[0])
     found.discard(number)
-    first = numbers(sorted(found)[:SHOWN])
+    first = numbers_for_sql(sorted(found)[:SHOWN])
     return len(found), [str(url) for (url,) in connection.execute(_URLS, (first,))]
 
 
-def links_out(
+def story_links_out(
     connection: Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return the number of links of a record, and the first of them with their status."""
     raw: Any = connection.execute(_RAW, (number,)).get
     if raw is None:
         return 0, []
-    links = unpack_links(raw)
+    links = unpack_stored_links(raw)
     shown = []
     for link in links[:SHOWN]:
-        key = digest(normalize(link.url, trackers))
+        key = url_digest(normalize_url(link.url, trackers))
         row: Any = connection.execute(_STATE_OF, (source, key)).fetchone()
         shown.append(
             {
@@ -148,18 +148,18 @@ def links_out(
     return len(links), shown
 
 
-def clones(connection: Connection, number: int) -> list[str]:
+def story_clones(connection: Connection, number: int) -> list[str]:
     """Return the addresses of the pages with the same content as a record."""
     return [str(url) for (url,) in connection.execute(_CLONES, (number,))]
 
 
-def redirect_chain(connection: Connection, number: int) -> list[str]:
+def story_redirect_chain(connection: Connection, number: int) -> list[str]:
     """Return the addresses of a redirect chain, the record first; empty for other pages."""
     chain: Any = connection.execute(_CHAIN, (number,)).get
     return json.loads(chain) if chain is not None else []
 
 
-def pinned_at(connection: Connection, number: int) -> int | None:
+def story_pinned_at(connection: Connection, number: int) -> int | None:
     """Return the time (Unix seconds) at which a record was pinned; None if it is not."""
     value: Any = connection.execute(_PIN, (number,)).get
     return None if value is None else int(value)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import content_group, item_id, row_key
-from smartcrawl.registry.names import OUTCOME, committed
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import url_content_group, url_item_id, url_row_key
+from smartcrawl.registry.names import OUTCOME, committed_page_counts
 from smartcrawl.rules.model import RunState, Status, Word
 
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
@@ -78,7 +78,7 @@ RUN_KEYS = (
 )  # fmt: skip
 
 
-def records(
+def record_table(
     connection: Connection,
     *,
     sources: Sequence[str] = (),
@@ -111,7 +111,7 @@ def records(
         yield _record(row, len(runs) - bisect_right(runs, row[9]) if row[17] > 0 else 0)
 
 
-def record(connection: Connection, number: int, age: int) -> dict[str, Any]:
+def record_table_row(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return one record under RECORD_KEYS; ``age`` is its orphanAge."""
     row: Any = connection.execute(_ONE, (number,)).fetchone()
     return _record(row, age)
@@ -122,8 +122,8 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     key: bytes = row[0]
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
     values = fields | {
-        "id": item_id("url", key),
-        "RowKey": row_key(key),
+        "id": url_item_id("url", key),
+        "RowKey": url_row_key(key),
         **{name: bool(fields[name]) for name in _SWITCHES},
         "httpRedirectChain": _compact(fields["httpRedirectChain"]),
         "url": row[1],
@@ -141,7 +141,7 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
         "lastOutcome": _word(row[13], clone=row[11] is not None),
         "reachedRun": row[14] or None,
         "visitedRun": row[15] or None,
-        "contentGroupId": content_group(row[12] or row[1]),
+        "contentGroupId": url_content_group(row[12] or row[1]),
     }
     return {name: values[name] for name in RECORD_KEYS}
 
@@ -163,7 +163,7 @@ def _compact(chain: str | None) -> str | None:
     return None if chain is None else json.dumps(json.loads(chain), separators=(",", ":"))
 
 
-def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def run_table(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield every run, newest first, with one count for each ``lastOutcome`` word."""
     row: Any
     for row in connection.execute(
@@ -171,13 +171,13 @@ def runs(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dic
     ).fetchall():
         counts = json.loads(row[12])
         if not counts:
-            counts = committed(connection, row[0])
+            counts = committed_page_counts(connection, row[0])
         values = (
             *row[:2],
             RunState(row[2]).word,
             bool(row[3]),
             json.loads(row[4]),
-            *map(iso, row[5:7]),
+            *map(iso_time, row[5:7]),
             *row[7:12],
             *row[13:15],
             json.loads(row[15]),

@@ -8,54 +8,54 @@ from dataclasses import dataclass, field, replace
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import digest, normalize
-from smartcrawl.registry.pack import unpack_links, unpack_numbers
+from smartcrawl.model.urls import normalize_url, url_digest
+from smartcrawl.registry.pack import unpack_numbers, unpack_stored_links
 from smartcrawl.reports.entries import (
-    CompleteRuns,
-    Entry,
     Proposal,
-    complete_runs,
-    entries,
-    facts_of,
-    fingerprint_no,
-    number_of,
-    stored_links,
+    ReportedRecord,
+    ReportedRuns,
+    reported_facts,
+    reported_fingerprint,
+    reported_links,
+    reported_record_number,
+    reported_records,
+    reported_runs,
 )
-from smartcrawl.reports.stored_robots import StoredRobots
-from smartcrawl.reports.today import Today
+from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.absence import Look, lets_go
-from smartcrawl.rules.forecast import Finding, Way, ways
+from smartcrawl.rules.forecast import Finding, ForecastWay, forecast_ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Standing, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
+from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
 from smartcrawl.sources.declared import Source
 
 
 @dataclass(slots=True)
-class Walk:
+class WalkReport:
     """The next run of a source, if every answer stays as it was last time."""
 
     connection: Connection
     source_no: int
     source: Source | None  #: None: no longer declared, so never crawled nor swept
     options: Options
-    robots: StoredRobots | None
-    entries: dict[int, Entry] = field(default_factory=dict)
+    robots: StoredRobotsReport | None
+    entries: dict[int, ReportedRecord] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)  #: numbers and depths, breadth first
     refused: set[int] = field(default_factory=set)  #: reached, but disallowed by robots.txt
     new: set[str] = field(default_factory=set)  #: addresses without a record
     _scope_no: int = 0
-    today: Today = field(init=False)
-    past: CompleteRuns = field(init=False)
+    today: TodayReport = field(init=False)
+    past: ReportedRuns = field(init=False)
 
     def __post_init__(self) -> None:
-        self.past = complete_runs(self.connection, self.source_no)
-        found = entries(self.connection, self.source_no)
+        self.past = reported_runs(self.connection, self.source_no)
+        found = reported_records(self.connection, self.source_no)
         self.entries = {entry.no: entry for entry in found}
-        self.today = Today(self.connection, self.source, self.options)
+        self.today = TodayReport(self.connection, self.source, self.options)
         if self.source is not None:
             scope = self.source.scope.fingerprint()
-            self._scope_no = fingerprint_no(self.connection, scope)
+            self._scope_no = reported_fingerprint(self.connection, scope)
             self._reach(self.source)
 
     def _reach(self, source: Source) -> None:
@@ -82,32 +82,32 @@ class Walk:
             if entry.standing > 0 and not (most and below > most):
                 waiting.extend((target, below) for target in self._targets(entry, source))
 
-    def _targets(self, entry: Entry, source: Source) -> Iterator[int]:
-        row = stored_links(self.connection, entry.no)
+    def _targets(self, entry: ReportedRecord, source: Source) -> Iterator[int]:
+        row = reported_links(self.connection, entry.no)
         if row is None:
             return
         if row[0] == self._scope_no:
             yield from unpack_numbers(row[1])
         else:
-            links = unpack_links(row[2])
+            links = unpack_stored_links(row[2])
             urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]
             yield from self._numbers(urls, source)
 
     def _numbers(self, urls: Iterable[str], source: Source) -> Iterator[int]:
         for url in urls:
             if source.scope.allows(url):
-                key = digest(normalize(url, self.options.trackers))
-                number = number_of(self.connection, self.source_no, key)
+                key = url_digest(normalize_url(url, self.options.trackers))
+                number = reported_record_number(self.connection, self.source_no, key)
                 if number is None:
                     self.new.add(url)
                 else:
                     yield number
 
-    def reason_without_validators(self, entry: Entry) -> str | None:
+    def reason_without_validators(self, entry: ReportedRecord) -> str | None:
         """Return why a page is requested without validators; None when it has them."""
         return self.today.reason_without_validators(entry)
 
-    def skipped(self, entry: Entry) -> str | None:
+    def skipped(self, entry: ReportedRecord) -> str | None:
         """Return why a page is not requested; None when it is requested."""
         if entry.no in self.asked:
             return None
@@ -117,7 +117,7 @@ class Walk:
             return "robots.txt forbids it"
         return "it is out of scope" if self._outside(entry) else "no link leads to it"
 
-    def _outside(self, entry: Entry) -> bool:
+    def _outside(self, entry: ReportedRecord) -> bool:
         assert self.source is not None
         most = self.source.max_depth or self.options.depth_limit
         deep = bool(most) and entry.depth > most
@@ -128,7 +128,7 @@ class Walk:
         """Whether max_pages would leave pages unvisited, so that no absence counts."""
         return bool(self.source and 0 < self.source.max_pages < len(self.asked) + len(self.new))
 
-    def removals(self, now: int) -> list[tuple[Entry, Way]]:
+    def removals(self, now: int) -> list[tuple[ReportedRecord, ForecastWay]]:
         """Return the pages that the sweep would remove, and why, the guard aside."""
         if self.source is None:
             return []
@@ -137,7 +137,7 @@ class Walk:
         remove = options.out_of_scope_policy == "remove"
         found = []
         for entry in self.entries.values():
-            facts = facts_of(entry, runs, options.policy, reached=True, aside=False)
+            facts = reported_facts(entry, runs, options.policy, reached=True, aside=False)
             asked = entry.no in self.asked
             finding = facts.finding
             if not asked:
@@ -151,13 +151,13 @@ class Walk:
                 finding = Finding.CANONICAL
             age, since = (0, None) if asked else runs.absence(entry.seen_run)
             facts = replace(facts, finding=finding, age=age, absent_since=since)
-            for way in ways(facts, options.policy, remove_excluded=remove):
+            for way in forecast_ways(facts, options.policy, remove_excluded=remove):
                 if way.due(now) and not (way.complete and self.cut):
                     found.append((entry, way))
                     break
         return found
 
-    def lets_go(self, entry: Entry, proposed: Proposal) -> bool:
+    def lets_go(self, entry: ReportedRecord, proposed: Proposal) -> bool:
         """Whether an orphan is removed if the look at it brings the same answer as last time."""
         if proposed.probe is None:
             return True
@@ -176,7 +176,7 @@ class Walk:
             for e in map(self.entries.__getitem__, self.asked)
             if e.word == Word.REDIRECTED and e.redirect_target and e.http_status in REDIRECTS
         ]
-        judged = fates(moves, self._indexed(), walls=self.options.sweep_max_ratio < 1)
+        judged = fates_of_moves(moves, self._indexed(), walls=self.options.sweep_max_ratio < 1)
         return frozenset(number for number, (fate, _) in judged.items() if fate is Fate.MOVED)
 
     def _aside(self) -> frozenset[int]:
@@ -193,5 +193,5 @@ class Walk:
             for no, target in named.items()
             if self.entries[no].sound
             and target not in flooded
-            and canonical_of(no, leads, indexed) is not None
+            and canonical_after_moves(no, leads, indexed) is not None
         )

@@ -8,32 +8,32 @@ from typing import Any
 from smartcrawl.extract.robots_txt import Answer
 from smartcrawl.model.options import Options
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import digest, item_id, normalize, request_url
-from smartcrawl.registry.names import source_names
-from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, looked_away
-from smartcrawl.registry.removal.purge import Known, known
-from smartcrawl.registry.runs.runs import last_state
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
+from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphans
+from smartcrawl.registry.removal.purge import KnownRecord, known_records
+from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.reports import story
 from smartcrawl.reports.entries import (
-    CompleteRuns,
-    Entry,
-    complete_runs,
-    entries,
-    facts_of,
-    last_settled,
-    proposal_of,
+    ReportedRecord,
+    ReportedRuns,
+    reported_facts,
+    reported_last_settled,
+    reported_proposal,
+    reported_records,
+    reported_runs,
 )
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.sources_today import source_today, sources_today
-from smartcrawl.reports.stored_robots import StoredRobots
-from smartcrawl.reports.today import Today
-from smartcrawl.rules.forecast import outcome_of_record, ways
-from smartcrawl.rules.http import conditional_headers
-from smartcrawl.rules.model import Action, Rule, RunState, Standing, Status, Word
+from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.today import TodayReport
+from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
+from smartcrawl.rules.http import http_conditional_headers
+from smartcrawl.rules.model import Action, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.refusals import refusals
+from smartcrawl.sources.refusals import source_refusals
 
 #: Keys of the answer, and of each of its records.
 KEYS = ("url", "id", "records", "inScopeOf", "refusedBy", "nearMisses")
@@ -59,15 +59,16 @@ class Stories:
         connection: Connection,
         options: Options,
         declared: dict[str, Source],
-        robots: StoredRobots,
+        robots: StoredRobotsReport,
         *,
         obeys: bool,
         again: Callable[..., str],
     ) -> None:
         """Prepare the stories of one registry.
 
-        ``robots`` explains the stored robots.txt copies (``robots_txt.explaining``), ``obeys`` is
-        ROBOTSTXT_OBEY, and ``again`` formats a command line that acts on the same registry.
+        ``robots`` explains the stored robots.txt copies (``robots_txt.robots_txt_answers``),
+        ``obeys`` is ROBOTSTXT_OBEY, and ``again`` formats a command line that acts on the same
+        registry.
         """
         self._connection = connection
         self._options = options
@@ -80,11 +81,13 @@ class Stories:
         """Return the stories of one address, under KEYS; ``sources``: () for all."""
         connection, trackers = self._connection, self._options.trackers
         requested = request_url(url) or url
-        key = digest(normalize(requested, trackers))
-        pages = [page for page in known(connection, key) if not sources or page.source in sources]
+        key = url_digest(normalize_url(requested, trackers))
+        pages = [
+            page for page in known_records(connection, key) if not sources or page.source in sources
+        ]
         values = (
             requested,
-            item_id("url", key),
+            url_item_id("url", key),
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
             [] if pages else self.refused(url),
@@ -98,26 +101,28 @@ class Stories:
 
     def refused(self, url: str) -> list[dict[str, str]]:
         """Return the sources of its host that exclude an address today, and why."""
-        found = refusals(self._today(), url)
+        found = source_refusals(self._today(), url)
         return [{"source": name, "why": why} for name, why in found.items()]
 
     def _today(self) -> list[Source]:
-        names = sorted({*source_names(self._connection), *self._declared})
+        names = sorted({*stored_source_names(self._connection), *self._declared})
         return sources_today(self._connection, self._declared, names)
 
-    def story(self, page: Known, key: bytes) -> dict[str, Any]:
+    def story(self, page: KnownRecord, key: bytes) -> dict[str, Any]:
         """Return the story of one record, under STORY_KEYS."""
         connection, trackers = self._connection, self._options.trackers
-        entry = next(entries(connection, page.source_no, page.no))
-        past = complete_runs(connection, page.source_no)
+        entry = next(reported_records(connection, page.source_no, page.no))
+        past = reported_runs(connection, page.source_no)
         source = source_today(connection, self._declared, page.source)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
-        record = story.record_of(connection, page.no, age)
-        count_in, shown_in = story.links_in(connection, page.source_no, page.no, key, trackers)
-        out, shown_out = story.links_out(connection, page.source_no, page.no, scope, trackers)
-        history = story.history(connection, page.no)
-        pinned = story.pinned_at(connection, page.no)
+        record = story.story_record(connection, page.no, age)
+        count_in, shown_in = story.story_links_in(
+            connection, page.source_no, page.no, key, trackers
+        )
+        out, shown_out = story.story_links_out(connection, page.source_no, page.no, scope, trackers)
+        history = story.story_events(connection, page.no)
+        pinned = story.story_pinned_at(connection, page.no)
         values = (
             record,
             Standing(entry.standing).name.lower(),
@@ -126,10 +131,10 @@ class Stories:
             history,
             {"count": count_in, "shown": shown_in},
             {"count": out, "shown": shown_out},
-            {"original": record["duplicateOf"], "others": story.clones(connection, page.no)},
+            {"original": record["duplicateOf"], "others": story.story_clones(connection, page.no)},
             self._canonical(page, entry, record),
-            story.redirect_chain(connection, page.no),
-            iso(pinned),
+            story.story_redirect_chain(connection, page.no),
+            iso_time(pinned),
             self._proposal(page),
             self._robots_rule(entry.url),
             _scope_today(source, entry),
@@ -139,7 +144,11 @@ class Stories:
         return dict(zip(STORY_KEYS, values, strict=True))
 
     def _decision(
-        self, page: Known, entry: Entry, history: list[dict[str, Any]], visited: str | None
+        self,
+        page: KnownRecord,
+        entry: ReportedRecord,
+        history: list[dict[str, Any]],
+        visited: str | None,
     ) -> dict[str, Any]:
         """Return the rule that decided about a page last, and the run."""
         word = None if entry.word is None else Word(entry.word)
@@ -151,10 +160,10 @@ class Stories:
         if word is None:
             return _decided("it was not visited yet", None, None)
         if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
-            run = last_settled(self._connection, page.source_no)
+            run = reported_last_settled(self._connection, page.source_no)
             return _decided(_UNASKED.get(word, word.word), run, None)
         run = entry.visited_run
-        outcome = outcome_of_record(Status(entry.status), word, entry.http_status)
+        outcome = forecast_outcome(Status(entry.status), word, entry.http_status)
         last = history[-1]
         if word is Word.EXCLUDED and last["run"] > run and last.get("detail") == OUT_OF_SCOPE:
             return _decided(_UNASKED[word], last["run"], last["at"])
@@ -168,13 +177,13 @@ class Stories:
         return _decided(text, run, visited, outcome=outcome.value, action=action.value)
 
     def _request(
-        self, entry: Entry, record: dict[str, Any], source: Source | None
+        self, entry: ReportedRecord, record: dict[str, Any], source: Source | None
     ) -> dict[str, Any]:
-        today = Today(self._connection, source, self._options)
+        today = TodayReport(self._connection, source, self._options)
         why, believed = today.reason_without_validators(entry), today.believed(entry)
         etag = record["httpEtag"] if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
-        headers = conditional_headers(etag, modified, trusted=why is None)
+        headers = http_conditional_headers(etag, modified, trusted=why is None)
         return {
             "url": entry.url,
             "conditional": why is None,
@@ -184,7 +193,7 @@ class Stories:
         }
 
     def _canonical(
-        self, page: Known, entry: Entry, record: dict[str, Any]
+        self, page: KnownRecord, entry: ReportedRecord, record: dict[str, Any]
     ) -> dict[str, Any] | None:
         if record["canonicalUrl"] is None and entry.canonical_no is None:
             return None
@@ -194,18 +203,18 @@ class Stories:
             "status": None if target is None else Status(target.status).word,
         }
 
-    def _entry(self, page: Known, number: int | None) -> Entry | None:
+    def _entry(self, page: KnownRecord, number: int | None) -> ReportedRecord | None:
         if number is None:
             return None
-        return next(entries(self._connection, page.source_no, number), None)
+        return next(reported_records(self._connection, page.source_no, number), None)
 
-    def _proposal(self, page: Known) -> dict[str, Any] | None:
-        found = proposal_of(self._connection, page.no)
+    def _proposal(self, page: KnownRecord) -> dict[str, Any] | None:
+        found = reported_proposal(self._connection, page.no)
         if found is None:
             return None
         policy = self._options.policy
-        held = found.rule is Rule.ORPHAN and not found.withheld
-        failed = held and page.no not in looked_away(
+        held = found.rule is RemovalRule.ORPHAN and not found.withheld
+        failed = held and page.no not in verified_orphans(
             self._connection, found.renewed, page.source_no, policy
         )
         release = self._again("orphans", "--approve", found.run, "--max", 1)
@@ -213,7 +222,7 @@ class Stories:
             "rule": found.rule.word,
             "run": found.run,
             "renewedRun": found.renewed,
-            "found": story.with_times(found.detail),
+            "found": story.story_evidence_times(found.detail),
             "probe": found.probe,
             "heldByFailedLook": failed,
             "withheld": found.withheld,
@@ -232,18 +241,20 @@ class Stories:
             "line": rule.line,
             "agent": rule.agent,
             "status": status,
-            "fetchedAt": iso(fetched_at),
+            "fetchedAt": iso_time(fetched_at),
             "error": failure[0] if failure is not None else None,
-            "failedAt": iso(failure[1]) if failure is not None else None,
+            "failedAt": iso_time(failure[1]) if failure is not None else None,
             "obeyed": self._obeys,
         }
 
-    def _removal(self, page: Known, entry: Entry, past: CompleteRuns) -> list[dict[str, Any]]:
+    def _removal(
+        self, page: KnownRecord, entry: ReportedRecord, past: ReportedRuns
+    ) -> list[dict[str, Any]]:
         options = self._options
         reached = max(entry.reached_run, entry.seen_run) >= past.last
         canonical = self._entry(page, entry.canonical_no)
         aside = canonical is not None and canonical.sound
-        facts = facts_of(entry, past, options.policy, reached=reached, aside=aside)
+        facts = reported_facts(entry, past, options.policy, reached=reached, aside=aside)
         remove = options.out_of_scope_policy == "remove"
         return [
             {
@@ -251,17 +262,17 @@ class Stories:
                 "runs": way.runs,
                 "completeRunsOnly": way.complete,
                 "underWay": way.current,
-                "notBefore": iso(way.earliest),
+                "notBefore": iso_time(way.earliest),
                 "minAgeSeconds": way.min_age,
                 "text": str(way),
             }
-            for way in ways(facts, options.policy, remove_excluded=remove)
+            for way in forecast_ways(facts, options.policy, remove_excluded=remove)
         ]
 
     def _next_visit(
-        self, page: Known, entry: Entry, past: CompleteRuns, source: Source | None
+        self, page: KnownRecord, entry: ReportedRecord, past: ReportedRuns, source: Source | None
     ) -> dict[str, Any]:
-        last = last_state(self._connection, page.source)
+        last = last_run_row(self._connection, page.source)
         running = last is not None and last[2] in (RunState.OPEN, RunState.VERIFYING)
         last_run = last[0] if last else 0
         if source is None:
@@ -276,7 +287,7 @@ class Stories:
             text = "none, unless a link leads there again"
         else:
             text = "in the next run that reaches it"
-        return {"dueAt": iso(entry.next_visit), "text": text}
+        return {"dueAt": iso_time(entry.next_visit), "text": text}
 
 
 def _decided(
@@ -302,7 +313,7 @@ _HELD = {
 }
 
 
-def _scope_today(source: Source | None, entry: Entry) -> dict[str, Any]:
+def _scope_today(source: Source | None, entry: ReportedRecord) -> dict[str, Any]:
     if source is None:
         return {"allowed": None, "why": "the source is not in sources.toml any more"}
     refusal = None if entry.kind else source.scope.refusal(entry.url)  # patterns are for pages

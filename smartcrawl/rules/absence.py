@@ -85,7 +85,7 @@ class Counts(NamedTuple):
     gone_since: int | None = None
 
 
-def counted(
+def absence_counts_after(
     before: Counts,
     outcome: Outcome,
     http_status: int | None,
@@ -100,9 +100,9 @@ def counted(
     ``held``: whether content is stored; only stored content can be lost. ``first_run``: whether
     this run discovered the page; a soft 404 does not count then.
 
-    >>> counted(Counts(1, 1, 10, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
+    >>> absence_counts_after(Counts(1, 1, 10, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
     Counts(lost=2, gone=2, lost_since=10, gone_since=10)
-    >>> counted(Counts(2, 1, 10, 10), Outcome.SAME, 200, Policy(), 20, held=True)
+    >>> absence_counts_after(Counts(2, 1, 10, 10), Outcome.SAME, 200, Policy(), 20, held=True)
     Counts(lost=0, gone=0, lost_since=None, gone_since=None)
 
     Source: M-05, M-08, R4-43, R4-44, U-08 to U-13 as overridden by design.md 8.
@@ -120,15 +120,15 @@ def counted(
     return Counts(lost, gone, lost_since, gone_since)
 
 
-def paced(before: Counts, after: Counts, pace: int, now: int) -> Counts:
+def paced_absence_counts(before: Counts, after: Counts, pace: int, now: int) -> Counts:
     """Return ``after``, limited so that a due crawl counts at most once in ``pace`` seconds.
 
     A failed page is due again within minutes. Without this limit, the counts of a due crawl would
     rise as far in half an hour as those of full crawls in three days.
 
-    >>> paced(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 109)
+    >>> paced_absence_counts(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 109)
     Counts(lost=1, gone=1, lost_since=10, gone_since=10)
-    >>> paced(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 110)
+    >>> paced_absence_counts(Counts(1, 1, 10, 10), Counts(2, 2, 10, 10), 100, 110)
     Counts(lost=2, gone=2, lost_since=10, gone_since=10)
     """
     return after._replace(
@@ -143,12 +143,12 @@ def _paced(before: int, after: int, since: int | None, pace: int, now: int) -> i
     return min(after, max(before, 1 + (now - since) // pace))
 
 
-def is_old(since: int, now: int, least: int) -> bool:
+def is_absence_old(since: int, now: int, least: int) -> bool:
     """Whether the time since ``since`` is at least ``least`` seconds.
 
     The age is 0, never negative, if the clock was set back (INV-12).
 
-    >>> is_old(10, 20, 10), is_old(10, 20, 11), is_old(99_999, 20, 0)
+    >>> is_absence_old(10, 20, 10), is_absence_old(10, 20, 11), is_absence_old(99_999, 20, 0)
     (True, False, True)
     """
     return max(0, now - since) >= least
@@ -170,7 +170,7 @@ def is_gone(
         return False
     purged = outcome is Outcome.SOFT_404 or policy.purges(http_status)
     since = counts.gone_since if counts.gone_since is not None else now
-    old = is_old(since, now, policy.lost_min_age)
+    old = is_absence_old(since, now, policy.lost_min_age)
     return purged and counts.gone >= policy.lost_threshold and old
 
 
@@ -200,7 +200,7 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
 
     Source: R4-07, M-05, U-17, U-18; design.md 8.
     """
-    return age >= missing_runs(gone_count, policy) and is_old(
+    return age >= missing_runs(gone_count, policy) and is_absence_old(
         absent_since, now, policy.orphan_min_age
     )
 

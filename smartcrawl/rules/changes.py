@@ -27,15 +27,15 @@ class Check(StrEnum):
     READ = auto()  #: it is read, and its hashes are compared
 
 
-def check(held: Properties | None, found: Properties) -> Check:
+def decide_change_check(held: Properties | None, found: Properties) -> Check:
     """Return how to find out whether a file changed since ``held`` was stored; None: it is new.
 
     An ETag decides alone where both sides have one. Otherwise date and length must both be known
     and equal. Large files whose properties differ or are missing are hashed first.
 
-    >>> check(Properties('"a"', "Mon", 9), Properties('"a"', "Tue", 9)).value
+    >>> decide_change_check(Properties('"a"', "Mon", 9), Properties('"a"', "Tue", 9)).value
     'skip'
-    >>> check(Properties(None, "Mon", 9), Properties(None, "Mon", 8)).value
+    >>> decide_change_check(Properties(None, "Mon", 9), Properties(None, "Mon", 8)).value
     'read'
 
     Source: R0-43, R0-44, R0-45.

@@ -44,7 +44,7 @@ def _rank(member: Member, *, midway: bool) -> tuple[object, ...]:
     )
 
 
-def places(members: Iterable[Member], *, midway: bool) -> dict[int, Place]:
+def decide_clone_places(members: Iterable[Member], *, midway: bool) -> dict[int, Place]:
     """Return the place of each member of one group.
 
     Living members come before lost ones, then the present original, then members that had the

@@ -7,8 +7,8 @@ from enum import StrEnum, auto
 from typing import Final
 
 from smartcrawl.rules.absence import Policy, counts_as_lost, missing_runs
-from smartcrawl.rules.http import REDIRECTS, outcome_of
-from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.http import REDIRECTS, outcome_of_response
+from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, Standing, Status, Word
 
 
 class Finding(StrEnum):
@@ -40,10 +40,10 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ForecastWay:
     """One way to lose a page."""
 
-    rule: Rule
+    rule: RemovalRule
     runs: int  #: further runs that must find the same, at least 1
     finds: str  #: their finding, such as ``find 404``
     complete: bool  #: whether only complete runs count
@@ -79,16 +79,16 @@ def _singular(text: str) -> str:
 
 
 _RESTS: Final = {
-    Finding.MOVED: (Rule.REDIRECT, "find its redirect to lead to an indexed page"),
-    Finding.NOT_ACCEPTABLE: (Rule.NOT_ACCEPTABLE, "find that it must not be indexed"),
-    Finding.CANONICAL: (Rule.CANONICAL, "find its canonical page indexed"),
+    Finding.MOVED: (RemovalRule.REDIRECT, "find its redirect to lead to an indexed page"),
+    Finding.NOT_ACCEPTABLE: (RemovalRule.NOT_ACCEPTABLE, "find that it must not be indexed"),
+    Finding.CANONICAL: (RemovalRule.CANONICAL, "find its canonical page indexed"),
 }
 
 #: Findings of an answer from the page, which clears the counts.
 _ANSWERS: Final = (Finding.FINE, Finding.MOVED, Finding.NOT_ACCEPTABLE, Finding.CANONICAL)
 
 
-def finding(
+def forecast_finding(
     status: Status,
     word: Word | None,
     http_status: int | None,
@@ -101,9 +101,9 @@ def finding(
 
     ``aside``: whether its content is stored and it names another, indexed page as canonical.
 
-    >>> finding(Status.ERROR, Word.LOST, 404, Policy(), reached=True).value
+    >>> forecast_finding(Status.ERROR, Word.LOST, 404, Policy(), reached=True).value
     'gone'
-    >>> finding(Status.ERROR, Word.LOST, 403, Policy(), reached=True).value
+    >>> forecast_finding(Status.ERROR, Word.LOST, 403, Policy(), reached=True).value
     'trouble'
     """
     if status is Status.OUT_OF_SCOPE:
@@ -121,7 +121,9 @@ def finding(
             return Finding.CANONICAL if aside else Finding.FINE
 
 
-def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tuple[Way, ...]:
+def forecast_ways(
+    facts: Facts, policy: Policy, *, remove_excluded: bool = False
+) -> tuple[ForecastWay, ...]:
     """Return the ways to lose a page, those under way first; none where nothing is stored.
 
     ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page is removed only for its answers.
@@ -138,18 +140,18 @@ def ways(facts: Facts, policy: Policy, *, remove_excluded: bool = False) -> tupl
     # Of a page with links only, noindex or a canonical page removes nothing more.
     if rest is not None and (facts.standing is Standing.HELD or facts.finding is Finding.MOVED):
         rule, finds = rest
-        if rule is Rule.NOT_ACCEPTABLE or not facts.pinned:
-            found.append(Way(rule, 1, finds, complete=False, current=True))
+        if rule is RemovalRule.NOT_ACCEPTABLE or not facts.pinned:
+            found.append(ForecastWay(rule, 1, finds, complete=False, current=True))
     return tuple(sorted(found, key=lambda way: not way.current))
 
 
-def _gone(facts: Facts, policy: Policy) -> Way:
+def _gone(facts: Facts, policy: Policy) -> ForecastWay:
     current = facts.finding is Finding.GONE
     answers = facts.finding in _ANSWERS
     count = 0 if answers else facts.gone_count
     since = None if answers else facts.gone_since
-    return Way(
-        Rule.GONE,
+    return ForecastWay(
+        RemovalRule.GONE,
         max(1, policy.lost_threshold - count),
         f"find {facts.http_status if current else _listed(policy)}",
         complete=False,
@@ -159,7 +161,7 @@ def _gone(facts: Facts, policy: Policy) -> Way:
     )
 
 
-def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> Way:
+def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> ForecastWay:
     excluded = facts.finding is Finding.EXCLUDED
     current = excluded or facts.finding is Finding.ABSENT
     at_once = at_once and excluded
@@ -168,8 +170,8 @@ def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> Way:
         needed = min(needed, missing_runs(facts.lost_count, policy))  # the look finds it again
     runs = 1 if at_once else max(1, needed - facts.age)
     age = 0 if at_once else policy.orphan_min_age
-    return Way(
-        Rule.EXCLUDED if excluded else Rule.ORPHAN,
+    return ForecastWay(
+        RemovalRule.EXCLUDED if excluded else RemovalRule.ORPHAN,
         runs,
         "leave it out" if excluded else "do not reach it",
         complete=not at_once,
@@ -189,14 +191,14 @@ def _listed(policy: Policy) -> str:
     return " or ".join(str(status) for status in sorted(policy.purge_statuses))
 
 
-def outcome_of_record(status: Status, word: Word | None, http_status: int | None) -> Outcome | None:
+def forecast_outcome(status: Status, word: Word | None, http_status: int | None) -> Outcome | None:
     """Return the outcome of the last visit of a page, worked out from its record.
 
     None when it was not visited, or when a later event has replaced the word of that visit.
 
-    >>> outcome_of_record(Status.INDEXED, Word.UNCHANGED, 304).value
+    >>> forecast_outcome(Status.INDEXED, Word.UNCHANGED, 304).value
     'not_modified'
-    >>> outcome_of_record(Status.ERROR, Word.FAILED, 1103).value
+    >>> forecast_outcome(Status.ERROR, Word.FAILED, 1103).value
     'unreachable'
     """
     match word:
@@ -220,7 +222,7 @@ def _error(http_status: int) -> Outcome:
     if http_status == 200:
         return Outcome.SOFT_404
     if http_status < min(Fault):
-        return outcome_of(http_status, conditional=False)
+        return outcome_of_response(http_status, conditional=False)
     return Fault(http_status).outcome if http_status in set(Fault) else Outcome.UNREACHABLE
 
 

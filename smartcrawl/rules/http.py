@@ -20,7 +20,7 @@ _CODED = re.compile(r"(.+?)[-;:+]+(gzip|gz|br|deflate|zstd|;)")
 MAX_RETRY_AFTER = 86_400  #: seconds; longer waits are cut to this
 
 
-def conditional_headers(
+def http_conditional_headers(
     etag: str | None, last_modified: str | None, *, trusted: bool
 ) -> Mapping[str, str]:
     """Return the headers that make a request conditional.
@@ -30,9 +30,9 @@ def conditional_headers(
     in a forced run, for another configuration or another spelling of the address, or where
     nothing is stored. Then no header is returned.
 
-    >>> dict(conditional_headers('W/"a"', None, trusted=True))
+    >>> dict(http_conditional_headers('W/"a"', None, trusted=True))
     {'If-None-Match': 'W/"a"'}
-    >>> dict(conditional_headers('W/"a"', None, trusted=False))
+    >>> dict(http_conditional_headers('W/"a"', None, trusted=False))
     {}
 
     Source: RFC 9110 sections 13.1.2 and 13.1.3; R0-38; RP-05.
@@ -158,13 +158,16 @@ def is_same_by_head(
     return stored is not None and stored == answered
 
 
-def outcome_of(status: int, *, conditional: bool) -> Outcome:
+def outcome_of_response(status: int, *, conditional: bool) -> Outcome:
     """Classify a complete HTTP response, before its body is looked at.
 
     A 200 is CHANGED here; whether it is SAME or NOT_ACCEPTABLE is known only after its
     extraction. A 304 to an unconditional request is an error of the peer, never "unchanged".
 
-    >>> outcome_of(304, conditional=True).name, outcome_of(304, conditional=False).name
+    >>> (
+    ...     outcome_of_response(304, conditional=True).name,
+    ...     outcome_of_response(304, conditional=False).name,
+    ... )
     ('NOT_MODIFIED', 'BAD_HEADER')
 
     Source: R4-35 to R4-39 (cases 2 to 6); design.md 12.

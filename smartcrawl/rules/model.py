@@ -129,7 +129,7 @@ class Mode(IntEnum):
         return self.name.lower()
 
 
-class Rule(IntEnum):
+class RemovalRule(IntEnum):
     """Reasons to remove a page (design.md 8). The numbers are stored; never renumber."""
 
     GONE = 1  #: 404 or 410, often and long enough

@@ -40,12 +40,12 @@ class Move:
     leaves: bool = False  #: whether the target is out of scope
 
 
-def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
+def chain_of_moves(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
     """Return the pages that ``no`` leads to, in order, and whether they end in a circle.
 
     ``hops`` maps each moved page to the next one; None: out of scope.
 
-    >>> chain(1, {1: 2, 2: 3}), chain(1, {1: 2, 2: 1})
+    >>> chain_of_moves(1, {1: 2, 2: 3}), chain_of_moves(1, {1: 2, 2: 1})
     (([2, 3], False), ([2, 1], True))
     """
     passed, seen = [], {no}
@@ -59,17 +59,17 @@ def chain(no: int, hops: Mapping[int, int | None]) -> tuple[list[int], bool]:
     return passed, False
 
 
-def wall(target: str) -> str:
+def login_wall(target: str) -> str:
     """Return the part of a target that identifies a login page: everything but the query.
 
-    >>> wall("https://a.example/login?next=/1") == wall("https://a.example/login?next=/2")
+    >>> login_wall("https://a.example/login?next=/1") == login_wall("https://a.example/login?next=/2")
     True
     """
     parts = urlsplit(target)
     return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
 
-def fates(
+def fates_of_moves(
     moves: Iterable[Move],
     indexed: Container[int],
     aside: Mapping[int, int | None] = MappingProxyType({}),
@@ -88,7 +88,7 @@ def fates(
     """
     by_no = {move.no: move for move in moves}
     hops = {**aside, **{no: move.target_no for no, move in by_no.items()}}
-    chains = {no: chain(no, hops) for no in by_no}
+    chains = {no: chain_of_moves(no, hops) for no in by_no}
     temporary = {no for no, move in by_no.items() if move.http_status in TEMPORARY}
     walled = _walled(by_no, chains, temporary) if walls else frozenset()
     found = {}
@@ -136,8 +136,8 @@ def _walled(
         for hop in (no, *passed)
         if hop in temporary
     }
-    shared = Counter(wall(moves[no].target) for no in doors)
-    return frozenset(no for no in temporary if shared[wall(moves[no].target)] >= WALL)
+    shared = Counter(login_wall(moves[no].target) for no in doors)
+    return frozenset(no for no in temporary if shared[login_wall(moves[no].target)] >= WALL)
 
 
 def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:
@@ -152,19 +152,27 @@ def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset
     return frozenset(no for no, count in named.items() if count > most)
 
 
-def canonical_of(no: int, leads: Mapping[int, int | None], indexed: Container[int]) -> int | None:
+def canonical_after_moves(
+    no: int, leads: Mapping[int, int | None], indexed: Container[int]
+) -> int | None:
     """Return the page that is indexed in place of the alias ``no``; None if ``no`` is no alias.
 
     ``leads`` maps a page to its canonical page, and a redirect to its target. The result is the
     last indexed page of the chain, which ends where it enters a circle. It is None if the chain
     leads back to ``no``, is longer than MAX_REDIRECTS, or has no indexed page.
 
-    >>> canonical_of(1, {1: 2, 2: 3}, {1, 2, 3}), canonical_of(1, {1: 2, 2: 3}, {1, 2})
+    >>> (
+    ...     canonical_after_moves(1, {1: 2, 2: 3}, {1, 2, 3}),
+    ...     canonical_after_moves(1, {1: 2, 2: 3}, {1, 2}),
+    ... )
     (3, 2)
-    >>> canonical_of(1, {1: 2, 2: 1}, {1, 2}), canonical_of(1, {1: 2, 2: 3, 3: 2}, {1, 2, 3})
+    >>> (
+    ...     canonical_after_moves(1, {1: 2, 2: 1}, {1, 2}),
+    ...     canonical_after_moves(1, {1: 2, 2: 3, 3: 2}, {1, 2, 3}),
+    ... )
     (None, 2)
     """
-    passed, circle = chain(no, leads)
+    passed, circle = chain_of_moves(no, leads)
     if circle:
         passed = passed[: passed.index(passed[-1]) + 1]
     if no in passed or len(passed) > MAX_REDIRECTS:

@@ -10,7 +10,7 @@ from smartcrawl.rules.model import (
     Extraction,
     Mode,
     Outcome,
-    Rule,
+    RemovalRule,
     Standing,
     Status,
     Word,
@@ -90,7 +90,7 @@ def decide(
     return verdict
 
 
-def extraction(
+def decide_extraction(
     standing: Standing, mode: Mode, *, same_configuration: bool, snapshot: bool
 ) -> Extraction:
     """Return how a page gets the entry that its mode and the present configuration ask for.
@@ -99,9 +99,9 @@ def extraction(
     the request, because a 304 brings no body.
 
     >>> facts = {"same_configuration": False, "snapshot": True}
-    >>> extraction(Standing.HELD, Mode.INDEX, **facts).name
+    >>> decide_extraction(Standing.HELD, Mode.INDEX, **facts).name
     'AGAIN'
-    >>> extraction(Standing.HELD, Mode.LINKS_ONLY, **facts).name
+    >>> decide_extraction(Standing.HELD, Mode.LINKS_ONLY, **facts).name
     'REFUSED'
 
     Source: M-15, M-02, R4-20.
@@ -200,24 +200,27 @@ class Removal(NamedTuple):
     effective_status: int | None  #: None: see effective_after
 
 
-REMOVALS: Final[Mapping[Rule, Removal]] = {
-    Rule.GONE: Removal(Status.GONE, Standing.BARE, Word.GONE, None),
-    Rule.REDIRECT: Removal(Status.CRAWLED, Standing.BARE, Word.REDIRECTED, None),
-    Rule.NOT_ACCEPTABLE: Removal(Status.CRAWLED, Standing.LINKS, Word.EXCLUDED, 406),
-    Rule.CANONICAL: Removal(Status.CRAWLED, Standing.LINKS, Word.REDIRECTED, 406),
-    Rule.EXCLUDED: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
-    Rule.ORPHAN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
-    Rule.FORGOTTEN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+REMOVALS: Final[Mapping[RemovalRule, Removal]] = {
+    RemovalRule.GONE: Removal(Status.GONE, Standing.BARE, Word.GONE, None),
+    RemovalRule.REDIRECT: Removal(Status.CRAWLED, Standing.BARE, Word.REDIRECTED, None),
+    RemovalRule.NOT_ACCEPTABLE: Removal(Status.CRAWLED, Standing.LINKS, Word.EXCLUDED, 406),
+    RemovalRule.CANONICAL: Removal(Status.CRAWLED, Standing.LINKS, Word.REDIRECTED, 406),
+    RemovalRule.EXCLUDED: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+    RemovalRule.ORPHAN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+    RemovalRule.FORGOTTEN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
 }
 
 
-def removal(rule: Rule) -> Removal:
+def state_after_removal(rule: RemovalRule) -> Removal:
     """Return the state of a record after a sweep removed its content under ``rule``.
 
     A redirect keeps its target as its only link. A page that must not be indexed, or that stands
     aside for its canonical page, keeps all of its links; any other page has none.
 
-    >>> removal(Rule.GONE).word.word, removal(Rule.ORPHAN).status.word
+    >>> (
+    ...     state_after_removal(RemovalRule.GONE).word.word,
+    ...     state_after_removal(RemovalRule.ORPHAN).status.word,
+    ... )
     ('gone', 'OutOfScope')
 
     Source: U-06, U-07, U-09, U-18; RD-02; design.md 8 and 13.
@@ -225,17 +228,17 @@ def removal(rule: Rule) -> Removal:
     return REMOVALS[rule]
 
 
-def effective_after(rule: Rule, http_status: int | None) -> int | None:
+def effective_after(rule: RemovalRule, http_status: int | None) -> int | None:
     """Return the effective status of a record whose content was removed under ``rule``.
 
     The last status of the page where it is the reason for the removal; 406 where only links stay;
     None where the page was not requested.
 
-    >>> effective_after(Rule.GONE, 410), effective_after(Rule.NOT_ACCEPTABLE, 200)
+    >>> effective_after(RemovalRule.GONE, 410), effective_after(RemovalRule.NOT_ACCEPTABLE, 200)
     (410, 406)
-    >>> effective_after(Rule.ORPHAN, 200) is None
+    >>> effective_after(RemovalRule.ORPHAN, 200) is None
     True
     """
-    if rule in (Rule.GONE, Rule.REDIRECT):
+    if rule in (RemovalRule.GONE, RemovalRule.REDIRECT):
         return 404 if http_status == 200 else http_status  # a soft 404
     return REMOVALS[rule].effective_status

@@ -17,7 +17,7 @@ class Evidence:
     seeds_failed: tuple[str, ...]  #: seeds that did not end in 200 or 304 in scope, with the reason
     cut_by: tuple[str, ...]  #: limits and signals that ended it early, such as "max_pages"
     visits: int
-    unreachable: int  #: visits without an answer about the page (``no_answer``)
+    unreachable: int  #: visits without an answer about the page (``counts_as_unanswered``)
     pending: int  #: pages that were reached and due, but not visited
     sitemaps_failed: tuple[str, ...] = ()  #: sitemaps without links now and before, with reason
     skipped: int = 0  #: pages that were reached and not due
@@ -25,15 +25,18 @@ class Evidence:
     silent: int = 0  #: skipped pages whose last visit brought no answer about them
 
 
-def no_answer(outcome: Outcome, http_status: int | None) -> bool:
+def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:
     """Whether a visit brought no answer about its page, and so counts as unreachable.
 
     Network, header and processing errors, 5xx and 429 after retries; redirects and every
     other 4xx are answers.
 
-    >>> no_answer(Outcome.TRANSIENT, 503), no_answer(Outcome.TRANSIENT, 408)
+    >>> counts_as_unanswered(Outcome.TRANSIENT, 503), counts_as_unanswered(Outcome.TRANSIENT, 408)
     (True, False)
-    >>> no_answer(Outcome.BAD_HEADER, 1002), no_answer(Outcome.BAD_HEADER, 1004)
+    >>> (
+    ...     counts_as_unanswered(Outcome.BAD_HEADER, 1002),
+    ...     counts_as_unanswered(Outcome.BAD_HEADER, 1004),
+    ... )
     (True, False)
     """
     if http_status in (Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET) or (
@@ -45,7 +48,7 @@ def no_answer(outcome: Outcome, http_status: int | None) -> bool:
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)
 
 
-def reasons(evidence: Evidence) -> tuple[str, ...]:
+def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     """Return the reasons why a run is incomplete; none when it is complete.
 
     Only a complete run may age the pages that it did not reach. A due crawl is complete when every
@@ -53,11 +56,13 @@ def reasons(evidence: Evidence) -> tuple[str, ...]:
     went through all links again. A few of these requests may stay without an answer, as in a full
     crawl.
 
-    >>> reasons(Evidence((), (), visits=100, unreachable=10, pending=0))
+    >>> reasons_against_seal(Evidence((), (), visits=100, unreachable=10, pending=0))
     ()
-    >>> reasons(Evidence(("http://a.example/",), ("max_pages",), 1, 1, 7))
+    >>> reasons_against_seal(Evidence(("http://a.example/",), ("max_pages",), 1, 1, 7))
     ('max_pages', 'seed_failed: http://a.example/', 'unreachable: 1 of 1 visits', 'pending: 7')
-    >>> reasons(Evidence((), (), visits=0, unreachable=0, pending=0, skipped=9, silent=1))
+    >>> reasons_against_seal(
+    ...     Evidence((), (), visits=0, unreachable=0, pending=0, skipped=9, silent=1)
+    ... )
     ('not_due: 1',)
 
     Source: RD-07 as sharpened by design.md 3; INV-4.

@@ -214,15 +214,18 @@ def accepts_collapse(errors: int) -> bool:
     return errors >= BELIEVED_AFTER
 
 
-def are_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
+def are_collapses_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
     """Whether the collapsed pages of a run are edits: few, each with a different text.
 
     ``texts``: the hash of each page's new text. ``bodies``: the number of bodies that the run read,
     theirs included. An error that a server answers for every page is one text, or it is frequent.
 
-    >>> are_edits([b"1", b"2", b"3"], bodies=3), are_edits([b"1", b"2", b"3", b"4"], bodies=399)
+    >>> (
+    ...     are_collapses_edits([b"1", b"2", b"3"], bodies=3),
+    ...     are_collapses_edits([b"1", b"2", b"3", b"4"], bodies=399),
+    ... )
     (True, False)
-    >>> are_edits([b"1", b"1"], bodies=10_000)
+    >>> are_collapses_edits([b"1", b"1"], bodies=10_000)
     False
 
     Source: C19.
@@ -231,12 +234,15 @@ def are_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
     return few and len(set(texts)) == len(texts)
 
 
-def may_be_edits(pages: int, *, texts: int, size: int) -> bool:
+def may_collapses_be_edits(pages: int, *, texts: int, size: int) -> bool:
     """Whether the collapsed pages that a run met so far may turn out to be edits.
 
     ``texts``: the number of different texts. ``size``: bytes of their bodies, compressed.
 
-    >>> may_be_edits(2, texts=2, size=4_000), may_be_edits(2, texts=1, size=4_000)
+    >>> (
+    ...     may_collapses_be_edits(2, texts=2, size=4_000),
+    ...     may_collapses_be_edits(2, texts=1, size=4_000),
+    ... )
     (True, False)
     """
     return texts == pages <= MAX_WAITING and size <= MAX_WAITING_SIZE

@@ -32,34 +32,37 @@ class Replay:
     late: int | None  #: seconds that 95 % of them do not exceed
 
 
-def pace(runs: Sequence[int], *, begin: int, now: int, longest: int) -> int:
+def simulated_pace(runs: Sequence[int], *, begin: int, now: int, longest: int) -> int:
     """Return the mean seconds between runs that began after ``begin``, at most ``longest``."""
     count = sum(begin < run <= now for run in runs)
     return max(1, min((now - begin) // count, longest)) if count else longest
 
 
-def every(seconds: int, *, pace: int) -> Schedule:
+def fixed_schedule(seconds: int, *, pace: int) -> Schedule:
     """Return the schedule that requests every page at a fixed interval of about so many seconds.
 
     The interval is a whole number of runs, at least one.
 
-    >>> every(86_400, pace=86_000).interval(9), every(86_400, pace=3_600).interval(9)
+    >>> (
+    ...     fixed_schedule(86_400, pace=86_000).interval(9),
+    ...     fixed_schedule(86_400, pace=3_600).interval(9),
+    ... )
     (86000, 86400)
     """
     wait = max(1, (seconds + pace // 2) // pace) * pace
     return Schedule(base=wait, longest=wait, steps=(1,), jitter=0)
 
 
-def unhurried(schedule: Schedule) -> Schedule:
+def unhurried_schedule(schedule: Schedule) -> Schedule:
     """Return the schedule whose interval does not grow for unchanged pages.
 
-    >>> unhurried(Schedule()).interval(99)
+    >>> unhurried_schedule(Schedule()).interval(99)
     86400
     """
     return replace(schedule, steps=schedule.steps[:1])
 
 
-def simulate(
+def simulate_schedules(
     lives: Iterable[Life], schedules: Sequence[Schedule], *, pace: int, since: int, now: int
 ) -> list[Replay]:
     """Replay the lives of pages under each schedule and count the events after ``since``.

@@ -26,16 +26,16 @@ _TOKEN: Final = re.compile(
 )
 
 
-def random_path(token: str) -> str:
+def soft404_random_path(token: str) -> str:
     """Return the path to request from a host; ``token`` is random letters and digits.
 
-    >>> random_path("k3v9q1")
+    >>> soft404_random_path("k3v9q1")
     '/smartcrawl-does-this-exist-k3v9q1'
     """
     return f"/smartcrawl-does-this-exist-{token}"
 
 
-def simhash(words: Sequence[str]) -> int:
+def soft404_simhash(words: Sequence[str]) -> int:
     """Return 64 bits that differ less, the more three-word phrases two texts share.
 
     A bit is set that more than half of the hashes of all phrases have; without words, 0.
@@ -46,17 +46,17 @@ def simhash(words: Sequence[str]) -> int:
     return sum(1 << 63 - n for n in range(64) if bits[n::64].count("1") > majority)
 
 
-def distance(one: int, other: int) -> int:
+def soft404_distance(one: int, other: int) -> int:
     """Return the number of bits in which two fingerprints differ.
 
-    >>> distance(0b1010, 0b0110)
+    >>> soft404_distance(0b1010, 0b0110)
     2
     """
     return (one ^ other).bit_count()
 
 
 @dataclass(frozen=True, slots=True)
-class NotFound:
+class Soft404Profile:
     """A host's answer for an address that cannot exist, without the address and without numbers."""
 
     title: str  #: its words, at most 200 characters
@@ -75,7 +75,7 @@ class NotFound:
         return cls(**json.loads(packed))
 
 
-def profile(title: str, text: str, path: str) -> NotFound | None:
+def soft404_profile(title: str, text: str, path: str) -> Soft404Profile | None:
     """Return the profile of a host's answer to a path that cannot exist; None: it is no evidence.
 
     An answer of fewer than 8 words, its echo of ``path`` not counted, is no evidence about any
@@ -84,26 +84,28 @@ def profile(title: str, text: str, path: str) -> NotFound | None:
     words = _readings(text, path)[0]
     if len(words) < (SHORT if "javascript" in words else MIN_WORDS):
         return None
-    return NotFound(
+    return Soft404Profile(
         title=_title(_readings(title, path)[0]),
         words=len(words),
         text_length=len(" ".join(words)),
-        fingerprint=simhash(words),
+        fingerprint=soft404_simhash(words),
         exact=_hash(words),
     )
 
 
-def is_not_found(answer: NotFound, *, title: str, text: str, path: str) -> bool:
+def is_soft404_page(answer: Soft404Profile, *, title: str, text: str, path: str) -> bool:
     """Whether a page under ``path`` (with its query) is its host's answer for missing pages.
 
     Never true of ``/``: a host that answers everything with its home page still has that page.
 
     Source: C17.
     """
-    return path.replace("/", "") != "" and is_same(answer, title=title, text=text, path=path)
+    return path.replace("/", "") != "" and is_soft404_text(
+        answer, title=title, text=text, path=path
+    )
 
 
-def is_same(answer: NotFound, *, title: str, text: str, path: str) -> bool:
+def is_soft404_text(answer: Soft404Profile, *, title: str, text: str, path: str) -> bool:
     """Whether a title and text are a host's answer for missing pages, whatever the path.
 
     Title and text are compared as they are, and without echoes of the path, of its last segment,
@@ -118,7 +120,7 @@ def is_same(answer: NotFound, *, title: str, text: str, path: str) -> bool:
     )
 
 
-def _is_near(answer: NotFound, words: Sequence[str]) -> bool:
+def _is_near(answer: Soft404Profile, words: Sequence[str]) -> bool:
     if min(len(words), answer.words) < SHORT:
         return _hash(words) == answer.exact
     length = len(" ".join(words))
@@ -126,7 +128,7 @@ def _is_near(answer: NotFound, words: Sequence[str]) -> bool:
     return (
         abs(len(words) - answer.words) <= MAX_APART
         and abs(length - answer.text_length) <= MAX_LENGTH_SHARE * longest
-        and distance(simhash(words), answer.fingerprint) <= MAX_DISTANCE
+        and soft404_distance(soft404_simhash(words), answer.fingerprint) <= MAX_DISTANCE
     )
 
 

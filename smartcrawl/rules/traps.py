@@ -219,7 +219,7 @@ def _words(name: str) -> set[str]:
     return {word.lower().removesuffix("s") for word in _WORD.findall(name)}
 
 
-class Budget:
+class TrapBudget:
     """Limits of one run to new addresses: of each host, of hosts, of session ids of a page.
 
     0 is no limit. ``refuse`` is called once for each new address.
@@ -253,7 +253,7 @@ class Budget:
         ``s``, ``sid``, ``session`` or ``session_id`` its value must be a UUID or at least 16
         letters and digits. The counts of 65,536 such addresses are kept, then the oldest go.
 
-        >>> budget = Budget(year=2025, per_host=1, hosts=1)
+        >>> budget = TrapBudget(year=2025, per_host=1, hosts=1)
         >>> budget.refuse("https://example.com/a", "example.com")
         >>> budget.refuse("https://example.com/b", "example.com")
         <Trap.HOST_BUDGET: 'host_budget'>

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from smartcrawl.model.batches import Address
 from smartcrawl.model.pages import Page
-from smartcrawl.model.urls import Trackers, digest, host_key, normalize
+from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_host_key
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.sources.scope import Scope
 
@@ -96,15 +96,15 @@ class AddressBook:
         """Put the numbers of ``missing``, places and URLs in scope, into ``found``."""
         inside: list[tuple[int, str, str, bytes]] = []
         for place, url in missing:
-            identity = normalize(url, self._trackers)
-            inside.append((place, url, identity, digest(identity)))
+            identity = normalize_url(url, self._trackers)
+            inside.append((place, url, identity, url_digest(identity)))
         ids = self._ids
         unknown = {key for _, _, _, key in inside if key not in ids}
         stored = self._reader.numbers(tuple(unknown))
         for place, url, identity, key in inside:
             number = ids.get(key) or stored.get(key)
             if number is None:
-                host = host_key(url)
+                host = url_host_key(url)
                 if refuse is not None and refuse(url, host):
                     continue
                 number = ids[key] = self._new_number()

@@ -10,9 +10,9 @@ from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.databases import Lease
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs.evidence import tally
+from smartcrawl.registry.runs.evidence import count_run_rows
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
@@ -20,7 +20,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Load
@@ -147,7 +147,7 @@ class Alone:
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
-            registry.end_last(source.name, closing_of(source, options, orders), now)
+            registry.end_last(source.name, closing_from_orders(source, options, orders), now)
             request = RunRequest(
                 source=source.name,
                 kind=source.kind,
@@ -169,7 +169,7 @@ class Alone:
             lease=lease,
         )
 
-    def frontier(self, readers: Readers, load: Load) -> Frontier:
+    def frontier(self, readers: RegistryReaders, load: Load) -> Frontier:
         """Return a frontier in memory; a limited run begins with the oldest visits."""
         single = len(self._scope.hosts) == 1 and not self._scope.domains
         rank = readers.pages.last_visits if self.turns.left > 0 else None
@@ -177,7 +177,7 @@ class Alone:
         self.turns.hand_out(self._frontier)
         return self._frontier
 
-    def host_notes(self, readers: Readers, batches: Batches) -> HostNotes:
+    def host_notes(self, readers: RegistryReaders, batches: Batches) -> HostNotes:
         """Return the notes about hosts, such as their robots.txt."""
         return HostNotes(readers.hosts, batches)
 
@@ -185,7 +185,7 @@ class Alone:
         """Return 0: no other worker follows redirects."""
         return 0
 
-    def begin(self, readers: Readers) -> None:
+    def begin(self, readers: RegistryReaders) -> None:
         """Fill the frontier with the pages that a resumed run reached and did not visit."""
         run = self.opened.no
         if not self.opened.resumed:
@@ -194,7 +194,7 @@ class Alone:
         for number, depth in readers.progress.pending(run):
             self._frontier.offer([number], depth)
         if self.turns.left > 0:
-            visits, _, _ = tally(self._registry.connection, run)
+            visits, _, _ = count_run_rows(self._registry.connection, run)
             self.turns.left = max(0, self.turns.left - visits)
 
     def start(

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.commit.snapshots import is_stored
-from smartcrawl.registry.writer import Writer, Written
+from smartcrawl.registry.commit.snapshots import is_snapshot_due
+from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
-from smartcrawl.rules.seal import no_answer
+from smartcrawl.rules.seal import counts_as_unanswered
 from smartcrawl.run.shortcomings import Shortcomings
 
 
 @dataclass(slots=True)
-class Progress:
+class RunCounters:
     """Counts of this process, for the progress line; the registry has those of the run."""
 
     words: dict[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Batches:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: RegistryWriter,
         *,
         written: Callable[[Written], None],
         shortcomings: Shortcomings,
@@ -69,7 +69,7 @@ class Batches:
         self._forced = forced
         self._shared = shared
         self.on_written: Callable[[], None] | None = None  #: called in the writer's thread
-        self.progress = Progress()
+        self.progress = RunCounters()
         self._writer = writer
         self._written = written
         self.observe: Callable[[str], HostNow] | None = None  #: current delay and state of a host
@@ -92,7 +92,7 @@ class Batches:
         answer, parsed, traffic = visit.answer, visit.parsed, visit.traffic
         batch, page = self.batch, visit.page
         record, state = page.record, page.state
-        if self.keeps_bodies and is_stored(visit, forced=self._forced or state.ordered):
+        if self.keeps_bodies and is_snapshot_due(visit, forced=self._forced or state.ordered):
             batch.bodies += len(answer.body or b"")
         else:
             answer.body = None
@@ -104,7 +104,7 @@ class Batches:
             batch.visits.append(visit)
             batch.text += sum(len(chunk.text) for chunk in parsed.chunks)
             return
-        unreachable = no_answer(visit.outcome, visit.http_status)
+        unreachable = counts_as_unanswered(visit.outcome, visit.http_status)
         if visit.accepted:
             self._record_accepted(visit, unreachable=unreachable)
             return

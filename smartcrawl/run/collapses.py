@@ -10,13 +10,13 @@ from smartcrawl.extract.hashes import text_hash
 from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import Collapse, Page, PageAnswer, Traffic, Visit
 from smartcrawl.registry.commit import collapsed
-from smartcrawl.registry.commit.snapshot_store import packed, unpacked
+from smartcrawl.registry.commit.snapshot_store import pack_snapshot, unpack_snapshot
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
-from smartcrawl.run.frontier.memory import UNREACHED, Depths
+from smartcrawl.run.frontier.memory import UNREACHED, FrontierDepths
 from smartcrawl.run.links import Links
 
 #: The fields of an answer that wait beside its body.
@@ -25,12 +25,12 @@ _HEADERS = (
 )  # fmt: skip
 
 
-def collapse_of(visit: Visit, document: Document) -> Collapse:
+def collapse_of_visit(visit: Visit, document: Document) -> Collapse:
     """Return the part of a collapsed page's answer that waits for the decision.
 
     >>> from smartcrawl.rules.model import Outcome
     >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED)
-    >>> json.loads(collapse_of(visit, Document()).answer)["url"]
+    >>> json.loads(collapse_of_visit(visit, Document()).answer)["url"]
     ''
     """
     answer: dict[str, Any] = {
@@ -40,7 +40,9 @@ def collapse_of(visit: Visit, document: Document) -> Collapse:
     }
     answer |= {name: getattr(visit.answer, name) for name in _HEADERS}
     answer["robots_tags"] = list(visit.answer.robots_tags)
-    return Collapse(text_hash(document), json.dumps(answer), packed(visit.answer.body or b""))
+    return Collapse(
+        text_hash(document), json.dumps(answer), pack_snapshot(visit.answer.body or b"")
+    )
 
 
 class Collapses:
@@ -52,7 +54,7 @@ class Collapses:
         registry: Registry,
         opened: OpenRun,
         links: Links,
-        frontier: Depths,
+        frontier: FrontierDepths,
         extractions: ExtractionPlan,
         batches: Batches,
     ) -> None:
@@ -68,12 +70,12 @@ class Collapses:
     @property
     def waiting(self) -> int:
         """The number of collapsed pages that wait."""
-        return len(collapsed.waiting(self._registry.connection, self._run))
+        return len(collapsed.waiting_collapsed_rows(self._registry.connection, self._run))
 
     @property
     def undecided(self) -> bool:
         """Whether a page that collapses now has to wait: the run has not decided yet."""
-        return collapsed.is_undecided(self._registry.connection, self._run)
+        return collapsed.has_undecided_rows(self._registry.connection, self._run)
 
     def settle(self, now: int) -> None:
         """Decide, unless that was done, and offer the old links of withheld pages.
@@ -86,7 +88,7 @@ class Collapses:
         """
         self._write(now)
         self._registry.collapsed.decide(self._run)
-        waiting = collapsed.waiting(self._registry.connection, self._run)
+        waiting = collapsed.waiting_collapsed_rows(self._registry.connection, self._run)
         accepted = [no for no, taken in waiting.items() if taken and no not in self._tried]
         self.accepted = deque(accepted)
         withheld = [no for no in waiting if no not in accepted]
@@ -109,7 +111,7 @@ class Collapses:
         while self.accepted:
             number = self.accepted.popleft()
             self._tried.add(number)
-            found = collapsed.answer_of(self._registry.connection, number)
+            found = collapsed.read_collapsed_row(self._registry.connection, number)
             pages = self._pages([number])
             if found is not None and pages and pages[0].state.standing is Standing.HELD:
                 return _visit(pages[0], found)
@@ -142,7 +144,7 @@ def _visit(page: Page, collapse: Collapse) -> Visit:
         accepted=True,
         traffic=Traffic(conditional=answer["conditional"]),
         answer=PageAnswer(
-            body=unpacked(collapse.body),
+            body=unpack_snapshot(collapse.body),
             robots_tags=tuple(answer["robots_tags"]),
             **{name: answer[name] for name in _HEADERS},
         ),

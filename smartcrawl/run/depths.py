@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.run.frontier.memory import Depths
+from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.links import Links
 from smartcrawl.run.seeds import Seeds
 
@@ -15,7 +15,13 @@ class DepthUpdates:
     """Offers the stored links of pages again, when their depth or the scope changed."""
 
     def __init__(
-        self, *, opened: OpenRun, readers: Readers, frontier: Depths, links: Links, seeds: Seeds
+        self,
+        *,
+        opened: OpenRun,
+        readers: RegistryReaders,
+        frontier: FrontierDepths,
+        links: Links,
+        seeds: Seeds,
     ) -> None:
         self._run = opened.no
         self._readers = readers

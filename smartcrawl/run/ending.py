@@ -8,25 +8,30 @@ from dataclasses import replace
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.removal.candidates import Ending
-from smartcrawl.registry.removal.sweep import Removed
-from smartcrawl.registry.runs.evidence import failed_seeds, failed_sitemaps, silent, tally
+from smartcrawl.registry.removal.candidates import EndingRunRow
+from smartcrawl.registry.removal.sweep import RemovedRecord
+from smartcrawl.registry.runs.evidence import (
+    count_run_rows,
+    count_silent_records,
+    failed_seed_rows,
+    failed_sitemap_rows,
+)
 from smartcrawl.registry.runs.runs import RunResult
-from smartcrawl.rules.seal import Evidence, reasons
+from smartcrawl.rules.seal import Evidence, reasons_against_seal
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.links import Links
-from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Workers
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.refusals import belongs
+from smartcrawl.sources.refusals import belongs_to_source
 
 
 class RunEnding:
@@ -43,7 +48,7 @@ class RunEnding:
         orders: Orders,
         registry: Registry,
         workers: Workers,
-        readers: Readers,
+        readers: RegistryReaders,
         links: Links,
         seeds: Seeds,
         depths: DepthUpdates,
@@ -119,7 +124,7 @@ class RunEnding:
         self.verifies = True
         frontier = Frontier(self._load_to_verify)
         turns.verify(frontier)
-        self.reasons = reasons(self._evidence())
+        self.reasons = reasons_against_seal(self._evidence())
         if self.reasons:
             return False
         self._registry.begin_verify(self._ending(now))
@@ -136,7 +141,7 @@ class RunEnding:
     # The seal
 
     def finish(
-        self, reason: str, why: str | None, now: int, removed: Callable[[list[Removed]], None]
+        self, reason: str, why: str | None, now: int, removed: Callable[[list[RemovedRecord]], None]
     ) -> RunResult:
         """Seal, settle and sweep the run, unless this process has to leave it as it is.
 
@@ -146,33 +151,33 @@ class RunEnding:
         result = self._last.leave(why, now)
         if result is not None:
             return result
-        found = self.reasons if self.reasons is not None else reasons(self._evidence())
+        found = self.reasons if self.reasons is not None else reasons_against_seal(self._evidence())
         if reason != "finished":
             found = (reason, *found)
         result = self._registry.end(self._ending(now), found, removed, shared=self._opened.shared)
         self._last.ended()
         return result
 
-    def _ending(self, now: int) -> Ending:
-        closing = closing_of(self._source, self._options, self._orders)
+    def _ending(self, now: int) -> EndingRunRow:
+        closing = closing_from_orders(self._source, self._options, self._orders)
         closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
-        return Ending(self._opened.no, self._opened.source, now, closing)
+        return EndingRunRow(self._opened.no, self._opened.source, now, closing)
 
     def _in_scope(self, url: str, depth: int) -> bool:
-        inside = self._seeds.scope.allows(url) or belongs(self._source, url)
+        inside = self._seeds.scope.allows(url) or belongs_to_source(self._source, url)
         return inside and not self._links.is_too_deep(depth)
 
     def _evidence(self) -> Evidence:
         connection, run = self._registry.connection, self._opened.no
-        visits, unreachable, pending = tally(connection, run)
+        visits, unreachable, pending = count_run_rows(connection, run)
         skipped = self._due_pages.skipped if self._due_pages is not None else 0
         pending += self._collapses.waiting - skipped  # collapsed pages vouch for no link yet
         if pending and self._workers.turns.spent:
             self._shortcomings.add("max_pages")
         since = self._opened.last_complete
         not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
-        seeds = (*self._outside(), *failed_seeds(connection, run))
-        sitemaps = failed_sitemaps(connection, self._opened, self._seeds.given)
+        seeds = (*self._outside(), *failed_seed_rows(connection, run))
+        sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given)
         return Evidence(
             seeds_failed=tuple(map(redacted, seeds)),
             cut_by=self._last.cut_by(self._shortcomings),
@@ -182,7 +187,7 @@ class RunEnding:
             pending=pending,
             skipped=skipped,
             not_due=not_due,
-            silent=silent(connection, run, since) if skipped else 0,
+            silent=count_silent_records(connection, run, since) if skipped else 0,
         )
 
     def _outside(self) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Mode
-from smartcrawl.rules.reindex import extraction
+from smartcrawl.rules.reindex import decide_extraction
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Depths, Queue
+from smartcrawl.run.frontier.memory import FrontierDepths, FrontierQueue
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.links import Links
 from smartcrawl.run.stored_pages import StoredPages
-from smartcrawl.sources.extraction import ExtractionConfig
+from smartcrawl.sources.extraction import SourceExtractionConfig
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +26,18 @@ class ExtractionPlan:
     def __init__(
         self,
         *,
-        configuration: ExtractionConfig,
+        configuration: SourceExtractionConfig,
         fingerprints: Mapping[Mode, int],
         options: Options,
         registry: Registry,
         links: Links,
-        frontier: Depths,
+        frontier: FrontierDepths,
         trust: HostTrust,
         stored_pages: StoredPages,
         batches: Batches,
     ) -> None:
         """``fingerprints``: the numbers of today's configuration in each mode."""
-        self.again = Queue()  #: numbers of skipped pages that are to be extracted again
+        self.again = FrontierQueue()  #: numbers of skipped pages that are to be extracted again
         self.under_way = False  #: whether pages are being extracted from their snapshots
         self._configuration = configuration
         self._fingerprints = fingerprints
@@ -60,7 +60,7 @@ class ExtractionPlan:
         listed = page.kind if kind is None else kind
         mode = Mode.LINKS_ONLY if listed else self._configuration.mode_of(page.url)
         plan.mode, plan.wanted = mode, self._fingerprints[mode]
-        plan.extraction = extraction(
+        plan.extraction = decide_extraction(
             page.state.standing,
             mode,
             same_configuration=record.configuration == plan.wanted,
@@ -98,4 +98,4 @@ class ExtractionPlan:
             )
         if self._stored_pages.store_failed:
             self._batches.progress.unread += len(self.again)
-            self.again = Queue()
+            self.again = FrontierQueue()

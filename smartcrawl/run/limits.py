@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.host_facts import HostReader
-from smartcrawl.rules.traps import Budget, Trap
+from smartcrawl.rules.traps import Trap, TrapBudget
 from smartcrawl.run.shortcomings import Shortcomings
 
 
@@ -22,7 +22,7 @@ class UrlBudget:
         self._options = options
         self._shortcomings = shortcomings
         self._started_at = started_at
-        self._budget: Budget | None = None  #: None: no new address was found so far
+        self._budget: TrapBudget | None = None  #: None: no new address was found so far
 
     def refuse(self, url: str, host: str) -> bool:
         """Whether a new address is not followed, because it looks endless."""
@@ -35,9 +35,9 @@ class UrlBudget:
             self.hit = self.hit or trap in (Trap.HOST_BUDGET, Trap.TOO_MANY_HOSTS)
         return trap is not None
 
-    def _new_budget(self) -> Budget:
+    def _new_budget(self) -> TrapBudget:
         """Return a budget that counts the addresses in the registry, too."""
-        budget = Budget(
+        budget = TrapBudget(
             year=datetime.fromtimestamp(self._started_at, UTC).year,
             per_host=self._options.host_url_budget,
             hosts=self._options.max_hosts,

@@ -7,19 +7,24 @@ from typing import Final
 
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
-from smartcrawl.model.urls import host_key
-from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links, unpack_numbers
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.pack import (
+    pack_numbers,
+    pack_stored_links,
+    unpack_numbers,
+    unpack_stored_links,
+)
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Depths
+from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
-from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, rename_keys
+from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, rename_offered_numbers
 from smartcrawl.sources.declared import Source
 
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects in a row that are followed
@@ -40,7 +45,7 @@ class Links:
         last_complete: int,
         seeds: Seeds,
         reader: PageReader,
-        frontier: Depths,
+        frontier: FrontierDepths,
         book: AddressBook,
         offers: Offers,
         sitemaps: SitemapLinks,
@@ -79,7 +84,7 @@ class Links:
         self._offers.offer(numbers, 0)
         seeds.seeds = set(numbers)
         sitemaps = [self._signed.bare(url) for url in source.sitemaps]
-        hosts = map(host_key, sitemaps)
+        hosts = map(url_host_key, sitemaps)
         seeds.given = set(self._sitemaps.offer(sitemaps, hosts, kind=1, depth=0, given=True))
 
     def rename(self, renamed: Mapping[int, int]) -> None:
@@ -87,7 +92,7 @@ class Links:
         self._book.rename(renamed)
         self._seeds.rename(renamed)
         self._sitemaps.rename(renamed)
-        rename_keys(self._hops, renamed)
+        rename_offered_numbers(self._hops, renamed)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, prepared for this run.
@@ -159,7 +164,7 @@ class Links:
         )
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
-        parsed.links, parsed.links_count = pack_links(listed), len(listed)
+        parsed.links, parsed.links_count = pack_stored_links(listed), len(listed)
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.is_too_deep(depth):
             return
@@ -193,8 +198,8 @@ class Links:
         """Record the target of a redirect and offer it at the same depth (M-21).
 
         Returns False, without following it, after MAX_HOPS redirects in a row. A target after more
-        than five redirects replaces no page (rules.moves.fates). Up to MAX_HOPS are followed,
-        because other pages may link directly to the later addresses of a chain.
+        than five redirects replaces no page (rules.moves.fates_of_moves). Up to MAX_HOPS are
+        followed, because other pages may link directly to the later addresses of a chain.
         """
         number = visit.page.no
         visit.answer.location = target = self._signed.bare(target)
@@ -231,7 +236,7 @@ class Links:
             self._offers.offer(unpack_numbers(record.targets), depth)
             return
         raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
-        links = unpack_links(raw)
+        links = unpack_stored_links(raw)
         numbers, whole = self._targets(links, page, page.kind, depth)
         named = next((link.url for link in links if link.type == "canonical"), None)
         number = record.canonical_no
@@ -247,7 +252,7 @@ class Links:
             self._offers.offer(unpack_numbers(targets), depth)
             return
         [page] = self._book.pages([number], 0)
-        links = unpack_links(self._reader.raw_links([number])[number])
+        links = unpack_stored_links(self._reader.raw_links([number])[number])
         self._targets(links, page, page.kind, depth)
 
     def _targets(
@@ -275,7 +280,7 @@ class Links:
         self._offers.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
             # A top-level sitemap may move to any host, because robots.txt may name any host.
-            hosts = [page.host, *(map(host_key, listed) if nesting == 1 else ())]
+            hosts = [page.host, *(map(url_host_key, listed) if nesting == 1 else ())]
             if listed and nesting > MAX_NESTING:
                 whole = False
                 self._shortcomings.count("sitemap_nesting", listed[0])

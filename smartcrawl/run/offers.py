@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from smartcrawl.model.batches import Address
 from smartcrawl.run.address_book import AddressBook, Found, Register
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Depths
+from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.sources.scope import Scope
 
@@ -16,7 +16,7 @@ class Offers:
     """Registers addresses in the open batch, and offers each to the frontier once a run."""
 
     def __init__(
-        self, frontier: Depths, book: AddressBook, batches: Batches, budget: UrlBudget
+        self, frontier: FrontierDepths, book: AddressBook, batches: Batches, budget: UrlBudget
     ) -> None:
         self.budget = budget
         self._frontier = frontier

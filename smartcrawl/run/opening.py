@@ -11,7 +11,13 @@ from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source, ad_hoc, load, select, with_sitemaps
+from smartcrawl.sources.declared import (
+    Source,
+    ad_hoc,
+    load_declared_sources,
+    select_declared_source,
+    source_with_sitemaps,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +39,11 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         return Run.open(source, options, orders, now)
     # Imported only here: one worker alone does not need these 6 MiB.
     shared: Any = import_module("smartcrawl.run.shared.workers")
-    run: Run = shared.join(source, options, orders, now)
+    run: Run = shared.join_shared_run(source, options, orders, now)
     return run
 
 
-def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
+def choose_run_source(options: Options, arguments: dict[str, Any]) -> Source:
     """Return the source that ``url``, ``source`` or sources.toml names.
 
     Raises:
@@ -51,13 +57,13 @@ def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
         )
     url, name = arguments.get("url"), arguments.get("source")
     sitemaps = str(arguments.get("sitemap", "")).split()
-    declared = load(options.sources_file)
+    declared = load_declared_sources(options.sources_file)
     if url is not None and name is not None:
         raise SourceError("give either -a url=… or -a source=…, not both")
     if url is not None:
         return ad_hoc(url, declared, sitemaps=sitemaps)
     if name is not None:
-        return with_sitemaps(select(name, declared), sitemaps)
+        return source_with_sitemaps(select_declared_source(name, declared), sitemaps)
     if sitemaps:
         return ad_hoc(None, declared, sitemaps=sitemaps)
     if len(declared) == 1:
@@ -70,7 +76,7 @@ def chosen_source(options: Options, arguments: dict[str, Any]) -> Source:
     raise SourceError(f"several sources are declared: give -a source= one of {', '.join(declared)}")
 
 
-def orders(arguments: dict[str, Any]) -> Orders:
+def run_orders(arguments: dict[str, Any]) -> Orders:
     """Return the orders in the spider's arguments.
 
     Raises:

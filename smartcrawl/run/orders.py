@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.removal.candidates import Closing
+from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.refusals import belongs
+from smartcrawl.sources.refusals import belongs_to_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +22,18 @@ class Orders:
     job: str | None = None  #: name that all workers of one run are given
 
 
-def policy_of(options: Options, orders: Orders) -> Policy:
+def policy_from_orders(options: Options, orders: Orders) -> Policy:
     """Return the removal policy of the settings, changed by the orders."""
     if orders.lost_threshold is None:
         return options.policy
     return replace(options.policy, lost_threshold=orders.lost_threshold)
 
 
-def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
+def closing_from_orders(source: Source, options: Options, orders: Orders) -> RemovalChoices:
     """Return the source's rules and the settings that the end of a run needs."""
     depth_limit = source.max_depth or options.depth_limit
-    return Closing(
-        policy=policy_of(options, orders),
+    return RemovalChoices(
+        policy=policy_from_orders(options, orders),
         max_ratio=options.sweep_max_ratio,
         min_count=options.sweep_min_count,
         remove_excluded=options.out_of_scope_policy == "remove",
@@ -43,6 +43,6 @@ def closing_of(source: Source, options: Options, orders: Orders) -> Closing:
         # The counts of a due crawl rise no faster than those of a daily full crawl.
         pace=options.schedule.spread(options.schedule.base, 0),
         in_scope=lambda url, depth: (
-            belongs(source, url) and not (depth_limit and depth > depth_limit)
+            belongs_to_source(source, url) and not (depth_limit and depth > depth_limit)
         ),
     )

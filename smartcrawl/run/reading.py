@@ -11,8 +11,8 @@ from smartcrawl.extract import html
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.extract.documents import FORMAT_FAULTS, DocumentLimits, DocumentReader
 from smartcrawl.extract.formats import FormatError
-from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
-from smartcrawl.extract.sitemaps import looks_like
+from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
+from smartcrawl.extract.sitemaps import looks_like_sitemap
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import (
     GivenUpError,
@@ -21,15 +21,15 @@ from smartcrawl.model.exceptions import (
     SnapshotStoreError,
 )
 from smartcrawl.model.pages import NAMES_SIGNED, Visit
-from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
-from smartcrawl.run.collapses import collapse_of
+from smartcrawl.run.collapses import collapse_of_visit
 from smartcrawl.run.links import MAX_HOPS
 from smartcrawl.run.run import Run
-from smartcrawl.run.sitemaps import read_as_sitemap
+from smartcrawl.run.sitemaps import take_sitemap_visit
 
 logger = logging.getLogger(__name__)
 
@@ -167,8 +167,8 @@ class Reading:
         run, page = self._run, visit.page
         visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
-        as_sitemap = page.kind or page.plan.named or looks_like(body)
-        if as_sitemap and read_as_sitemap(run, visit, body):
+        as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
+        if as_sitemap and take_sitemap_visit(run, visit, body):
             return
         if _is_emptied(visit, body) and not run.forces(page):
             visit.fail(Fault.EMPTY, "status 200 with an empty body: the stored page stays")
@@ -209,7 +209,7 @@ class Reading:
             return
         parsed.document = document
         if document.canonical is not None:
-            parsed.document = replace(document, canonical=unsigned(document.canonical))
+            parsed.document = replace(document, canonical=unsigned_url(document.canonical))
         self._hash(visit, document)
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
@@ -235,8 +235,8 @@ class Reading:
             parsed.content_hash = parsed.text_hash = parsed.body_hash
         else:
             parsed.text_hash = text_hash(document)
-            parsed.content_hash = content_hash(document)
-        parsed.sample = html.sample_of(document)
+            parsed.content_hash = document_content_hash(document)
+        parsed.sample = html.language_sample_digest(document)
 
     async def _judge(self, visit: Visit, document: Document, *, noindex: bool) -> None:
         """Decide whether to index a document, and whether it differs from the stored page."""
@@ -270,7 +270,7 @@ class Reading:
             visit.error = "status 200 with the text that the host has for missing pages"
         elif held and not run.forces(page) and (refusal := self._shield(visit, document)):
             if refusal[0] is Fault.COLLAPSED and run.collapses.undecided:
-                visit.collapse = collapse_of(visit, document)
+                visit.collapse = collapse_of_visit(visit, document)
             visit.fail(*refusal)
             parsed.document = None
             return
@@ -303,7 +303,7 @@ class Reading:
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 
-def verdict_of(run: Run, visit: Visit) -> Verdict:
+def verdict_after_reading(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
     record = page.record

@@ -10,9 +10,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.removal.sweep import RemovedRecord
 from smartcrawl.registry.runs.runs import Role, RunResult
-from smartcrawl.registry.writer import Writer, Written
+from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Mode
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
@@ -27,18 +27,18 @@ from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
 from smartcrawl.run.offers import Offers
-from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.seeds import Seeds
-from smartcrawl.run.shortcomings import Shortcomings, merged
+from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.run.sitemap_links import SitemapLinks
-from smartcrawl.run.starts import warn_of_another_start
-from smartcrawl.run.storage import registry_of
+from smartcrawl.run.starts import warn_of_other_run_start
+from smartcrawl.run.storage import open_registry_for_run
 from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, ExtractionConfig
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 
 
@@ -67,7 +67,7 @@ class Run:
         self.gate = workers.gate
         self.opened = opened = workers.opened
         self.forced = opened.forced
-        self.configuration = ExtractionConfig.of(source, options)
+        self.configuration = SourceExtractionConfig.of(source, options)
         self._fingerprints = {
             mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
             for mode in Mode
@@ -110,12 +110,12 @@ class Run:
 
     def _new_batches(self) -> Batches:
         opened, options = self.opened, self.options
-        closing = closing_of(self.source, options, self.orders)
+        closing = closing_from_orders(self.source, options, self.orders)
         pace = closing.pace if opened.due else 0
         judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
-        merge = merged if opened.shared else None
+        merge = merged_shortcomings if opened.shared else None
         return Batches(
-            Writer(self.registry, opened, judgement=judgement, merged=merge),
+            RegistryWriter(self.registry, opened, judgement=judgement, merged=merge),
             written=self._written,
             shortcomings=self.shortcomings,
             keeps_bodies=self.registry.snapshots is not None,
@@ -235,7 +235,7 @@ class Run:
             RunHeldError: another process crawls this source in a run that is not shared.
             RegistryError: the registry cannot be opened or written.
         """
-        registry = registry_of(options)
+        registry = open_registry_for_run(options)
         workers = open_workers(registry, source, options, orders, now)
         opened = workers.opened
         try:
@@ -278,7 +278,7 @@ class Run:
         self.batches.drain()
         if self.source.ad_hoc and not self.opened.joined:
             given = set(self.seeds.all)
-            warn_of_another_start(self.registry, self.source, self.opened.no, given, self.options)
+            warn_of_other_run_start(self.registry, self.source, self.opened.no, given, self.options)
         self.registry.add_seeds(self.opened.no, list(self.seeds.seeds))
         self.registry.add_seeds(self.opened.no, pins, Role.PIN)
         self.registry.add_seeds(self.opened.no, list(self.seeds.given), Role.SITEMAP)
@@ -362,7 +362,7 @@ class Run:
             self.close()
         return self.result
 
-    def _removed(self, removed: list[Removed]) -> None:
+    def _removed(self, removed: list[RemovedRecord]) -> None:
         if self.watcher is not None:
             for page in removed:
                 self.watcher(page.as_event())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from smartcrawl.model.pages import Page
-from smartcrawl.model.urls import endpoint, has_port
-from smartcrawl.registry.readers import Readers
+from smartcrawl.model.urls import url_endpoint, url_has_port
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.http import MAX_REDIRECTS
@@ -18,7 +18,7 @@ class Seeds:
     """The numbers of the seeds and of the sitemaps given with the source, and its scope today."""
 
     def __init__(
-        self, *, source: Source, registry: Registry, opened: OpenRun, readers: Readers
+        self, *, source: Source, registry: Registry, opened: OpenRun, readers: RegistryReaders
     ) -> None:
         self.seeds: set[int] = set()
         self.given: set[int] = set()  #: sitemaps that were given: like seeds, they have to answer
@@ -48,11 +48,11 @@ class Seeds:
 
     def endpoints(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs of the seeds and sitemaps that were given."""
-        return [endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
+        return [url_endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""
-        return [endpoint(f"http://{host}/") for host in self.scope.hosts if has_port(host)]
+        return [url_endpoint(f"http://{host}/") for host in self.scope.hosts if url_has_port(host)]
 
     # Redirects of seeds
 

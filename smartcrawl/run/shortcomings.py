@@ -65,7 +65,10 @@ class Shortcomings:
         return json.dumps({"reasons": self.reasons, "refused": self.refused})
 
     def news(self) -> str:
-        """Return the reasons, and the counts since the last call, as JSON (see ``merged``)."""
+        """Return the reasons, and the counts since the last call, as JSON.
+
+        See ``merged_shortcomings``.
+        """
         refused = {
             kind: (count - self._reported.get(kind, 0), first)
             for kind, (count, first) in self.refused.items()
@@ -84,10 +87,10 @@ class Shortcomings:
         return cls(list(stored.get("reasons", [])), refused)
 
 
-def merged(stored: str, news: str) -> str:
+def merged_shortcomings(stored: str, news: str) -> str:
     """Add the news of one worker to the stored JSON of all workers.
 
-    >>> merged('{"refused": {"calendar": [2, "http://a.example/1"]}}',
+    >>> merged_shortcomings('{"refused": {"calendar": [2, "http://a.example/1"]}}',
     ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
     '{"reasons": ["max_pages"], "refused": {"calendar": [3, "http://a.example/1"]}}'
     """

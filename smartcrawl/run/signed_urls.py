@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.model.signatures import unsigned
-from smartcrawl.model.urls import Trackers, normalize
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import Trackers, normalize_url
 
 MAX_SIGNED: Final = 100_000  #: addresses with a signature that one run remembers
 
@@ -19,11 +19,11 @@ class SignedUrls:
 
     def bare(self, url: str) -> str:
         """Return an address without its signature, which is remembered for this run."""
-        bare = unsigned(url)
+        bare = unsigned_url(url)
         if bare != url and len(self.urls) < MAX_SIGNED:
-            self.urls[normalize(bare, self._trackers)] = url
+            self.urls[normalize_url(bare, self._trackers)] = url
         return bare
 
     def whole(self, url: str) -> str | None:
         """Return an address with its signature; None: it has no signature."""
-        return self.urls.get(normalize(url, self._trackers))
+        return self.urls.get(normalize_url(url, self._trackers))

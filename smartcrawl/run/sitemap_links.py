@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from smartcrawl.model.urls import host_key
+from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.offers import Offers
@@ -52,7 +52,7 @@ class SitemapLinks:
             return
         if self._seeds.scope.holds(origin):
             urls = [self._signed.bare(url) for url in urls]
-            self.offer(urls, map(host_key, urls), kind=1, depth=0)
+            self.offer(urls, map(url_host_key, urls), kind=1, depth=0)
         else:
             self._elsewhere.append((origin, urls))
 
@@ -105,14 +105,14 @@ class SitemapLinks:
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Take the numbers of other workers for addresses that they registered first."""
-        rename_keys(self._kinds, renamed)
+        rename_offered_numbers(self._kinds, renamed)
 
 
-def rename_keys(values: dict[int, int], renamed: Mapping[int, int]) -> None:
+def rename_offered_numbers(values: dict[int, int], renamed: Mapping[int, int]) -> None:
     """Move the values of renamed numbers to the new numbers, where these have none.
 
     >>> values = {1: 10, 2: 20, 3: 30}
-    >>> rename_keys(values, {1: 7, 2: 3})
+    >>> rename_offered_numbers(values, {1: 7, 2: 3})
     >>> values
     {3: 30, 7: 10}
     """

@@ -7,18 +7,18 @@ import logging
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs.starts import last_starts, left_out
+from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
 from smartcrawl.sources.declared import Source
 
 logger = logging.getLogger(__name__)
 
 
-def warn_of_another_start(
+def warn_of_other_run_start(
     registry: Registry, source: Source, run: int, given: set[int], options: Options
 ) -> None:
     """Log the seeds and sitemaps of the last run that are not among the ``given`` numbers."""
     connection = registry.connection
-    left = left_out(connection, last_starts(connection, source.name, run), given)
+    left = left_out_start_rows(connection, last_start_rows(connection, source.name, run), given)
     if left:
         logger.warning(
             "%s was started from %s before, and is from %s now: pages that only the former"

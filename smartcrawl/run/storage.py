@@ -10,10 +10,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.registry import Registry, open_registry
-from smartcrawl.sources.private_files import narrow_data, private_folder
+from smartcrawl.sources.private_files import narrow_private_data, private_folder
 
 
-def registry_of(options: Options) -> Registry:
+def open_registry_for_run(options: Options) -> Registry:
     """Open the registry for a run, with the partition and the table name of the settings.
 
     Raises:
@@ -24,7 +24,7 @@ def registry_of(options: Options) -> Registry:
     if options.snapshot_store == str(options.data_dir / "snapshots"):
         with suppress(OSError):  # the first write reports the error
             private_folder(options.data_dir)
-    narrow_data(options.data_dir)
+    narrow_private_data(options.data_dir)
     registry = open_registry(options.registry, partial(indexing_of, options))
     registry.choose(partition=options.partition, table=options.registry_table)
     if options.snapshot_store is not None:

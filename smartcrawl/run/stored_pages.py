@@ -8,8 +8,8 @@ from smartcrawl.extract.html import DetectedLanguage
 from smartcrawl.model.documents import Link
 from smartcrawl.model.exceptions import SnapshotStoreError
 from smartcrawl.model.pages import Page, Unreadable, Visit
-from smartcrawl.registry.pack import unpack_links
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.pack import unpack_stored_links
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Standing
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
@@ -20,7 +20,7 @@ _PATIENCE: Final = 3  #: read errors in a row after which the snapshot store is 
 class StoredPages:
     """Reads the stored pages of one run out of the registry and their snapshots."""
 
-    def __init__(self, readers: Readers, registry: Registry) -> None:
+    def __init__(self, readers: RegistryReaders, registry: Registry) -> None:
         self._pages = readers.pages
         self._contents = readers.contents
         self._registry = registry
@@ -101,4 +101,4 @@ class StoredPages:
     def links(self, page: Page) -> list[Link]:
         """Return the stored links of a page."""
         raw = self._pages.raw_links([page.no])
-        return unpack_links(raw[page.no]) if raw else []
+        return unpack_stored_links(raw[page.no]) if raw else []

@@ -40,7 +40,7 @@ class Strays:
         return origin in self._suspect
 
 
-def origin_of(url: str) -> str:
+def stray_origin(url: str) -> str:
     """Return the origin of an absolute address."""
     end = url.find("/", 8)
     return url[:end] if end > 0 else url

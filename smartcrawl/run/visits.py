@@ -9,7 +9,7 @@ from smartcrawl.rules.http import is_other_version, kept_validators
 from smartcrawl.rules.model import Fault, Outcome
 
 
-def confirmed(
+def fill_confirmed_visit(
     visit: Visit, etag: str | None, last_modified: str | None, *, latency: float
 ) -> Visit:
     """Fill in the visit of a page that answered 304; ``latency`` is in seconds.

@@ -8,13 +8,13 @@ from typing import Protocol
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.depths import DepthUpdates
-from smartcrawl.run.frontier.memory import Depths, Frontier
+from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
 from smartcrawl.run.orders import Orders
@@ -112,16 +112,16 @@ class Workers(Protocol):
     def last_steps(self) -> LastSteps:
         """The end of the run, as far as this process takes part in it."""
 
-    def frontier(self, readers: Readers, load: Load) -> Depths:
+    def frontier(self, readers: RegistryReaders, load: Load) -> FrontierDepths:
         """Return the frontier that this process offers addresses to."""
 
-    def host_notes(self, readers: Readers, batches: Batches) -> HostNotes:
+    def host_notes(self, readers: RegistryReaders, batches: Batches) -> HostNotes:
         """Return the notes about hosts, such as their robots.txt."""
 
     def hops(self, number: int) -> int:
         """Return the length of the redirect chain in which other workers found an address."""
 
-    def begin(self, readers: Readers) -> None:
+    def begin(self, readers: RegistryReaders) -> None:
         """Fill the frontier with the pages that a resumed run reached and did not visit."""
 
     def start(

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant
-from smartcrawl.model.urls import has_port, host_key
+from smartcrawl.model.urls import url_has_port, url_host_key
 from smartcrawl.sources.fields import (
     LIST,
     MODES,
@@ -30,8 +30,8 @@ from smartcrawl.sources.fields import (
     Pattern,
     Patterns,
     Selectors,
-    shown,
-    web_address,
+    declared_field_text,
+    declared_web_address,
 )
 from smartcrawl.sources.scope import Scope
 
@@ -106,11 +106,13 @@ class Source(BaseModel):
         """
         entries = self.allowed_domains
         hosts = [
-            entry.removesuffix(":80").removesuffix(":443") for entry in entries if has_port(entry)
+            entry.removesuffix(":80").removesuffix(":443")
+            for entry in entries
+            if url_has_port(entry)
         ]
         return Scope(
-            hosts=frozenset(hosts if entries else map(host_key, self.seeds or self.sitemaps)),
-            domains=frozenset(entry for entry in entries if not has_port(entry)),
+            hosts=frozenset(hosts if entries else map(url_host_key, self.seeds or self.sitemaps)),
+            domains=frozenset(entry for entry in entries if not url_has_port(entry)),
             url_patterns=self.url_patterns,
             excluded_patterns=self.excluded_patterns,
             max_depth=self.max_depth,
@@ -121,7 +123,7 @@ class Source(BaseModel):
 KEYS: Final = tuple(key for key in Source.model_fields if key not in ("name", "ad_hoc"))
 
 
-def load(path: Path) -> dict[str, Source]:
+def load_declared_sources(path: Path) -> dict[str, Source]:
     """Return the declared sources by name, in their order; none when there is no such file.
 
     Raises:
@@ -181,7 +183,7 @@ def ad_hoc(
     """
     seeds, maps = [] if url is None else [_given("url", url, declared)], _sitemaps(sitemaps)
     first = (seeds or maps)[0]
-    name = host_key(first)
+    name = url_host_key(first)
     if name in declared:
         raise SourceError(
             f"-a url={first}: {name} is declared in sources.toml; write -a source={name}"
@@ -192,7 +194,7 @@ def ad_hoc(
         raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
 
 
-def with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:
+def source_with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:
     """Return a source with more sitemaps, for one run.
 
     Raises:
@@ -214,12 +216,12 @@ def _given(argument: str, url: str, declared: Mapping[str, Source]) -> str:
     if url in declared:
         raise SourceError(f"-a url={url}: this is the name of a source; write -a source={url}")
     try:
-        return web_address(url)
+        return declared_web_address(url)
     except ValueError as error:
         raise SourceError(f"-a {argument} {error}") from error
 
 
-def select(name: str, sources: Mapping[str, Source]) -> Source:
+def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
     """Return the source called ``name``.
 
     Raises:
@@ -306,4 +308,4 @@ def _reason(found: ErrorDetails) -> str:
             takes = "a whole number, 0 for no limit"
         case _:
             return f"is {value!r}: {found['msg']}"
-    return f"is {shown(value)}: it takes {takes}"
+    return f"is {declared_field_text(value)}: it takes {takes}"

@@ -10,7 +10,7 @@ from typing import Final, Self
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.patterns import compiled
+from smartcrawl.sources.patterns import compile_scope_pattern
 
 EXTRACTION_VERSION: Final = 4  #: raise it when the same body gives another document or other links
 CHUNKING_VERSION: Final = 1  #: raise it when the same document gives other chunks
@@ -31,11 +31,11 @@ class Selectors:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractionConfig:
+class SourceExtractionConfig:
     """Rules by which the pages of one source enter the index.
 
     >>> rules = (("/tag/", Mode.LINKS_ONLY), ("/tmp/", Mode.NONE))
-    >>> ExtractionConfig(rules).mode_of("http://a.example/tag/x").word
+    >>> SourceExtractionConfig(rules).mode_of("http://a.example/tag/x").word
     'links_only'
     """
 
@@ -55,7 +55,7 @@ class ExtractionConfig:
     def mode_of(self, url: str) -> Mode:
         """Return the index mode of the page at a request URL."""
         for pattern, mode in self.rules:
-            if compiled(pattern).search(url):
+            if compile_scope_pattern(pattern).search(url):
                 return mode
         return Mode.INDEX
 

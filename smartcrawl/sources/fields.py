@@ -11,10 +11,10 @@ from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from smartcrawl.model.authorities import authority_file
-from smartcrawl.model.urls import MAX_URL_LENGTH, has_port, host_key, request_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.address_hints import hint, without_quotes
-from smartcrawl.sources.patterns import compiled
+from smartcrawl.sources.patterns import compile_scope_pattern
 
 MAX_PATTERNS: Final = 100  #: in each list
 MAX_PATTERN: Final = 1_000  #: characters
@@ -33,13 +33,13 @@ def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def web_address(text: str) -> str:
+def declared_web_address(text: str) -> str:
     """Return the request URL of an address as the operator wrote it.
 
     Raises:
         ValueError: it is no web address; with the probable address, if it can be guessed.
     """
-    given = shown(text)
+    given = declared_field_text(text)
     quoted = without_quotes(text)
     if quoted is not None:
         raise ValueError(f"is {given}, with a quotation mark that is no part of it: write {quoted}")
@@ -70,7 +70,7 @@ def _domain(entry: str) -> str:
     bare = entry.strip().removeprefix("*").removeprefix(".")
     if "://" in bare:
         url = request_url(bare)
-        bare = host_key(url) if url else ""
+        bare = url_host_key(url) if url else ""
     bare = bare.rstrip("/")
     # The scheme that the port is not the default of, so that the port is not dropped.
     scheme = "https" if bare.endswith(":80") else "http"
@@ -80,12 +80,12 @@ def _domain(entry: str) -> str:
         host = ""
     if not host or re.search(r"[\s/\\?#@*%]", bare):
         raise ValueError(
-            f"is {shown(entry)}: it takes a domain such as docs.example.com,"
+            f"is {declared_field_text(entry)}: it takes a domain such as docs.example.com,"
             " or a host with its port such as 127.0.0.1:8801"
         )
     if bare != entry.strip():
-        covers = "" if has_port(bare) else ", which includes its subdomains"
-        raise ValueError(f"is {shown(entry)}: write {bare}{covers}")
+        covers = "" if url_has_port(bare) else ", which includes its subdomains"
+        raise ValueError(f"is {declared_field_text(entry)}: write {bare}{covers}")
     return host
 
 
@@ -98,7 +98,7 @@ def _regular_expression(pattern: str) -> str:
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
     try:
-        compiled(pattern)
+        compile_scope_pattern(pattern)
     except ValueError as error:
         raise ValueError(
             f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
@@ -141,7 +141,7 @@ def _authorities(text: object, info: ValidationInfo) -> object:
     try:
         return authority_file(text, folder)
     except ValueError as error:
-        raise ValueError(f"is {shown(text)}: {error}") from error
+        raise ValueError(f"is {declared_field_text(text)}: {error}") from error
 
 
 def _selector(text: str) -> str:
@@ -164,7 +164,7 @@ def _mode(word: object) -> object:
     return Mode[word.upper()] if isinstance(word, str) and word in MODES else word
 
 
-def shown(value: object) -> str:
+def declared_field_text(value: object) -> str:
     """Return a value in the form for messages, without credentials (RD-20)."""
     return _CREDENTIALS.sub("…@", repr(value))
 
@@ -175,7 +175,7 @@ IndexMode = Annotated[Mode, BeforeValidator(_mode)]
 Label = Annotated[str, AfterValidator(_label)]
 AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
 Limit = Annotated[int, Field(ge=0)]
-Addresses = Annotated[tuple[Annotated[str, AfterValidator(web_address)], ...], LIST]
+Addresses = Annotated[tuple[Annotated[str, AfterValidator(declared_web_address)], ...], LIST]
 Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], LIST]
 Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_few), LIST]
 Selectors = Annotated[

@@ -52,7 +52,7 @@ def folder_like_its_parent(path: Path) -> None:
     if path.is_dir():
         return
     folder_like_its_parent(path.parent)
-    if is_private(path.parent):
+    if is_private_folder(path.parent):
         private_folder(path)
     else:
         path.mkdir(exist_ok=True)
@@ -64,7 +64,7 @@ def file_like_its_folder(path: Path) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    if is_private(path.parent):
+    if is_private_folder(path.parent):
         private_file(path)
 
 
@@ -74,7 +74,7 @@ def write_like_its_folder(path: Path, data: bytes) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    private = is_private(path.parent)
+    private = is_private_folder(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     descriptor = os.open(path, flags, FILE if private else 0o666)
     with open(descriptor, "wb", buffering=0) as file:
@@ -85,7 +85,7 @@ def write_like_its_folder(path: Path, data: bytes) -> None:
             left = left[file.write(left) :]
 
 
-def is_private(folder: Path) -> bool:
+def is_private_folder(folder: Path) -> bool:
     """Whether the owner alone may enter a folder; False where there is none."""
     try:
         return not folder.stat().st_mode & _OTHERS
@@ -93,7 +93,7 @@ def is_private(folder: Path) -> bool:
         return False
 
 
-def narrow(path: Path) -> None:
+def narrow_private_file(path: Path) -> None:
     """Take the rights of group and others from a file or folder of this user."""
     with suppress(OSError):  # it does not exist, or belongs to another user
         found = path.lstat()
@@ -103,7 +103,7 @@ def narrow(path: Path) -> None:
             path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
 
 
-def narrow_data(folder: Path) -> None:
+def narrow_private_data(folder: Path) -> None:
     """Narrow DATA_DIR, and the files and folders in it.
 
     A folder with other folders in it, such as a home or ``/tmp``, keeps its mode, because other
@@ -115,11 +115,11 @@ def narrow_data(folder: Path) -> None:
         return
     alone = all(name in _OURS for name, is_folder in entries if is_folder)
     if alone:
-        narrow(folder)
+        narrow_private_file(folder)
     for name, is_folder in entries:
         if alone or (name in _OURS if is_folder else name.startswith("registry.db")):
-            narrow(folder / name)
+            narrow_private_file(folder / name)
     leases = folder / "leases"
     if leases.is_dir():
         for lock in leases.glob("*.lock"):
-            narrow(lock)
+            narrow_private_file(lock)

@@ -8,7 +8,7 @@ from smartcrawl.model.urls import request_url
 from smartcrawl.sources.declared import Source
 
 
-def belongs(source: Source, url: str) -> bool:
+def belongs_to_source(source: Source, url: str) -> bool:
     """Whether an address is in a source's scope, or in the scope that its seed may move to.
 
     The scope of an ad-hoc source moves with its seed between a host and that host with
@@ -20,7 +20,7 @@ def belongs(source: Source, url: str) -> bool:
     return moved is not None and moved.allows(url)
 
 
-def refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
+def source_refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
     """Return the reasons of sources with the address's host to refuse it, by source name."""
     known = request_url(url)
     found: dict[str, str] = {}

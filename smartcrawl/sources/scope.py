@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Final, Self
 
-from smartcrawl.model.urls import MAX_URL_LENGTH, host_key, request_url
-from smartcrawl.sources.patterns import Compiled, compiled
+from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_host_key
+from smartcrawl.sources.patterns import ScopePattern, compile_scope_pattern
 
 # fmt: off
 #: Extensions of files without text that this version can extract. Endings that pages may have, too
@@ -50,8 +50,8 @@ SKIPPED_EXTENSIONS: Final = frozenset(
 class Scope:
     """The rules that decide which addresses belong to a source (M-28).
 
-    ``hosts`` match exactly (see ``host_key``). ``domains`` include their subdomains, on any port.
-    ``url_patterns`` and ``excluded_patterns`` may match anywhere in the request URL.
+    ``hosts`` match exactly (see ``url_host_key``). ``domains`` include their subdomains, on any
+    port. ``url_patterns`` and ``excluded_patterns`` may match anywhere in the request URL.
 
     >>> scope = Scope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
     >>> scope.allows("https://docs.example.com/a"), scope.allows("https://example.com/print/a")
@@ -64,8 +64,8 @@ class Scope:
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
     max_depth: int = 0  #: number of links from a seed; 0: no limit; not checked here
-    _wanted: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
-    _excluded: tuple[Compiled, ...] = field(init=False, repr=False, compare=False)
+    _wanted: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
+    _excluded: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
@@ -133,12 +133,12 @@ class Scope:
         known = request_url(url)
         if known is None:
             return None
-        new = host_key(known)
+        new = url_host_key(known)
         old = new.removeprefix("www.") if new.startswith("www.") else f"www.{new}"
         if old not in self.hosts or new in self.hosts:
             return None
         return replace(self, hosts=self.hosts - {old} | {new})
 
 
-def _compiled(patterns: Iterable[str]) -> tuple[Compiled, ...]:
-    return tuple(compiled(pattern) for pattern in patterns)
+def _compiled(patterns: Iterable[str]) -> tuple[ScopePattern, ...]:
+    return tuple(compile_scope_pattern(pattern) for pattern in patterns)

@@ -9,10 +9,10 @@ from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from smartcrawl.engine.download.faults import fault_of
+from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.model.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
-from smartcrawl.model.pages import Attempt, Visit
-from smartcrawl.model.signatures import unsigned
+from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.run import Run
 
@@ -33,14 +33,14 @@ class VisitSpider(Spider):
         if isinstance(failure.value, TurnSpentError):
             return
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
-        attempt: Attempt = request.meta["attempt"]
+        attempt: VisitAttempt = request.meta["attempt"]
         if request.method == "HEAD" and not isinstance(failure.value, IgnoreRequest):
             yield request.replace(method="GET", dont_filter=True)  # the HEAD was to save this GET
             return
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
-        visit = attempt.visit(unsigned(request.url))
+        visit = attempt.visit(unsigned_url(request.url))
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:
-            visit.fail(*fault_of(error, request.url))
+            visit.fail(*download_fault(error, request.url))
         yield visit

@@ -11,16 +11,16 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from smartcrawl.engine.download.bot_walls import wall_of
-from smartcrawl.engine.waiting import WaitingDocuments
+from smartcrawl.engine.download.bot_walls import bot_wall_of_response
+from smartcrawl.engine.waiting import DocumentPipelineTasks
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Attempt, Visit
-from smartcrawl.model.signatures import unsigned
-from smartcrawl.model.urls import join, normalize
-from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of
+from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import join_url, normalize_url
+from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of_response
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run.opening import chosen_source, open_run, orders
-from smartcrawl.run.visits import confirmed
+from smartcrawl.run.opening import choose_run_source, open_run, run_orders
+from smartcrawl.run.visits import fill_confirmed_visit
 from smartcrawl.spiders.base import VisitSpider
 
 
@@ -28,7 +28,9 @@ class SiteSpider(VisitSpider):
     """One Visit for each page: from parse() after an answer, otherwise from errback()."""
 
     name = "site"
-    waiting: WaitingDocuments | None = None  #: None: a spider of the user's own sees every Visit
+    waiting: DocumentPipelineTasks | None = (
+        None  #: None: a spider of the user's own sees every Visit
+    )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
@@ -42,20 +44,22 @@ class SiteSpider(VisitSpider):
         """
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
-        source = chosen_source(options, kwargs)
+        source = choose_run_source(options, kwargs)
         if cls is SiteSpider:
-            spider.waiting = WaitingDocuments(crawler)
-        spider.run = open_run(source, options, orders(kwargs), int(time.time()))
+            spider.waiting = DocumentPipelineTasks(crawler)
+        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
         return spider
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
         """Turn an answer into the Visit of its page, or into the next request of that Visit."""
         assert response.request is not None
-        attempt: Attempt = response.meta["attempt"]
-        visit = attempt.visit(unsigned(response.url))
+        attempt: VisitAttempt = response.meta["attempt"]
+        visit = attempt.visit(unsigned_url(response.url))
         answer = visit.answer
         visit.http_status = response.status
-        visit.outcome = outcome_of(response.status, conditional=attempt.traffic.conditional)
+        visit.outcome = outcome_of_response(
+            response.status, conditional=attempt.traffic.conditional
+        )
         lines = response.headers.getlist("X-Robots-Tag")
         answer.robots_tags = tuple(line.decode("latin-1") for line in lines)
         if visit.outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and visit.page.lacks_signature:
@@ -69,7 +73,7 @@ class SiteSpider(VisitSpider):
         latency = response.meta.get("download_latency", 0)
         if visit.outcome is Outcome.NOT_MODIFIED and not visit.page.plan.verify:
             etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
-            yield confirmed(visit, etag, date, latency=latency)
+            yield fill_confirmed_visit(visit, etag, date, latency=latency)
             return
         answer.response_ms = int(1000 * latency)
         answer.etag, answer.last_modified = kept_validators(
@@ -77,7 +81,7 @@ class SiteSpider(VisitSpider):
         )
         if visit.outcome is Outcome.BAD_HEADER:
             visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
-        wall = wall_of(response) if response.status != 304 else None
+        wall = bot_wall_of_response(response) if response.status != 304 else None
         if wall is not None:
             visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
         if wall is not None or visit.page.plan.verify:
@@ -113,16 +117,18 @@ class SiteSpider(VisitSpider):
             return visit
         return response.request.replace(method="GET", dont_filter=True)
 
-    def _redirected(self, response: Response, visit: Visit, attempt: Attempt) -> Request | None:
+    def _redirected(
+        self, response: Response, visit: Visit, attempt: VisitAttempt
+    ) -> Request | None:
         """Return the next request of this visit, or None if the redirect is its outcome."""
         location = _location(response)
-        target = join(can_ada.parse(response.url), location) if location else None
+        target = join_url(can_ada.parse(response.url), location) if location else None
         if target is None:
             visit.fail(Fault.NO_LOCATION, f"status {response.status} without a usable Location")
             return None
         assert self.run is not None
         trackers = self.run.options.trackers
-        if normalize(target, trackers) != normalize(response.url, trackers):
+        if normalize_url(target, trackers) != normalize_url(response.url, trackers):
             visit.answer.location = target
             return None
         if target in attempt.trail or len(attempt.trail) > MAX_REDIRECTS:

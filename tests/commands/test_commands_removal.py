@@ -17,7 +17,7 @@ from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import plan, why
 from smartcrawl.rules.model import Mode, Outcome
-from smartcrawl.sources.extraction import ExtractionConfig
+from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
@@ -43,10 +43,12 @@ class World:
         self._ask = ask
         self._sources = folder / "sources.toml"
         self.declare(SOURCES)
-        told = ExtractionConfig().fingerprint(Mode.INDEX)
-        assert runs.fingerprint(self.desk.connection, told) == 1  # what a Desk extracts with
+        told = SourceExtractionConfig().fingerprint(Mode.INDEX)
+        assert (
+            runs.fingerprint_row_number(self.desk.connection, told) == 1
+        )  # what a Desk extracts with
         scope = Scope(hosts=frozenset({"a.example"})).fingerprint()
-        self.scope = runs.fingerprint(self.desk.connection, scope)
+        self.scope = runs.fingerprint_row_number(self.desk.connection, scope)
 
     def declare(self, text: str) -> None:
         self._sources.write_text(text, encoding="utf-8")
@@ -581,13 +583,13 @@ def test_a_source_is_forgotten_only_by_the_number_of_its_pages(orphaned: World):
         "forget: nothing was removed: docs has 4 pages, more than --max 3: scrapy forget"
     )
     assert orphaned.tables() == before
-    assert runs.declared_sources(orphaned.desk.connection) == ["docs"]
+    assert runs.declared_source_rows(orphaned.desk.connection) == ["docs"]
 
     told = orphaned.run("forget", "--source", "docs", "--max", "4")
     assert "4 pages of docs removed; undo with: scrapy undo 2" in told.out
     assert "docs is declared in" in told.err
     assert (orphaned.held(), orphaned.hits()) == (set(), set())
-    assert runs.declared_sources(orphaned.desk.connection) == []
+    assert runs.declared_source_rows(orphaned.desk.connection) == []
     orphaned.run("undo", "2")
     assert len(orphaned.held()) == 4
 

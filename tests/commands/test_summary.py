@@ -13,8 +13,8 @@ from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, Word
-from smartcrawl.rules.seal import Evidence, reasons
-from smartcrawl.run.batches import Progress
+from smartcrawl.rules.seal import Evidence, reasons_against_seal
+from smartcrawl.run.batches import RunCounters
 
 RESULT = {
     "no": 7,
@@ -48,7 +48,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         *,
         source: str = "docs",
         data_dir: str = ".smartcrawl",
-        progress: Progress | None = None,
+        progress: RunCounters | None = None,
         orphan_threshold: int = 3,
         **changed: object,
     ) -> str:
@@ -60,7 +60,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
                 sweep_min_count=7,
                 policy=Policy(orphan_threshold=orphan_threshold),
             ),
-            batches=SimpleNamespace(progress=progress or Progress()),
+            batches=SimpleNamespace(progress=progress or RunCounters()),
         )
         print_summary(run, data_dir)
         return capsys.readouterr().out
@@ -148,7 +148,7 @@ def noted(pattern: str) -> set[str]:
 
 
 def test_every_reason_that_a_run_can_have_has_a_remedy():
-    found = reasons(Evidence(("http://a.example/",), ("interrupted",), 0, 1, 1))
+    found = reasons_against_seal(Evidence(("http://a.example/",), ("interrupted",), 0, 1, 1))
     told = {reason.partition(":")[0] for reason in found}
 
     assert {"max_pages", "host_down", "robots_unknown"} <= noted(CALLS)
@@ -294,7 +294,7 @@ def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen
 
 def test_snapshots_that_failed_are_counted_with_what_to_do(shown):
     assert "snapshot" not in shown()
-    out = shown(progress=Progress(unread=1, lost=2, not_stored=1_234))
+    out = shown(progress=RunCounters(unread=1, lost=2, not_stored=1_234))
 
     unread, lost, not_stored = (line for line in out.splitlines() if "snapshot" in line)
     assert unread.startswith("not extracted again: 1 page (the store did not give")

@@ -15,25 +15,25 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.database import heartbeat, postgres
 from smartcrawl.registry.runs import runs
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.frontier.redis import frontier
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
-from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
+from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
 from smartcrawl.run.shared.desk import RegistryDesk
 from smartcrawl.run.shared.last_steps import SharedLastSteps
 
-_OWNERS = (Collapses, Commit, RegistryDesk, RunEnding, SharedLastSteps)
+_OWNERS = (Collapses, RegistryCommit, RegistryDesk, RunEnding, SharedLastSteps)
 
 
 def hurry(seconds: float) -> None:
     """Let workers be heard of more often, and wait for each other for a shorter time."""
-    assert Heartbeat.__init__.__defaults__ == (frontier.HEARTBEAT,)
+    assert ClaimHeartbeat.__init__.__defaults__ == (frontier.HEARTBEAT,)
     assert RedisFrontier.recover.__defaults__ == (frontier.HEARTBEAT, 0)
-    Heartbeat.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
+    ClaimHeartbeat.__init__.__defaults__ = (seconds,)  # type: ignore[misc]
     RedisFrontier.recover.__defaults__ = (seconds, 0)  # type: ignore[attr-defined]
     heartbeat.BEAT = seconds  # type: ignore[misc]
     assert postgres.STANDSTILL == heartbeat.EXPIRY

@@ -22,7 +22,7 @@ import apsw
 from redis import Redis
 
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.database.postgres import shown
+from smartcrawl.registry.database.postgres import safe_database_url
 from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
 
@@ -373,7 +373,7 @@ class Remote:
         self.url = url
 
     def __str__(self) -> str:
-        return shown(self.url)
+        return safe_database_url(self.url)
 
     def exists(self) -> bool:
         """Whether something was crawled."""

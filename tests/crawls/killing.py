@@ -12,8 +12,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.database.sqlite import connect
-from smartcrawl.registry.pack import unpack_links
+from smartcrawl.registry.database.sqlite import connect_sqlite
+from smartcrawl.registry.pack import unpack_stored_links
 from tests import servers
 from tests.crawls.commands import WORDS as OUTCOMES
 from tests.crawls.commands import Crawl, Remote, differences
@@ -113,7 +113,7 @@ def shape(crawl: Crawl) -> dict[str, Any]:
     links = {}
     for number, raw, targets in crawl.rows("SELECT no, raw, targets FROM links"):
         reached = sorted(urls[target] for target in array("I", targets))
-        links[urls[number]] = [list(link) for link in unpack_links(raw)], reached
+        links[urls[number]] = [list(link) for link in unpack_stored_links(raw)], reached
     records = {}
     for record in crawl.records():
         kept = {key: value for key, value in record.items() if key not in _TIMES | _RUNS | _VERSION}
@@ -171,7 +171,7 @@ def evidence(crawl: Crawl) -> dict[str, list[Any]]:
         kept = {
             key: None if value == "" else value for key, value in was.items() if key not in _WAS
         }
-        raw = [list(link) for link in unpack_links(links)] if links else None
+        raw = [list(link) for link in unpack_stored_links(links)] if links else None
         found.setdefault(url, []).append([rule, told, content, kept, raw, undone])
     return found
 
@@ -238,7 +238,7 @@ def is_sound(crawl: Crawl) -> bool:
             assert index_is_sound(connection), "words that are not those of the text"
     else:
         assert crawl.rows("PRAGMA integrity_check") == [("ok",)]
-        with closing(connect(crawl.registry)) as file:
+        with closing(connect_sqlite(crawl.registry)) as file:
             assert index_is_sound(file)
     return crawl.rows(_STRAYS) == []
 

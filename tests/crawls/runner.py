@@ -147,7 +147,7 @@ def locks() -> None:
 
 
 def full(pages: str) -> None:
-    real = sqlite.connect
+    real = sqlite.connect_sqlite
 
     def connect(*args: Any, **kwargs: Any) -> apsw.Connection:
         connection = real(*args, **kwargs)
@@ -155,7 +155,7 @@ def full(pages: str) -> None:
             connection.pragma("max_page_count", connection.pragma("page_count") + int(pages))
         return connection
 
-    sqlite.connect = connect
+    sqlite.connect_sqlite = connect
 
 
 def objects() -> None:

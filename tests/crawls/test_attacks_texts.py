@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from smartcrawl.rules.http import conditional_headers, kept_validators
+from smartcrawl.rules.http import http_conditional_headers, kept_validators
 from tests.crawls.commands import Crawl
 from tests.hostile.kinds import KEEP, NEW, Ask, Kind, Script, page, whole
 from tests.hostile_server import HostileServer
@@ -55,7 +55,9 @@ def test_no_validator_with_control_characters_is_sent_back(char: str):
     """ATT-19: RFC 9110, section 5.5; servers answer 400, and the page would count as failing."""
     kept = kept_validators(f'"a{char}b"', f"Thu, 01 Jan 1970{char}00:00:10 GMT", 0)
 
-    assert not any(char in value for value in conditional_headers(*kept, trusted=True).values())
+    assert not any(
+        char in value for value in http_conditional_headers(*kept, trusted=True).values()
+    )
 
 
 def test_no_setting_or_argument_begins_another_header(site: Site, crawl: Crawl):

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from smartcrawl.engine.meter import Meter
 from smartcrawl.index import audit_rows as registry_audit
-from smartcrawl.index.audit import Comparison, Finding, Findings, Kind, merged
+from smartcrawl.index.audit import AuditFindings, Finding, IndexComparison, Kind, merge_with_index
 from smartcrawl.index.audit_rows import Entry
-from smartcrawl.index.choice import known_to
-from smartcrawl.index.elasticsearch.documents import key
-from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.choice import index_facts_of_registry
+from smartcrawl.index.elasticsearch.documents import index_document_key
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.registry.database.databases import Database, database_of
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
@@ -106,7 +106,7 @@ def keys_of(crawl: Crawl) -> dict[int, str]:
         "SELECT r.no, o.name, r.id FROM record r JOIN source o ON o.no = r.source"
         " WHERE r.entry > 0 AND r.content IS NOT NULL ORDER BY r.id"
     )
-    return {no: key(source, bytes(id_)) for no, source, id_ in rows}
+    return {no: index_document_key(source, bytes(id_)) for no, source, id_ in rows}
 
 
 def choose(crawl: Crawl, name: str, change: Callable[[int], int]) -> None:
@@ -206,7 +206,7 @@ def test_elasticsearch_audit_of_one_source_leaves_the_others_alone(shop, indexed
 
 
 def test_elasticsearch_audit_names_documents_of_sources_that_nobody_knows(shop, indexed, index):
-    of = key("nobody", bytes(32))
+    of = index_document_key("nobody", bytes(32))
     stray = {"key": of, "source": "nobody", "contentHash": "sha256:11"}
     index.client.index(index=index.name, id=of, document=stray)
 
@@ -368,11 +368,11 @@ def test_elasticsearch_audit_reads_the_registry_in_portions(shop, indexed, monke
     numbers = [*keys_of(indexed)]
     indexed.rows("UPDATE state SET intent = 1")
     connection = database(indexed).connect(readonly=True)
-    ((source, _),) = registry_audit.sources(connection, [])
+    ((source, _),) = registry_audit.audited_sources(connection, [])
     for size in (1, 3, 4, 5):
         monkeypatch.setattr(registry_audit, "_PAGE", size)
-        assert [e.no for e in registry_audit.entries(connection, source)] == numbers
-        told = registry_audit.open_records(connection, source)
+        assert [e.no for e in registry_audit.audited_entries(connection, source)] == numbers
+        told = registry_audit.audited_open_records(connection, source)
         assert [one.no for one in told] == sorted(numbers)
     connection.close()
 
@@ -418,9 +418,11 @@ def test_elasticsearch_audit_counts_every_key_for_its_progress(shop, indexed, in
     counted: list[tuple[str, int]] = []
     connection = database(indexed).connect(readonly=True)
     told = indexed.environment
-    target = Target(told["ELASTICSEARCH_URL"], told["ELASTICSEARCH_INDEX_PREFIX"])
-    with ElasticsearchSink.open(target, known_to(connection), patience=Patience(2)) as sink:
-        comparison = Comparison(connection, sink, lambda *tick: counted.append(tick))
+    target = ElasticsearchTarget(told["ELASTICSEARCH_URL"], told["ELASTICSEARCH_INDEX_PREFIX"])
+    with ElasticsearchSink.open(
+        target, index_facts_of_registry(connection), patience=ElasticsearchPatience(2)
+    ) as sink:
+        comparison = IndexComparison(connection, sink, lambda *tick: counted.append(tick))
         with comparison.compare([]) as findings:
             assert findings.counts[Kind.MISSING] == 2
     connection.close()
@@ -441,12 +443,14 @@ KEYS = st.sets(st.integers(0, 30))
 @given(KEYS, KEYS, st.sampled_from(["", "0", "z", "é"]))
 def test_audit_of_elasticsearch_merges_as_sets_do(left, right, stray):
     """Keys of nobody's form lie anywhere between."""
-    keys = {key("docs", n.to_bytes(32)) for n in right} | ({f"docs:{stray}"} if stray else set())
+    keys = {index_document_key("docs", n.to_bytes(32)) for n in right} | (
+        {f"docs:{stray}"} if stray else set()
+    )
     documents = [held(one) for one in sorted(keys, key=str.encode)]
 
-    told = list(merged("docs", (entry(n) for n in sorted(left)), iter(documents)))
+    told = list(merge_with_index("docs", (entry(n) for n in sorted(left)), iter(documents)))
 
-    pages = {key("docs", n.to_bytes(32)): n for n in left}
+    pages = {index_document_key("docs", n.to_bytes(32)): n for n in left}
     assert [one for one, _, _ in told] == sorted(keys | pages.keys(), key=str.encode)
     for one, page, document in told:
         assert (page is not None, document is not None) == (one in pages, one in keys)
@@ -457,8 +461,8 @@ def test_audit_of_elasticsearch_merges_as_sets_do(left, right, stray):
 def test_audit_of_elasticsearch_needs_no_more_memory_for_more_pages():
     def peak(count: int) -> int:
         tracemalloc.start()
-        with Findings() as findings:
-            for of, _, _ in merged("docs", map(entry, range(count)), iter(())):
+        with AuditFindings() as findings:
+            for of, _, _ in merge_with_index("docs", map(entry, range(count)), iter(())):
                 findings.add(Kind.MISSING, Finding(of, "docs", "https://docs.example.com/", 1))
             assert sum(1 for _ in findings.of(Kind.MISSING)) == findings.total() == count
         told = tracemalloc.get_traced_memory()[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.engine.download.certificates import Trust, asyncio_context
+from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
 from tests.certificates import Signer, certificate, made, written
 from tests.crawls.commands import Crawl, Record
 from tests.site_server import Site, html
@@ -31,7 +31,7 @@ class Secure:
         self.site = site
         self.authority = made("Trial authority", authority=True)
         self.ca_file = written(folder, "authority.pem", self.authority, key=False)
-        self.trust = Trust(ca_file=self.ca_file)
+        self.trust = CertificateTrust(ca_file=self.ca_file)
         self._folder = folder
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.show(made("site", hosts=_HOSTS, issuer=self.authority))
@@ -174,9 +174,9 @@ def test_the_lane_refuses_what_the_engine_refuses(
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(secure, context)
 
-    handshake(secure, asyncio_context(Settings(), Trust(verify=False)))
+    handshake(secure, asyncio_context(Settings(), CertificateTrust(verify=False)))
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(secure, asyncio_context(Settings(), Trust()))
+        handshake(secure, asyncio_context(Settings(), CertificateTrust()))
 
 
 @pytest.mark.parametrize("hosts", [(), ("127.0.0.2",)], ids=["nameless", "for an address"])

@@ -295,7 +295,7 @@ def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, craw
 
 
 def test_elasticsearch_key_of_a_page_is_its_source_and_hash():
-    assert documents.key("docs", bytes(2)) == "docs:0000"
+    assert documents.index_document_key("docs", bytes(2)) == "docs:0000"
 
 
 def test_elasticsearch_is_built_anew_out_of_the_registry_without_a_download(

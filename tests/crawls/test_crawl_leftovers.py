@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.commit.leftovers import _OWNER, Leftovers
+from smartcrawl.registry.commit.leftovers import _OWNER, SnapshotLeftovers
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
@@ -214,6 +214,6 @@ def test_where_no_run_died_no_folder_is_listed(store: Store, monkeypatch: pytest
 
 def test_a_store_that_is_not_mounted_is_not_marked(tmp_path: Path):
     """An empty folder has to stay empty, so that it is not taken for the store."""
-    Leftovers(tmp_path, tmp_path.as_uri())._claim(None, 1, "registry.db", None)  # type: ignore[arg-type]
+    SnapshotLeftovers(tmp_path, tmp_path.as_uri())._claim(None, 1, "registry.db", None)  # type: ignore[arg-type]
 
     assert list(tmp_path.iterdir()) == []

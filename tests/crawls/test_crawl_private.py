@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from smartcrawl.sources.private_files import narrow, narrow_data
+from smartcrawl.sources.private_files import narrow_private_data, narrow_private_file
 from tests.crawls.commands import ROOT, Crawl
 from tests.site_server import Site, html
 
@@ -120,7 +120,7 @@ def test_a_folder_that_serves_other_purposes_keeps_its_mode(tmp_path: Path):
     for path in (tmp_path, registry, tmp_path / "home"):
         path.chmod(0o755)
 
-    narrow_data(tmp_path)
+    narrow_private_data(tmp_path)
 
     assert mode(tmp_path) == mode(tmp_path / "home") == 0o755
     assert mode(registry) == 0o700
@@ -132,8 +132,8 @@ def test_what_a_link_leads_to_keeps_its_mode(tmp_path: Path):
     target.chmod(0o644)
     (tmp_path / "link").symlink_to(target)
 
-    narrow(tmp_path / "link")
-    narrow(tmp_path / "missing")
+    narrow_private_file(tmp_path / "link")
+    narrow_private_file(tmp_path / "missing")
 
     assert mode(target) == 0o644
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from smartcrawl.extract.formats import read_document
-from smartcrawl.extract.hashes import content_hash
-from smartcrawl.extract.html import parse, parse_text
+from smartcrawl.extract.hashes import document_content_hash
+from smartcrawl.extract.html import parse_html, parse_plain_text
 from tests.crawls.commands import Crawl, Remote
 from tests.site_server import Page, Site, html
 
@@ -239,9 +239,9 @@ def test_a_detected_language_is_stored_and_kept_while_the_text_is_the_same(
     languages = "SELECT language FROM content"
     assert crawl.rows(languages) == [("en",)]
     found = replace(
-        parse(body.encode(), content_type="text/html", url=site.url("/")), language="fr"
+        parse_html(body.encode(), content_type="text/html", url=site.url("/")), language="fr"
     )
-    digest = content_hash(found).hex()
+    digest = document_content_hash(found).hex()
     planted = f"'\\x{digest}'" if isinstance(crawl.registry, Remote) else f"x'{digest}'"
     crawl.rows(f"UPDATE content SET language = 'fr', content_hash = {planted} RETURNING no")
 
@@ -266,13 +266,13 @@ def test_documents_that_are_no_pages_keep_their_language_too(
     text = "The crawler visits every page that it knows and asks whether it has changed. " * 3
     given = {"content_type": media_type, "url": site.url("/a")}
     if media_type == "text/plain":
-        found = parse_text(text.encode(), **given)
+        found = parse_plain_text(text.encode(), **given)
     else:
         found = read_document(text.encode(), media_type=media_type, **given)
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = Page(text, etag='"1"', content_type=media_type)
     crawl(site.url("/"))
-    digest = content_hash(replace(found, language="fr")).hex()
+    digest = document_content_hash(replace(found, language="fr")).hex()
     planted = f"'\\x{digest}'" if isinstance(crawl.registry, Remote) else f"x'{digest}'"
     of_a = f"no = (SELECT content FROM record WHERE url = '{site.url('/a')}')"
     change = f"UPDATE content SET language = 'fr', content_hash = {planted} WHERE {of_a}"

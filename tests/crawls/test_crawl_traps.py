@@ -71,12 +71,12 @@ def test_our_own_failure_on_a_page_is_its_outcome_and_the_page_is_not_lost(
     """Trap 5: any other exception would lose the visit, and the page stay pending for ever."""
     (crawl.folder / "sitecustomize.py").write_text(
         "import smartcrawl.extract.html as html\n"
-        "real = html.parse\n"
+        "real = html.parse_html\n"
         "def parse(body, **named):\n"
         "    if b'poison' in body:\n"
         "        raise ZeroDivisionError('by the page')\n"
         "    return real(body, **named)\n"
-        "html.parse = parse\n"
+        "html.parse_html = parse\n"
     )
     site.pages["/"] = html("Home", "/bad", "/new")
     site.pages["/bad"] = html("Bad", "/child", text="held words")

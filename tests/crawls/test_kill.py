@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.rules.model import Rule
+from smartcrawl.rules.model import RemovalRule
 from tests import servers
 from tests.crawls.commands import WORDS as OUTCOMES
 from tests.crawls.commands import Crawl, Scrapy, path_of
@@ -140,14 +140,15 @@ def test_the_stage_is_what_these_tests_need(stage: Stage):
     missing = [word for word in OUTCOMES if not refresh.shape["counts"][word]]
     assert missing == ["skipped"], "whatever can become of a page"
     assert sorted({removed[0][0] for removed in refresh.shape["evidence"].values()}) == [
-        Rule.GONE, Rule.REDIRECT, Rule.NOT_ACCEPTABLE, Rule.CANONICAL, Rule.EXCLUDED, Rule.ORPHAN,
+        RemovalRule.GONE, RemovalRule.REDIRECT, RemovalRule.NOT_ACCEPTABLE, RemovalRule.CANONICAL,
+        RemovalRule.EXCLUDED, RemovalRule.ORPHAN,
     ]  # fmt: skip
     [(removed, withheld, _)] = refresh.shape["ends"]
     counting = f"sweep {removed // SWEPT_AT_ONCE + 2}"
     assert counting in LAST_STEPS, "three sweeps, and one that counts"
     assert (list(LAST_STEPS)[-2], withheld) == (counting, 0)
     assert [(url.rpartition("/")[2], *more) for url, *more in refresh.shape["candidates"]] == [
-        ("child", Rule.ORPHAN, 503, 0)  # its server does not speak of it
+        ("child", RemovalRule.ORPHAN, 503, 0)  # its server does not speak of it
     ]
     pages = {path_of(url): record for url, record in refresh.shape["records"].items()}
     assert (pages["/shark"]["lastOutcome"], pages["/shark/copy"]["duplicateOf"]) == ("gone", None)

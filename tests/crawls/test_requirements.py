@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.pack import unpack_links
+from smartcrawl.registry.pack import unpack_stored_links
 from smartcrawl.spiders.site import SiteSpider
 from tests.crawls.commands import Crawl, Scrapy, path_of
 from tests.site_server import Page, Site, html
@@ -62,7 +62,7 @@ def shelf(crawl: Crawl) -> dict[str, object]:
         "SELECT r.url, k.title, k.headings, k.text FROM chunk k JOIN record r USING (content)"
         " WHERE r.entry = 1 ORDER BY r.url, k.position"
     )
-    return {"chunks": chunks} | {path_of(url): unpack_links(raw) for url, raw in links}
+    return {"chunks": chunks} | {path_of(url): unpack_stored_links(raw) for url, raw in links}
 
 
 @pytest.mark.covers("RD-03", "R1-38", "M-32")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.engine.lane.answers import AnswerParser
+from smartcrawl.engine.lane.answers import LaneAnswerParser
 from smartcrawl.model.exceptions import LaneError
 
 _304 = b'HTTP/1.1 304 Not Modified\r\nETag: "caf\xe9"\r\n\r\n'
@@ -30,8 +30,8 @@ WHOLE = {
 MORE = (b"\r\n", b"\n", b"\r", b"x", b"H", b"\0", _304, _HINTS, _BODY)
 
 
-def parsed(*pieces: bytes, max_size: int = 0) -> AnswerParser:
-    parser = AnswerParser(max_size)
+def parsed(*pieces: bytes, max_size: int = 0) -> LaneAnswerParser:
+    parser = LaneAnswerParser(max_size)
     for number, piece in enumerate(pieces, 1):
         assert not parser.whole, pieces[number:]
         parser.feed(piece)
@@ -72,7 +72,7 @@ def test_headers_are_what_was_sent():
 
 
 def test_one_answer_leaves_nothing_to_the_next():
-    parser = AnswerParser(0)
+    parser = LaneAnswerParser(0)
     for data, status, body in (WHOLE[name] for name in ("chunks", "304", "length", "after_1xx")):
         parser.begin()
         parser.feed(data)

@@ -18,10 +18,10 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import decoding
-from smartcrawl.engine.download.certificates import Trust
+from smartcrawl.engine.download.certificates import CertificateTrust
 from smartcrawl.engine.download.network import GuardedResolver
 from smartcrawl.engine.lane.client import LaneClient
-from smartcrawl.engine.lane.connections import Answer
+from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.own_spiders import HttpAuth, Offsite
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.spiders.site import SiteSpider
@@ -43,11 +43,13 @@ def resolver() -> Iterator[GuardedResolver]:
 
 
 @pytest.fixture
-def asked(resolver: GuardedResolver) -> Callable[..., list[Answer]]:
+def asked(resolver: GuardedResolver) -> Callable[..., list[LaneAnswer]]:
     """Asks for addresses, one after the other, over the same connections."""
 
-    def ask(*urls: str, headers: dict[str, str] | None = None, **settings: object) -> list[Answer]:
-        async def work() -> list[Answer]:
+    def ask(
+        *urls: str, headers: dict[str, str] | None = None, **settings: object
+    ) -> list[LaneAnswer]:
+        async def work() -> list[LaneAnswer]:
             client = LaneClient(Settings({**SETTINGS, **settings}), resolver)
             try:
                 return [await client.ask(url, headers or {}) for url in urls]
@@ -179,7 +181,7 @@ class Watched:
     def root(self) -> str:
         return f"{self.scheme}://site.example:{self.site.port}"
 
-    async def ask(self, path: str = "/0", *, known: bool = True) -> Answer:
+    async def ask(self, path: str = "/0", *, known: bool = True) -> LaneAnswer:
         """Ask for a page, of which there is a 304 where it is known."""
         headers = {"If-None-Match": self.site.etag(path)} if known else {}
         return await self.client.ask(self.root + path, headers)
@@ -195,7 +197,7 @@ def watched(resolver: GuardedResolver) -> Callable[..., Any]:
         **settings: object,
     ) -> Any:
         async def within(site: RawSite) -> Any:
-            trust = Trust(verify=tls is None)
+            trust = CertificateTrust(verify=tls is None)
             client = LaneClient(Settings({**SETTINGS, **settings}), resolver, trust)
             try:
                 return await work(Watched(client, site, "https" if tls else "http"), site)

@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request
 from scrapy.core.downloader import Downloader, Slot
 
-from smartcrawl.engine.lane.turns import Turns
+from smartcrawl.engine.lane.turns import LaneTurns
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def turn(crawler: Any, slot: Slot, meanwhile: Any) -> bool:
 
     async def work() -> bool:
         flight: Any = SimpleNamespace(slot=slot, meta={Downloader.DOWNLOAD_SLOT: "a.example"})
-        waiting = asyncio.ensure_future(Turns(crawler).wait(flight))
+        waiting = asyncio.ensure_future(LaneTurns(crawler).wait(flight))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         meanwhile()

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils import log as scrapy_log
 
-from smartcrawl.engine.logs import Logs, formatter
+from smartcrawl.engine.logs import Logs, log_formatter
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import (
     FORMATS,
     HIDDEN,
     LONGEST,
     escaped,
-    log_format,
     redacted,
+    redacted_log_format,
     shown,
     shown_lines,
 )
@@ -84,7 +84,7 @@ def record(message: object, *args: object, level: int = logging.INFO, **more: ob
 
 
 def line(kind: str, *args: object, **more: object) -> str:
-    return formatter(kind, DATES).format(record(*args, **more))
+    return log_formatter(kind, DATES).format(record(*args, **more))
 
 
 def failure(*messages: str):
@@ -108,13 +108,15 @@ def test_a_line_of_text_looks_like_scrapys():
     made = record("run %d of %s", 3, "docs")
     scrapys = logging.Formatter("%(asctime)s [%(name)s] %(levelname)s: %(message)s", DATES)
 
-    logged = formatter("text", DATES).format(made)
+    logged = log_formatter("text", DATES).format(made)
 
     assert logged == scrapys.format(made)
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run.run\] INFO: run 3 of docs", logged
     )
-    assert formatter("text").format(made) == logged.replace(" [", ",123 [", 1)  # without a format
+    assert log_formatter("text").format(made) == logged.replace(
+        " [", ",123 [", 1
+    )  # without a format
 
 
 def test_a_line_of_json_is_an_object_with_four_keys():
@@ -356,7 +358,7 @@ def test_another_format_is_refused(root: logging.Logger, value: object):
         Logs.update_pre_crawler_settings(settings(LOG_FORMAT=value))
 
     assert str(caught.value) == f"LOG_FORMAT is {value!r}: it takes one of text, json"
-    assert log_format({"LOG_FORMAT": " JSON "}) == "json"
+    assert redacted_log_format({"LOG_FORMAT": " JSON "}) == "json"
 
 
 def test_lines_go_to_standard_error_from_the_level_on(root: logging.Logger, capfd):

@@ -10,7 +10,12 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
 from zope.interface import implementer
 
-from smartcrawl.engine.download.network import METADATA_NAMES, SPECIAL, Guard, GuardedResolver
+from smartcrawl.engine.download.network import (
+    METADATA_NAMES,
+    SPECIAL,
+    ConnectionGuard,
+    GuardedResolver,
+)
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
@@ -33,28 +38,28 @@ PRIVATE = [
 ]  # fmt: skip
 
 
-def allows(guard: Guard, address: str, host: str = "x.example", port: int = 80) -> bool:
+def allows(guard: ConnectionGuard, address: str, host: str = "x.example", port: int = 80) -> bool:
     return guard.refusal(address, host=host, port=port) is None
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_allowed(address: str):
-    assert allows(Guard(), address)
+    assert allows(ConnectionGuard(), address)
 
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_addresses_that_are_not_public_are_refused(address: str):
     """Also where an IPv6 address carries the IPv4 one: mapped, compatible, 6to4, NAT64."""
-    assert not allows(Guard(), address)
+    assert not allows(ConnectionGuard(), address)
 
 
 @pytest.mark.parametrize(("block", "purpose"), SPECIAL, ids=str)
 def test_a_special_block_is_refused_from_its_first_to_its_last_address(block, purpose: str):
     for address in (block[0], block[-1]):
-        refusal = Guard().refusal(str(address), host="x.example", port=80)
+        refusal = ConnectionGuard().refusal(str(address), host="x.example", port=80)
         assert refusal is not None
         assert refusal.startswith("address not allowed: ")
-    last = Guard().refusal(str(block[-1]), host="x.example", port=80)
+    last = ConnectionGuard().refusal(str(block[-1]), host="x.example", port=80)
     assert last == f"address not allowed: {purpose} ({block[-1]})"
 
 
@@ -66,7 +71,7 @@ def test_a_special_block_is_refused_from_its_first_to_its_last_address(block, pu
 )  # fmt: skip
 def test_metadata_services_are_told_as_such(address: str):
     """ATT-3, ATT-4."""
-    refusal = Guard().refusal(address, host="x.example", port=80)
+    refusal = ConnectionGuard().refusal(address, host="x.example", port=80)
     assert refusal is not None
     assert refusal.startswith("address not allowed: metadata (")
 
@@ -74,7 +79,7 @@ def test_metadata_services_are_told_as_such(address: str):
 @pytest.mark.parametrize("name", sorted(METADATA_NAMES))
 def test_a_metadata_service_is_refused_by_name_wherever_it_resolves_to(name: str):
     for host in (name, name.upper(), name + "."):
-        assert Guard().refusal("8.8.8.8", host=host, port=80) == (
+        assert ConnectionGuard().refusal("8.8.8.8", host=host, port=80) == (
             f"address not allowed: metadata ({host.lower()})"
         )
 
@@ -82,7 +87,7 @@ def test_a_metadata_service_is_refused_by_name_wherever_it_resolves_to(name: str
 @pytest.mark.parametrize("port", [22, 25, 5432, 6379, 6800, 9200, 81, 8080])
 def test_a_public_host_is_asked_at_web_ports_only(port: int):
     """ATT-9."""
-    guard = Guard(ports=[8443])
+    guard = ConnectionGuard(ports=[8443])
     assert guard.refusal("8.8.8.8", host="x.example", port=port) == f"port not allowed: {port}"
     assert allows(guard, "8.8.8.8", port=80)
     assert allows(guard, "8.8.8.8", port=443)
@@ -90,7 +95,7 @@ def test_a_public_host_is_asked_at_web_ports_only(port: int):
 
 
 def test_a_port_that_the_source_names_with_its_host_is_allowed_there_and_for_public_addresses():
-    guard = Guard()
+    guard = ConnectionGuard()
     guard.permit_port("X.example", 8080)
 
     assert allows(guard, "8.8.8.8", "x.example", 8080)
@@ -100,11 +105,11 @@ def test_a_port_that_the_source_names_with_its_host_is_allowed_there_and_for_pub
 
 @pytest.mark.parametrize("address", ["", "localhost", "1.2.3", "999.1.1.1", "::g", "2130706433"])
 def test_what_is_no_address_is_refused(address: str):
-    assert not allows(Guard(), address)
+    assert not allows(ConnectionGuard(), address)
 
 
 def test_a_permission_is_for_one_host_and_one_port():
-    guard = Guard()
+    guard = ConnectionGuard()
     guard.permit("LocalHost", 8000)
     guard.permit("[::1]", 8001)
 
@@ -117,7 +122,7 @@ def test_a_permission_is_for_one_host_and_one_port():
 
 
 def test_the_owner_of_a_given_name_cannot_lead_it_to_a_metadata_service():
-    guard = Guard()
+    guard = ConnectionGuard()
     guard.permit("intra.example", 80)
     guard.permit("169.254.169.254", 80)
 
@@ -127,7 +132,7 @@ def test_the_owner_of_a_given_name_cannot_lead_it_to_a_metadata_service():
 
 
 def test_networks_are_allowed_as_named_and_no_others():
-    guard = Guard([ip_network("10.1.0.0/16"), ip_network("fd00::/8")])
+    guard = ConnectionGuard([ip_network("10.1.0.0/16"), ip_network("fd00::/8")])
 
     assert allows(guard, "10.1.255.1")
     assert allows(guard, "::ffff:10.1.0.1"), "the address that it carries counts"

@@ -19,14 +19,14 @@ from scrapy.settings import Settings
 from scrapy.signalmanager import SignalManager
 
 from smartcrawl import settings as shipped
-from smartcrawl.engine.download.robots import MAX_DOWNLOAD, RobotsCache
+from smartcrawl.engine.download.robots import MAX_DOWNLOAD, RobotsDownloads
 from smartcrawl.extract.robots_txt import (
     LIMIT,
     MAX_CRAWL_DELAY,
     AllowFirstRobotParser,
     Rfc9309RobotParser,
-    as_utf8,
-    crawl_delay,
+    robots_txt_as_utf8,
+    robots_txt_delay,
 )
 from smartcrawl.middlewares import RobotsMiddleware
 from smartcrawl.model.batches import StoredRobots
@@ -36,7 +36,7 @@ from smartcrawl.model.exceptions import (
     SettingError,
     TurnSpentError,
 )
-from smartcrawl.model.pages import Attempt, Page, Traffic
+from smartcrawl.model.pages import Page, Traffic, VisitAttempt
 from smartcrawl.rules.model import Fault
 from smartcrawl.spiders.base import VisitSpider
 
@@ -255,7 +255,7 @@ def test_no_file_takes_long(kind: type[RobotParser], body: bytes):
     ],
 )  # fmt: skip
 def test_a_crawl_delay_is_a_number_of_seconds_up_to_thirty(value: str, seconds: float | None):
-    assert crawl_delay(value) == seconds
+    assert robots_txt_delay(value) == seconds
     for kind in PARSERS:
         parser = kind.from_crawler(None, f"User-agent: *\nCrawl-delay: {value}\n".encode())
         assert parser.crawl_delay(OURS) == seconds
@@ -377,12 +377,12 @@ def test_a_long_file_is_cut_at_its_last_whole_line(end: bytes):
     whole = head + line * ((LIMIT - len(head)) // len(line))
     rest = LIMIT - len(whole)
 
-    cut = as_utf8(whole + b"D" * (rest + 1))
+    cut = robots_txt_as_utf8(whole + b"D" * (rest + 1))
     assert len(cut) <= LIMIT
     assert cut.rstrip() == whole.rstrip()
-    assert as_utf8(whole + b"D" * rest) == whole + b"D" * rest  # not a byte too long
-    assert as_utf8(b"x" * (LIMIT + 1)) == b""
-    assert as_utf8(b"x" * LIMIT + end + b"y") == b"x" * LIMIT
+    assert robots_txt_as_utf8(whole + b"D" * rest) == whole + b"D" * rest  # not a byte too long
+    assert robots_txt_as_utf8(b"x" * (LIMIT + 1)) == b""
+    assert robots_txt_as_utf8(b"x" * LIMIT + end + b"y") == b"x" * LIMIT
 
 
 def test_rules_within_500_kib_count_and_those_behind_do_not():
@@ -455,8 +455,8 @@ class Engine:
         status, headers, body = answer
         return Response(request.url, status=status, headers=headers, body=body)
 
-    def rules(self) -> RobotsCache:
-        return RobotsCache.from_crawler(self)
+    def rules(self) -> RobotsDownloads:
+        return RobotsDownloads.from_crawler(self)
 
 
 PAGE = Request("http://site.example/a")
@@ -651,7 +651,7 @@ def test_a_copy_that_is_young_enough_counts_and_a_warning_says_since_when(
 @pytest.mark.parametrize("fault", [Fault.ADDRESS_REFUSED, Fault.HOST_DOWN, Fault.DNS])
 def test_what_no_robots_txt_would_change_keeps_its_name(monkeypatch, fault: Fault):
     monkeypatch.setattr(
-        "smartcrawl.engine.download.robots.fault_of", lambda error, url: (fault, "so")
+        "smartcrawl.engine.download.robots.download_fault", lambda error, url: (fault, "so")
     )
     run = Run()
 
@@ -771,7 +771,7 @@ def test_rules_without_an_age_are_asked_once(monkeypatch: pytest.MonkeyPatch):
 # Holding a host to its delay
 
 
-def delayed(delay: object, **settings: object) -> tuple[Engine, Slot, RobotsCache]:
+def delayed(delay: object, **settings: object) -> tuple[Engine, Slot, RobotsDownloads]:
     body = f"User-agent: *\nCrawl-delay: {delay}\n".encode()
     engine = Engine((200, {}, body), **settings)
     robots = engine.rules()
@@ -873,7 +873,9 @@ class Shared(Run):
 
 def first_request(path: str = "b", requests: int = 0) -> Request:
     page = Page(no=7, url=f"http://site.example/{path}", host="site.example", depth=0)
-    return Request(page.url, meta={"attempt": Attempt(page, traffic=Traffic(requests=requests))})
+    return Request(
+        page.url, meta={"attempt": VisitAttempt(page, traffic=Traffic(requests=requests))}
+    )
 
 
 def test_a_page_waits_for_another_turn_when_robots_txt_had_this_one():

@@ -15,15 +15,15 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.engine.delays import DelayControl
-from smartcrawl.engine.gate import gate_of
+from smartcrawl.engine.gate import gate_of_crawler
 from smartcrawl.engine.scheduler import NumberScheduler
-from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Attempt, Visit
+from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run.hosts.gate import HostGate, slot_of
+from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source
@@ -126,7 +126,7 @@ def test_a_page_becomes_a_request_that_carries_its_attempt(crawler: Crawler, run
     assert request.dont_filter
     assert request.meta["handle_httpstatus_all"]
     assert request.meta["download_slot"] == "a.example"
-    assert isinstance(request.meta["attempt"], Attempt)
+    assert isinstance(request.meta["attempt"], VisitAttempt)
     assert request.meta["attempt"].page.url == request.url
 
 
@@ -215,7 +215,7 @@ def test_a_paused_host_gives_no_page_and_holds_up_no_other(
     crawler: Crawler, run: Run, clock: Clock
 ):
     scheduler = opened(crawler, run)
-    gate_of(crawler).pause("a.example", 30, clock.now)
+    gate_of_crawler(crawler).pause("a.example", 30, clock.now)
 
     assert served(scheduler) == ["http://b.example/"]
     assert scheduler.has_pending_requests()
@@ -232,7 +232,7 @@ def test_a_retry_for_a_paused_host_waits_and_those_for_others_do_not(
     crawler: Crawler, run: Run, clock: Clock
 ):
     scheduler = opened(crawler, run)
-    gate_of(crawler).pause("a.example", 30, clock.now)
+    gate_of_crawler(crawler).pause("a.example", 30, clock.now)
     for url in ("http://a.example/again", "http://b.example/again", "http://a.example:81/last"):
         scheduler.enqueue_request(Request(url, dont_filter=True))
 
@@ -246,7 +246,7 @@ def test_a_retry_for_a_paused_host_waits_and_those_for_others_do_not(
 def test_a_held_request_alone_keeps_the_spider_open(crawler: Crawler, run: Run, clock: Clock):
     scheduler = opened(crawler, run)
     served(scheduler)
-    gate_of(crawler).pause("a.example", 30, clock.now)
+    gate_of_crawler(crawler).pause("a.example", 30, clock.now)
     scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
 
     assert scheduler.next_request() is None
@@ -256,7 +256,7 @@ def test_a_held_request_alone_keeps_the_spider_open(crawler: Crawler, run: Run, 
 
 def test_the_engine_is_woken_with_what_may_be_asked_then(crawler: Crawler, run: Run, clock: Clock):
     scheduler = opened(crawler, run)
-    gate_of(crawler).pause("a.example", 30, clock.now)
+    gate_of_crawler(crawler).pause("a.example", 30, clock.now)
     crawler.engine.crawl = scheduler.enqueue_request
     scheduler.enqueue_request(Request("http://a.example/mine"))
     assert served(scheduler) == ["http://b.example/"]
@@ -271,7 +271,7 @@ def test_the_engine_is_woken_with_what_may_be_asked_then(crawler: Crawler, run: 
 
 def test_it_is_woken_for_the_first_host_whose_time_comes(crawler: Crawler, run: Run, clock: Clock):
     scheduler = opened(crawler, run)
-    gate = gate_of(crawler)
+    gate = gate_of_crawler(crawler)
     gate.pause("a.example", 30, clock.now)
     gate.pause("b.example", 50, clock.now)
     assert served(scheduler) == []
@@ -293,7 +293,7 @@ def test_it_is_woken_for_the_first_host_whose_time_comes(crawler: Crawler, run: 
 def test_nothing_is_planned_when_nothing_waits(crawler: Crawler, run: Run, clock: Clock):
     scheduler = opened(crawler, run)
     served(scheduler)
-    gate_of(crawler).pause("a.example", 30, clock.now)
+    gate_of_crawler(crawler).pause("a.example", 30, clock.now)
 
     assert scheduler.next_request() is None
     assert not scheduler.has_pending_requests()
@@ -305,7 +305,7 @@ def test_a_spider_that_fell_idle_stays_open_for_what_waits(
 ):
     """Verify may find pages of a host that is paused: RunLifecycle gets none of them then."""
     scheduler = opened(crawler, run)
-    gate_of(crawler).pause("a.example", 30, clock.now)
+    gate_of_crawler(crawler).pause("a.example", 30, clock.now)
 
     def stays_open() -> bool:
         found = crawler.signals.send_catch_log(
@@ -326,7 +326,7 @@ def parked(gate: HostGate, host: str, now: float) -> None:
 
 def test_a_parked_host_gets_one_probe_at_a_time(crawler: Crawler, run: Run, clock: Clock):
     scheduler = opened(crawler, run)
-    gate = gate_of(crawler)
+    gate = gate_of_crawler(crawler)
     parked(gate, "a.example", clock.now)
     clock.now -= 10
     assert served(scheduler) == ["http://b.example/"]
@@ -349,7 +349,7 @@ def test_pages_of_a_host_that_is_down_are_given_out_to_end(
     crawler: Crawler, run: Run, clock: Clock
 ):
     scheduler = opened(crawler, run)
-    gate = gate_of(crawler)
+    gate = gate_of_crawler(crawler)
     parked(gate, "a.example", clock.now)
     for n in range(3):
         gate.failed("a.example", Fault.REFUSED, clock.now + 60 * n)
@@ -365,7 +365,7 @@ def test_without_a_held_host_nobody_asks_for_the_time(
     scheduler = opened(crawler, run)
     monkeypatch.setattr("smartcrawl.engine.scheduler.time", None)
     monkeypatch.setattr(HostGate, "may_ask", None)
-    gate_of(crawler).failed("a.example", Fault.REFUSED, 0.0)
+    gate_of_crawler(crawler).failed("a.example", Fault.REFUSED, 0.0)
     scheduler.enqueue_request(Request("http://a.example/again", dont_filter=True))
 
     assert len(served(scheduler)) == 4
@@ -386,7 +386,7 @@ def test_without_a_held_host_nobody_asks_for_the_time(
     ],
 )
 def test_ports_of_one_host_share_its_slot(host: str, slot: str):
-    assert slot_of(host) == slot
+    assert host_gate_slot(host) == slot
 
 
 # What a run keeps
@@ -404,7 +404,7 @@ def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outco
     for outcome, status in ((Outcome.CHANGED, 200), (answer, between), (Outcome.NOT_MODIFIED, 304)):
         run = Run.open(source, options, Orders(), NOW)
         page = run.next_page(lambda _: True)
-        visit = Attempt(page).visit(page.url)
+        visit = VisitAttempt(page).visit(page.url)
         visit.outcome, visit.http_status, visit.answer.etag = outcome, status, '"1"'
         visit.traffic.conditional = status == 304
         if outcome is Outcome.CHANGED:
@@ -431,7 +431,7 @@ def document(visit: Visit) -> None:
     visit.parsed.document = Document(sections=(Section(0, "", "words"),))
     visit.parsed.body_hash = body_hash(b"words")
     visit.parsed.text_hash = text_hash(visit.parsed.document)
-    visit.parsed.content_hash = content_hash(visit.parsed.document)
+    visit.parsed.content_hash = document_content_hash(visit.parsed.document)
 
 
 # Delay

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.engine import waiting
-from smartcrawl.engine.waiting import WaitingDocuments
+from smartcrawl.engine.waiting import DocumentPipelineTasks
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
 
@@ -39,9 +39,9 @@ def document(name: str, size: int = 10, kind: str = "application/pdf") -> Visit:
     )
 
 
-def waiting_in(pipelines: Pipelines) -> WaitingDocuments:
+def waiting_in(pipelines: Pipelines) -> DocumentPipelineTasks:
     crawler: Any = SimpleNamespace(engine=SimpleNamespace(scraper=pipelines))
-    return WaitingDocuments(crawler)
+    return DocumentPipelineTasks(crawler)
 
 
 def test_so_many_documents_wait_and_the_rest_takes_the_ordinary_way(

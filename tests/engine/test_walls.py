@@ -3,7 +3,7 @@
 import pytest
 from scrapy.http import HtmlResponse
 
-from smartcrawl.engine.download.bot_walls import wall_of
+from smartcrawl.engine.download.bot_walls import bot_wall_of_response
 from smartcrawl.rules.shield import MARKS, START, Mark, challenge
 
 
@@ -25,14 +25,17 @@ def wall(mark: Mark) -> str:
 def test_whatever_is_a_wall_by_the_rules_is_found_in_an_answer(mark, spelled):
     body = spelled(wall(mark)).encode(errors="surrogateescape")
 
-    assert wall_of(answered(body)) == challenge(200, {}, body) is not None
+    assert bot_wall_of_response(answered(body)) == challenge(200, {}, body) is not None
 
 
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: mark.signs[0])
 def test_signs_that_come_late_are_none(mark):
-    assert wall_of(answered(b" " * START + wall(mark).encode())) is None
+    assert bot_wall_of_response(answered(b" " * START + wall(mark).encode())) is None
 
 
 def test_a_header_tells_whatever_the_body_is():
-    assert wall_of(answered(b"text", **{"CF-Mitigated": "challenge"})) == "a Cloudflare challenge"
-    assert wall_of(answered(b"text")) is None
+    assert (
+        bot_wall_of_response(answered(b"text", **{"CF-Mitigated": "challenge"}))
+        == "a Cloudflare challenge"
+    )
+    assert bot_wall_of_response(answered(b"text")) is None

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from smartcrawl.extract.budget import FREE, Budget, Share
+from smartcrawl.extract.budget import FREE, HostParsingBudget, ParsingBudget
 from smartcrawl.extract.formats import FormatError, FormatFault
 from smartcrawl.extract.pool import FormatPool
 from smartcrawl.extract.sniff import CSV, JSON
@@ -25,7 +25,7 @@ class Clock:
 
 def test_seconds_of_a_host_are_those_in_which_its_documents_are_read():
     clock = Clock()
-    budget = Budget(30, clock)
+    budget = ParsingBudget(30, clock)
     assert budget.left("a") == 30
     with budget.reading("a"):
         clock.now += 4 + FREE
@@ -38,7 +38,7 @@ def test_seconds_of_a_host_are_those_in_which_its_documents_are_read():
         with budget.reading("a"):
             clock.now += FREE
             assert budget.left("a") == 20 - FREE
-    budget = Budget(20, clock)
+    budget = ParsingBudget(20, clock)
     clock.now += 100  # nothing is read
     assert budget.left("a") == 20
     with budget.reading("a"):
@@ -49,13 +49,13 @@ def test_seconds_of_a_host_are_those_in_which_its_documents_are_read():
 
 def test_without_a_limit_nothing_is_over_it():
     clock = Clock()
-    budget = Budget(0, clock)
+    budget = ParsingBudget(0, clock)
     with budget.reading("a"):
         clock.now += 1e6
         assert budget.left("a") == inf
 
 
-def read(pool: FormatPool, body: bytes, mime: str, share: Share) -> str:
+def read(pool: FormatPool, body: bytes, mime: str, share: HostParsingBudget) -> str:
     coroutine = pool.read(
         body, media_type=mime, content_type="", url="http://site.example/", share=share
     )
@@ -64,17 +64,19 @@ def read(pool: FormatPool, body: bytes, mime: str, share: Share) -> str:
 
 def test_no_document_begins_when_the_seconds_of_its_host_are_spent():
     pool = FormatPool(workers=1)
-    budget = Budget(1000)
+    budget = ParsingBudget(1000)
     try:
-        assert read(pool, b"a,b\n", CSV, Share(budget, "a")) == "a\tb"
+        assert read(pool, b"a,b\n", CSV, HostParsingBudget(budget, "a")) == "a\tb"
         account = budget._accounts["a"]
         assert account.spent < 1000
         account.spent = 999.99999
-        assert len(read(pool, LONG, JSON, Share(budget, "a"))) > len(LONG) / 2  # it had begun
+        assert (
+            len(read(pool, LONG, JSON, HostParsingBudget(budget, "a"))) > len(LONG) / 2
+        )  # it had begun
         assert account.spent > 1000
         with pytest.raises(FormatError, match="all the time") as error:
-            read(pool, b"a,b\n", CSV, Share(budget, "a"))
+            read(pool, b"a,b\n", CSV, HostParsingBudget(budget, "a"))
         assert (error.value.kind, error.value.lasting) == (FormatFault.BUDGET, False)
-        assert read(pool, b"a,b\n", CSV, Share(budget, "b")) == "a\tb"
+        assert read(pool, b"a,b\n", CSV, HostParsingBudget(budget, "b")) == "a\tb"
     finally:
         asyncio.run(pool.close())

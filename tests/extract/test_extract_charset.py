@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.charset import decode
-from smartcrawl.extract.html import parse
+from smartcrawl.extract.charset import decode_charset
+from smartcrawl.extract.html import parse_html
 
 RUSSIAN = (
     "Съешь же ещё этих мягких французских булок, да выпей чаю. Широкая электрификация южных "
@@ -34,14 +34,14 @@ RUSSIAN = (
     ],
 )
 def test_bom_then_header_then_declaration_then_utf8_then_guess(body, content_type, charset, text):
-    got, decoded = decode(body, content_type, markup=True)
+    got, decoded = decode_charset(body, content_type, markup=True)
 
     assert got == charset
     assert text is None or decoded == text
 
 
 def test_undeclared_text_is_guessed():
-    charset, text = decode(RUSSIAN.encode("cp1251"), "", markup=True)
+    charset, text = decode_charset(RUSSIAN.encode("cp1251"), "", markup=True)
 
     assert (charset, text) == ("cp1251", RUSSIAN)
 
@@ -49,11 +49,11 @@ def test_undeclared_text_is_guessed():
 def test_guess_finds_the_text_behind_much_markup():
     body = b"<script>" + b"x=1;" * 20_000 + b"</script>" + RUSSIAN.encode("cp1251")
 
-    assert decode(body, "", markup=True)[0] == "cp1251"
+    assert decode_charset(body, "", markup=True)[0] == "cp1251"
 
 
 def test_one_broken_byte_does_not_change_the_charset_of_a_page():
-    assert decode("grüße für alle".encode() + b" \xe4", "", markup=True) == (
+    assert decode_charset("grüße für alle".encode() + b" \xe4", "", markup=True) == (
         "utf-8",
         "grüße für alle \ufffd",
     )
@@ -68,15 +68,15 @@ def test_codecs_that_are_no_charsets_are_not_believed(codec):
         (rb"\ud800", f"text/html; charset={codec}"),
         (rf"<meta charset={codec}>\ud800".encode(), ""),
     ):
-        assert decode(body, header, markup=True) == ("utf-8", body.decode())
+        assert decode_charset(body, header, markup=True) == ("utf-8", body.decode())
 
 
 def test_plain_text_declares_nothing_in_its_body():
-    assert decode(b"<meta charset=koi8-r>", "", markup=False)[0] == "utf-8"
+    assert decode_charset(b"<meta charset=koi8-r>", "", markup=False)[0] == "utf-8"
 
 
 def test_charset_is_kept_on_the_document_and_text_is_decoded_once():
-    document = parse(
+    document = parse_html(
         "<meta charset=utf-8><p>Привет".encode("cp1251"),
         content_type="text/html; charset=windows-1251",
         url="http://h/",
@@ -91,7 +91,7 @@ def test_charset_is_kept_on_the_document_and_text_is_decoded_once():
     st.booleans(),
 )
 def test_every_body_becomes_text_without_surrogates_and_nul(body, content_type, markup):
-    _, text = decode(body, content_type, markup=markup)
+    _, text = decode_charset(body, content_type, markup=markup)
 
     text.encode()
     assert "\0" not in text

@@ -19,7 +19,7 @@ from smartcrawl.extract.encodings import (
     MAX_CODINGS,
     MAX_MEMBERS,
     EncodingError,
-    decoded,
+    decode_encodings,
 )
 from smartcrawl.model.exceptions import SmartcrawlError
 
@@ -47,7 +47,7 @@ every_coding = pytest.mark.parametrize("coding", PACKERS)
 def kind(body: bytes, *words: str, limit: int = 0) -> str:
     """Return what is wrong with a body, after it was shown that it is refused."""
     with pytest.raises(EncodingError) as caught:
-        decoded(body, words, limit=limit)
+        decode_encodings(body, words, limit=limit)
     assert isinstance(caught.value, SmartcrawlError)
     return caught.value.kind
 
@@ -67,9 +67,9 @@ def frame(descriptor: int, window: bytes) -> bytes:
 
 @every_packer
 def test_each_coding_is_undone(coding, pack):
-    assert decoded(pack(PAGE), [coding], limit=0) == PAGE
-    assert decoded(pack(PAGE), [f" {coding.upper()} "], limit=len(PAGE)) == PAGE
-    assert decoded(pack(b""), [coding], limit=1) == b""
+    assert decode_encodings(pack(PAGE), [coding], limit=0) == PAGE
+    assert decode_encodings(pack(PAGE), [f" {coding.upper()} "], limit=len(PAGE)) == PAGE
+    assert decode_encodings(pack(b""), [coding], limit=1) == b""
 
 
 def test_what_is_accepted_is_what_is_undone():
@@ -77,7 +77,7 @@ def test_what_is_accepted_is_what_is_undone():
 
 
 def test_gzip_has_a_second_name():
-    assert decoded(gzip.compress(PAGE), ["X-GZip"], limit=0) == PAGE
+    assert decode_encodings(gzip.compress(PAGE), ["X-GZip"], limit=0) == PAGE
 
 
 @pytest.mark.parametrize("order", [("gzip", "br"), ("br", "gzip"), ("zstd", "deflate", "gzip")])
@@ -86,7 +86,7 @@ def test_the_last_coding_is_undone_first(order):
     for coding in order:
         body = PACKERS[coding](body)
 
-    assert decoded(body, order, limit=0) == PAGE
+    assert decode_encodings(body, order, limit=0) == PAGE
     # The other way round it is noise: by its first bytes, the time in a gzip, it may seem cut off.
     assert kind(body, *reversed(order)) in ("corrupt", "truncated")
 
@@ -101,7 +101,7 @@ def test_what_was_packed_comes_back(body, times, packed):
     for _, pack in packed:
         body = pack(body)
 
-    assert decoded(body, [coding for coding, _ in packed], limit=0) == whole
+    assert decode_encodings(body, [coding for coding, _ in packed], limit=0) == whole
 
 
 @every_coding
@@ -110,9 +110,9 @@ def test_large_bodies_come_back(coding):
     noise = zlib.compress(bytes(range(256)) * 9, 0) * 99
     for whole in (bytes(5_000_000), PAGE * 9_999, noise, NOISE, bytes(65_536), bytes(131_072)):
         packed = PACKERS[coding](whole)
-        assert decoded(packed, [coding], limit=len(whole)) == whole
+        assert decode_encodings(packed, [coding], limit=len(whole)) == whole
         for outer, pack in PACKERS.items():
-            assert decoded(pack(packed), [coding, outer], limit=0) == whole
+            assert decode_encodings(pack(packed), [coding, outer], limit=0) == whole
 
 
 @every_packer
@@ -120,24 +120,24 @@ def test_a_body_may_refer_as_far_back_as_its_coding_allows(coding, pack):
     whole = NOISE[:32_000] * 2
 
     assert len(pack(whole)) < 40_000
-    assert decoded(pack(whole), [coding], limit=0) == whole
+    assert decode_encodings(pack(whole), [coding], limit=0) == whole
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("identity",), (" Identity ", "")])
 def test_no_coding_leaves_a_body_as_it_is(words):
     body = bytes(range(256))
 
-    assert decoded(body, words, limit=256) is body
+    assert decode_encodings(body, words, limit=256) is body
     assert kind(body, *words, limit=255) == "too_large"
 
 
 @pytest.mark.parametrize("words", [("gzip",), ("br", "zstd"), ("compress",), ("br",) * 9])
 def test_an_empty_body_is_empty_in_any_coding(words):
-    assert decoded(b"", words, limit=1) == b""
+    assert decode_encodings(b"", words, limit=1) == b""
 
 
 def test_a_body_that_becomes_empty_midway_is_empty():
-    assert decoded(gzip.compress(b""), ["br", "gzip"], limit=0) == b""
+    assert decode_encodings(gzip.compress(b""), ["br", "gzip"], limit=0) == b""
 
 
 # Words that are no coding
@@ -159,9 +159,9 @@ def test_a_body_that_becomes_empty_midway_is_empty():
     ],
 )
 def test_words_that_are_no_coding_are_passed_over_for_text(word, body):
-    assert decoded(body, [word], limit=0) == body
-    assert decoded(gzip.compress(body), ["identity", word, "gzip"], limit=0) == body
-    assert decoded(gzip.compress(body), ["gzip", word], limit=0) == body
+    assert decode_encodings(body, [word], limit=0) == body
+    assert decode_encodings(gzip.compress(body), ["identity", word, "gzip"], limit=0) == body
+    assert decode_encodings(gzip.compress(body), ["gzip", word], limit=0) == body
 
 
 @pytest.mark.parametrize("octet", [*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)])
@@ -171,7 +171,7 @@ def test_words_that_are_no_coding_are_unknown_for_what_is_no_text(octet):
     assert kind(body, "none") == "unknown"
     assert kind(b"a" * 1440 + body, "none") == "unknown"
     assert kind(gzip.compress(body), "none", "gzip") == "unknown"
-    assert decoded(body, ["identity"], limit=0) == body
+    assert decode_encodings(body, ["identity"], limit=0) == body
 
 
 def test_packed_bytes_under_a_word_that_is_no_coding_are_unknown():
@@ -186,7 +186,7 @@ def test_codings_that_nobody_asked_for_are_unknown_whatever_the_body(word):
     assert kind(PAGE, word) == "unknown"
     assert kind(gzip.compress(PAGE), word, "gzip") == "unknown"
     with pytest.raises(EncodingError, match=repr(word.lower())):
-        decoded(PAGE, [word], limit=0)
+        decode_encodings(PAGE, [word], limit=0)
 
 
 def test_more_codings_than_three_are_corrupt():
@@ -194,7 +194,7 @@ def test_more_codings_than_three_are_corrupt():
     for _ in range(MAX_CODINGS):
         body = gzip.compress(body)
 
-    assert decoded(body, ["gzip", "", "identity", "none", *["gzip"] * 2], limit=0) == PAGE
+    assert decode_encodings(body, ["gzip", "", "identity", "none", *["gzip"] * 2], limit=0) == PAGE
     assert kind(gzip.compress(body), *["gzip"] * (MAX_CODINGS + 1)) == "corrupt"
 
 
@@ -230,8 +230,8 @@ def test_an_outer_coding_that_ends_early_is_truncated_though_the_inner_is_whole(
     ],
 )
 def test_further_members_and_frames_belong_to_the_body(coding, one, two):
-    assert decoded(one + two, [coding], limit=0) == PAGE + b"more"
-    assert decoded(two + one, [coding], limit=0) == b"more" + PAGE
+    assert decode_encodings(one + two, [coding], limit=0) == PAGE + b"more"
+    assert decode_encodings(two + one, [coding], limit=0) == b"more" + PAGE
     whole_without = {len(one), len(one) + two.find(b"\x28\xb5\x2f\xfd")}
     for length in range(1, len(one + two)):
         if length not in whole_without:
@@ -239,8 +239,11 @@ def test_further_members_and_frames_belong_to_the_body(coding, one, two):
 
 
 def test_a_frame_for_somebody_else_holds_nothing():
-    assert decoded(skippable(70_000) + checked(PAGE) + skippable(0), ["zstd"], limit=0) == PAGE
-    assert decoded(skippable(5), ["zstd"], limit=0) == b""
+    assert (
+        decode_encodings(skippable(70_000) + checked(PAGE) + skippable(0), ["zstd"], limit=0)
+        == PAGE
+    )
+    assert decode_encodings(skippable(5), ["zstd"], limit=0) == b""
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,7 @@ def test_a_frame_for_somebody_else_holds_nothing():
 def test_empty_members_are_not_read_for_ever(coding, member):
     last = PACKERS[coding](PAGE)
 
-    assert decoded(member * (MAX_MEMBERS - 1) + last, [coding], limit=0) == PAGE
+    assert decode_encodings(member * (MAX_MEMBERS - 1) + last, [coding], limit=0) == PAGE
     assert kind(member * MAX_MEMBERS + last, coding) == "corrupt"
 
 
@@ -261,7 +264,7 @@ def test_empty_members_are_not_read_for_ever(coding, member):
 def test_what_follows_a_checked_stream_is_passed_over(pack, size):
     coding = "gzip" if pack is gzip.compress else "deflate"
     for rest in (bytes(size), b"\n" * size, b"\x1f" + b"x" * size):
-        assert decoded(pack(PAGE) + rest, [coding], limit=0) == PAGE
+        assert decode_encodings(pack(PAGE) + rest, [coding], limit=0) == PAGE
 
 
 @pytest.mark.parametrize("zeros", [1, 511, 16_384, 70_000])
@@ -269,13 +272,13 @@ def test_zeros_may_stand_between_members_and_after_them(zeros):
     padding = bytes(zeros)
     body = gzip.compress(PAGE) + padding + gzip.compress(b"more") + padding
 
-    assert decoded(body, ["gzip"], limit=0) == PAGE + b"more"
+    assert decode_encodings(body, ["gzip"], limit=0) == PAGE + b"more"
     assert kind(body[: -zeros - 1], "gzip") == "truncated"
 
 
 def test_the_check_of_zlib_or_gzip_may_follow_bare_deflate():
     for size in range(1, 9):
-        assert decoded(bare(PAGE) + b"x" * size, ["deflate"], limit=0) == PAGE
+        assert decode_encodings(bare(PAGE) + b"x" * size, ["deflate"], limit=0) == PAGE
     for size in (9, 70_000):
         assert kind(bare(PAGE) + b"x" * size, "deflate") == "corrupt"
 
@@ -292,7 +295,7 @@ def test_nothing_may_follow_brotli_though_it_ends_where_a_piece_ends():
     packed = brotli.compress(PAGE)
     last = gzip.compress(packed, 0) + gzip.compress(b"x")
 
-    assert decoded(gzip.compress(packed, 0), ["br", "gzip"], limit=0) == PAGE
+    assert decode_encodings(gzip.compress(packed, 0), ["br", "gzip"], limit=0) == PAGE
     assert kind(last, "br", "gzip") == "corrupt"
 
 
@@ -306,7 +309,7 @@ def test_a_changed_byte_is_never_passed_over_where_there_is_a_checksum(coding, p
     for place in range(len(packed)):
         broken = packed[:place] + bytes([packed[place] ^ 0x55]) + packed[place + 1 :]
         try:
-            got = decoded(broken, [coding], limit=0)
+            got = decode_encodings(broken, [coding], limit=0)
         except EncodingError as error:
             kinds.add(error.kind)
         else:  # what a header says of time and system is not checked
@@ -348,7 +351,7 @@ def test_a_wrong_checksum_is_corrupt(coding, place):
 def test_a_body_that_is_not_in_its_coding_is_corrupt_and_told_so(coding, body):
     assert kind(body, coding) == "corrupt"
     with pytest.raises(EncodingError, match=f"'{coding}', (is plain text|cannot be unpacked)"):
-        decoded(body, [coding], limit=0)
+        decode_encodings(body, [coding], limit=0)
 
 
 def test_a_short_body_that_is_not_in_its_coding_is_refused():
@@ -381,20 +384,20 @@ def test_bare_deflate_is_what_has_no_good_head_of_zlib(first):
         if (compression, check) == (8, 0) and window <= 7:
             assert kind(body, "deflate") in ("corrupt", "truncated")
         else:
-            assert decoded(body, ["deflate"], limit=0) == bytes(size)
+            assert decode_encodings(body, ["deflate"], limit=0) == bytes(size)
 
 
 @pytest.mark.parametrize("bits", range(9, 16))
 def test_zlib_may_look_back_as_far_as_it_says(bits):
     stream = zlib.compressobj(wbits=bits)
 
-    assert decoded(stream.compress(PAGE) + stream.flush(), ["deflate"], limit=0) == PAGE
+    assert decode_encodings(stream.compress(PAGE) + stream.flush(), ["deflate"], limit=0) == PAGE
 
 
 def read(body: bytes, words: list[str], limit: int) -> str:
     """Return what becomes of a body: its kind of error, or nothing; it may raise no other."""
     try:
-        assert len(decoded(body, words, limit=limit)) <= (limit or 1 << 40)
+        assert len(decode_encodings(body, words, limit=limit)) <= (limit or 1 << 40)
     except EncodingError as error:
         return error.kind
     return ""
@@ -422,7 +425,7 @@ def test_arbitrary_bytes_behind_a_good_head_are_read_or_refused(head, rest, codi
 def test_the_limit_is_a_size_that_is_still_read(coding, pack):
     for size in (2, 999, 65_536, 65_537, 300_000):
         packed = pack(bytes(size))
-        assert decoded(packed, [coding], limit=size) == bytes(size)
+        assert decode_encodings(packed, [coding], limit=size) == bytes(size)
         assert kind(packed, coding, limit=size - 1) == "too_large"
 
 
@@ -442,7 +445,7 @@ def test_every_step_obeys_the_limit():
     assert kind(inner, "gzip", limit=100_000) == "too_large"
     assert kind(brotli.compress(inner), "gzip", "br", limit=100_000) == "too_large"
     hidden = gzip.compress(b"") + bytes(3_000_000)  # a small page in a large wrapping
-    assert decoded(hidden, ["gzip"], limit=100_000) == b""
+    assert decode_encodings(hidden, ["gzip"], limit=100_000) == b""
     assert kind(brotli.compress(hidden), "gzip", "br", limit=100_000) == "too_large"
 
 
@@ -526,7 +529,7 @@ def test_a_bomb_is_stopped_in_little_memory_of_the_process():
 def test_zstd_may_not_look_back_further_than_8_mib(header, allowed):
     """RFC 9659: a server must not ask for more, and a browser refuses it."""
     if allowed:
-        assert decoded(frame(*header), ["zstd"], limit=0) == b""
+        assert decode_encodings(frame(*header), ["zstd"], limit=0) == b""
     else:
         assert kind(frame(*header), "zstd") == "corrupt"
 
@@ -604,7 +607,7 @@ def test_zstd_may_not_announce_a_single_piece_of_more_than_8_mib():
 )
 def test_messages_name_the_coding_and_what_is_wrong(body, words, limit, message):
     with pytest.raises(EncodingError) as caught:
-        decoded(body, words, limit=limit)
+        decode_encodings(body, words, limit=limit)
 
     assert str(caught.value) == message
 

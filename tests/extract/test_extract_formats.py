@@ -17,7 +17,7 @@ from smartcrawl.extract.formats import (
     pdf,
     read_document,
 )
-from smartcrawl.extract.hashes import content_hash, text_hash
+from smartcrawl.extract.hashes import document_content_hash, text_hash
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
 from smartcrawl.model.documents import Document, Section
 from tests.extract import documents
@@ -56,7 +56,7 @@ def test_every_format_gives_text_type_and_hashes(mime):
     assert document.title
     assert document.text
     assert text_hash(document) == text_hash(read(DOCUMENTS[mime], mime))
-    assert content_hash(document) == content_hash(read(DOCUMENTS[mime], mime))
+    assert document_content_hash(document) == document_content_hash(read(DOCUMENTS[mime], mime))
     assert text_hash(document) != text_hash(Document())
 
 

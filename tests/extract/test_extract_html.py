@@ -12,8 +12,8 @@ from smartcrawl.extract.html import (
     HTML_TYPES,
     TEXT_TYPES,
     media_type,
-    parse,
-    parse_text,
+    parse_html,
+    parse_plain_text,
     robots_directives,
 )
 from smartcrawl.model.documents import Document, Image, Section
@@ -26,7 +26,7 @@ URL = "http://site.example/"
 
 def read(markup, url=PAGE):
     body = markup if isinstance(markup, bytes) else markup.encode()
-    return parse(body, content_type="text/html; charset=utf-8", url=url)
+    return parse_html(body, content_type="text/html; charset=utf-8", url=url)
 
 
 def text(markup):
@@ -73,7 +73,7 @@ def test_url_that_is_not_absolute_is_refused():
 
 def test_xhtml_prologue_hides_neither_text_nor_links():
     """Read as XML such a page has no links at all (libraries.md 1, "Trap found")."""
-    document = parse(
+    document = parse_html(
         b"<?xml version='1.0' encoding='iso-8859-1'?>\n"
         b'<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "x.dtd">'
         b'<html xmlns="http://www.w3.org/1999/xhtml" xml:lang="de"><head><title/>'
@@ -538,7 +538,7 @@ def test_language_as_declared_by_the_page(markup):
 
 @pytest.mark.covers("R0-46")
 def test_plain_text_is_one_section_as_laid_out():
-    document = parse_text(
+    document = parse_plain_text(
         b"\r\n  First   line \r\n\r\n\tsecond line  \r\n<a href=x>\r\n",
         content_type="text/plain",
         url=PAGE,
@@ -551,12 +551,12 @@ def test_plain_text_is_one_section_as_laid_out():
 
 
 def test_title_of_plain_text_has_at_most_200_characters():
-    assert parse_text(b"x" * 300, content_type="text/plain", url=PAGE).title == "x" * 200
+    assert parse_plain_text(b"x" * 300, content_type="text/plain", url=PAGE).title == "x" * 200
 
 
 def test_empty_plain_text_is_an_empty_document():
     for body in (b"", b" \n\n"):
-        assert parse_text(body, content_type="text/plain", url=PAGE) == Document(
+        assert parse_plain_text(body, content_type="text/plain", url=PAGE) == Document(
             content_type="text/plain"
         )
 
@@ -628,7 +628,7 @@ def test_nothing_of_a_page_waits_for_the_garbage_collector(markup):
         gc.garbage.clear()
         gc.enable()
     ours = [name for name in kept if name.startswith("smartcrawl")]
-    assert set(ours) <= {"smartcrawl.extract.reader.Reader"}
+    assert set(ours) <= {"smartcrawl.extract.reader.MarkupReader"}
     assert [o for o in held if "_LogEntry" not in type(o[0]).__name__] == []
     assert len(kept) < 60
 
@@ -649,8 +649,8 @@ MARKUP = st.lists(st.sampled_from(PIECES)).map(" ".join)
 @given(st.binary() | MARKUP.map(str.encode), st.sampled_from(["", "text/html; charset=utf-16"]))
 def test_no_body_makes_it_fail_and_no_text_is_unfit_to_store(body, content_type):
     for document in (
-        parse(body, content_type=content_type, url=PAGE),
-        parse_text(body, content_type=content_type, url=PAGE),
+        parse_html(body, content_type=content_type, url=PAGE),
+        parse_plain_text(body, content_type=content_type, url=PAGE),
     ):
         texts = [document.title, document.description, document.text]
         texts += [part for link in document.links for part in (link.url, link.anchor)]
@@ -686,7 +686,7 @@ def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MAX_TOKENS", 12)
         seen = parsing.read(body)
-        document = parse(body, content_type="text/html", url=URL)
+        document = parse_html(body, content_type="text/html", url=URL)
 
     assert len(seen.tokens) == 12
     assert seen.headings == []
@@ -698,7 +698,9 @@ def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():
 def test_headings_beyond_a_limit_are_text():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MAX_HEADINGS", 2)
-        document = parse(b"<h1>a</h1>1<h2>b</h2>2<h2>c</h2>3", content_type="text/html", url=URL)
+        document = parse_html(
+            b"<h1>a</h1>1<h2>b</h2>2<h2>c</h2>3", content_type="text/html", url=URL
+        )
 
     assert [section.heading for section in document.sections] == ["a", "b"]
     assert document.sections[-1].text == "2\nc\n3"

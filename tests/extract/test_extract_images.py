@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.hashes import content_hash
-from smartcrawl.extract.html import parse
+from smartcrawl.extract.hashes import document_content_hash
+from smartcrawl.extract.html import parse_html
 from smartcrawl.extract.images import MAX_ALT, MAX_CONTEXT, MAX_IMAGES, MAX_SIDE
 from smartcrawl.model.documents import Image
 from smartcrawl.model.urls import MAX_URL_LENGTH
@@ -14,7 +14,9 @@ PAGE = "http://site.example/dir/page.html"
 
 
 def images(markup: str, url: str = PAGE) -> list[Image]:
-    return list(parse(markup.encode(), content_type="text/html; charset=utf-8", url=url).images)
+    return list(
+        parse_html(markup.encode(), content_type="text/html; charset=utf-8", url=url).images
+    )
 
 
 def sources(markup: str) -> list[str]:
@@ -208,7 +210,7 @@ def test_a_caption_without_figure_is_text():
 
 def test_figures_do_not_change_the_text():
     markup = "<p>before<figure>x<figcaption>y</figcaption></figure>after"
-    document = parse(markup.encode(), content_type="text/html", url=PAGE)
+    document = parse_html(markup.encode(), content_type="text/html", url=PAGE)
 
     assert document.text == "before\nx\ny\nafter"
 
@@ -284,10 +286,10 @@ def test_equal_bodies_at_different_addresses_have_equal_hashes():
     base = b"<base href='http://cdn.example/'>"
     for markup in (body, base + body):
         one, other = (
-            parse(markup, content_type="text/html", url=url)
+            parse_html(markup, content_type="text/html", url=url)
             for url in (PAGE, "https://other.example/")
         )
-        assert content_hash(one) == content_hash(other)
+        assert document_content_hash(one) == document_content_hash(other)
 
 
 # Hostile pages

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.html import MAX_LINKS, parse
+from smartcrawl.extract.html import MAX_LINKS, parse_html
 from smartcrawl.model.documents import Link
 
 PAGE = "http://site.example/dir/page.html?q=1"
 
 
 def read(markup, url=PAGE):
-    return parse(markup.encode(), content_type="text/html; charset=utf-8", url=url)
+    return parse_html(markup.encode(), content_type="text/html; charset=utf-8", url=url)
 
 
 def urls(markup, url=PAGE):

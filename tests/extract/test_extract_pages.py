@@ -12,7 +12,7 @@ from smartcrawl.extract import html
 from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault
 from smartcrawl.extract.pool import FormatPool
-from smartcrawl.extract.portions import Portions
+from smartcrawl.extract.portions import ParsingPortions
 from smartcrawl.extract.process import PAGES
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
@@ -83,7 +83,9 @@ def kinds(found: list[Document | FormatError]) -> list[str]:
 @pytest.mark.covers("M-15")
 def test_pages_are_what_they_are_without_a_process(pool, selected):
     here = [
-        html.parse(body, content_type="text/html", url=URL, keep=selected.keep, drop=selected.drop)
+        html.parse_html(
+            body, content_type="text/html", url=URL, keep=selected.keep, drop=selected.drop
+        )
         for body in BODIES.values()
     ]
 
@@ -131,14 +133,14 @@ READER = """
 import ctypes, os, sys, time
 sys.argv = ['-', *sys.argv[1:]]
 from smartcrawl.extract import child
-parse = child.html.parse
+parse = child.html.parse_html
 def reading(body, **told):
     {}
     return parse(body, **told)
 child._load_pages()
 child._load_pages = lambda: None
-child.html.parse = reading
-child.main()
+child.html.parse_html = reading
+child.child_main()
 """
 
 
@@ -206,7 +208,7 @@ def test_where_no_process_starts_every_page_is_an_error(pool, monkeypatch):
 
 def test_every_page_gets_its_own_document_however_many_wait():
     async def at_once() -> list[Document]:
-        portions = Portions(FormatPool(workers=2, pages_only=True), Selected())
+        portions = ParsingPortions(FormatPool(workers=2, pages_only=True), Selected())
         try:
             return await asyncio.gather(*(portions.read(page(f"page {n}")) for n in range(300)))
         finally:
@@ -217,7 +219,7 @@ def test_every_page_gets_its_own_document_however_many_wait():
 
 def test_page_that_nobody_waits_for_any_more_takes_nothing_from_others():
     async def given_up() -> list[str]:
-        portions = Portions(FormatPool(workers=1, pages_only=True), Selected())
+        portions = ParsingPortions(FormatPool(workers=1, pages_only=True), Selected())
         try:
             reading = [asyncio.ensure_future(portions.read(page(str(n)))) for n in range(60)]
             await asyncio.sleep(0)
@@ -235,7 +237,7 @@ def test_closing_gives_up_whatever_is_being_read(monkeypatch):
     reader(monkeypatch, "time.sleep(60)")
 
     async def closed() -> list[object]:
-        portions = Portions(FormatPool(workers=1, pages_only=True), Selected())
+        portions = ParsingPortions(FormatPool(workers=1, pages_only=True), Selected())
         reading = [asyncio.ensure_future(portions.read(page("x"))) for _ in range(40)]
         await asyncio.sleep(0.5)
         await portions.close()
@@ -251,12 +253,12 @@ def test_closing_gives_up_whatever_is_being_read(monkeypatch):
 
 def test_language_is_told_anew_only_where_other_text_tells_it():
     body = BODIES["page"]
-    whole = html.parse(body, content_type="", url=URL)
-    read_again = html.parse(body, content_type="", url=URL, detect=False)
-    known = html.DetectedLanguage(html.sample_of(whole), "xx")
+    whole = html.parse_html(body, content_type="", url=URL)
+    read_again = html.parse_html(body, content_type="", url=URL, detect=False)
+    known = html.DetectedLanguage(html.language_sample_digest(whole), "xx")
 
-    assert html.with_language(read_again, known).language == "xx"
-    assert html.with_language(read_again, known._replace(sample=b"")) == whole
+    assert html.with_detected_language(read_again, known).language == "xx"
+    assert html.with_detected_language(read_again, known._replace(sample=b"")) == whole
 
 
 @pytest.mark.covers("R0-76")
@@ -271,8 +273,8 @@ def test_language_is_told_anew_only_where_other_text_tells_it():
     ],
 )
 def test_language_is_kept_while_text_and_declaration_are_the_same(body: bytes, language: str):
-    first = html.parse(b"<html lang=en><p>few words", content_type="", url=URL)
-    stored = html.DetectedLanguage(html.sample_of(first), "xx")
-    read_again = html.parse(body, content_type="", url=URL, detect=False)
+    first = html.parse_html(b"<html lang=en><p>few words", content_type="", url=URL)
+    stored = html.DetectedLanguage(html.language_sample_digest(first), "xx")
+    read_again = html.parse_html(body, content_type="", url=URL, detect=False)
 
-    assert html.with_language(read_again, stored).language == language
+    assert html.with_detected_language(read_again, stored).language == language

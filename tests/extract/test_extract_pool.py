@@ -217,10 +217,10 @@ def test_document_that_takes_too_much_processor_time_is_a_time_out():
 
 COUNTED = """
 import resource, time
-from smartcrawl.extract.confine import confine, limit_time
+from smartcrawl.extract.confine import confine, confine_cpu_time
 confine(300 * 1024 * 1024)
 def limit():
-    limit_time(5)
+    confine_cpu_time(5)
     return resource.getrlimit(resource.RLIMIT_CPU)[0]
 before, used = limit(), time.process_time()
 while time.process_time() < used + 1.5:
@@ -265,7 +265,7 @@ def test_crash_of_a_parser_is_an_error_of_its_document(pool, monkeypatch):
         "import ctypes, sys; sys.argv = ['-', *sys.argv[1:]]\n"
         "from smartcrawl.extract import child\n"
         "def crash(*_, **__): ctypes.string_at(0)\n"
-        "child._load(); child._load = lambda: None; child.read_document = crash; child.main()"
+        "child._load(); child._load = lambda: None; child.read_document = crash; child.child_main()"
     )
     monkeypatch.setattr(pools, "_CHILD", ("-c", crashing))
 
@@ -481,7 +481,7 @@ def test_process_has_no_environment_and_no_open_files(pool, monkeypatch):
 def test_limits_that_the_platform_lacks_are_told_once(pool, monkeypatch, caplog):
     unlimited = (
         "import sys\nfrom smartcrawl.extract import child\n"
-        "child.confine = lambda memory: ['memory']\nchild.main()"
+        "child.confine = lambda memory: ['memory']\nchild.child_main()"
     )
     monkeypatch.setattr(pools, "_CHILD", ("-c", unlimited))
     monkeypatch.setattr(pools, "MAX_DOCUMENTS", 1)
@@ -510,16 +510,16 @@ SOUND = Document(
 
 
 def test_answer_is_the_document():
-    assert answers.understood(wire.said(SOUND), CSV) == SOUND
-    assert answers.understood(wire.said(Document(content_type=XML)), XML) == Document(
-        content_type=XML
-    )
+    assert answers.parse_document_answer(wire.wire_document(SOUND), CSV) == SOUND
+    assert answers.parse_document_answer(
+        wire.wire_document(Document(content_type=XML)), XML
+    ) == Document(content_type=XML)
 
 
 def test_answer_is_the_error():
-    answer = wire.failed(FormatError(FormatFault.ENCRYPTED, "wants a password"))
+    answer = wire.wire_error(FormatError(FormatFault.ENCRYPTED, "wants a password"))
     with pytest.raises(FormatError, match="wants a password") as caught:
-        answers.understood(answer, CSV)
+        answers.parse_document_answer(answer, CSV)
     assert caught.value.kind is FormatFault.ENCRYPTED
 
 
@@ -549,7 +549,7 @@ def test_answer_is_the_error():
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):
-        answers.understood(wire.said(unsound), CSV)
+        answers.parse_document_answer(wire.wire_document(unsound), CSV)
 
 
 @pytest.mark.parametrize(
@@ -565,7 +565,7 @@ def test_document_that_no_reader_gives_is_refused(unsound):
         b'D{"sections": [[1, "a"]]}',
         b'D{"sections": [["1", "a", "b"]]}',
         b'D{"links": [["http://a.example/", "", "hyperlink", "no"]]}',
-        b"X" + wire.said(SOUND)[1:],
+        b"X" + wire.wire_document(SOUND)[1:],
         b"E",
         b"E{}",
         b"E[]",
@@ -575,7 +575,7 @@ def test_document_that_no_reader_gives_is_refused(unsound):
 )
 def test_answer_that_is_none_is_refused(answer):
     with pytest.raises(wire.AnswerError):
-        answers.understood(answer, CSV)
+        answers.parse_document_answer(answer, CSV)
 
 
 FORGED = """
@@ -609,11 +609,11 @@ def test_process_that_was_taken_over_takes_over_nothing(pool, monkeypatch, answe
 
 def test_frames_are_bounded_and_whole():
     stream = BytesIO()
-    wire.send(stream, b"one", b"")
+    wire.send_wire_frames(stream, b"one", b"")
     stream.seek(0)
-    assert [wire.receive(stream, 3), wire.receive(stream, 3)] == [b"one", b""]
+    assert [wire.receive_wire_frame(stream, 3), wire.receive_wire_frame(stream, 3)] == [b"one", b""]
     with pytest.raises(EOFError):
-        wire.receive(stream, 3)
+        wire.receive_wire_frame(stream, 3)
     stream.seek(0)
     with pytest.raises(wire.AnswerError, match="3 bytes"):
-        wire.receive(stream, 2)
+        wire.receive_wire_frame(stream, 2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.extract.html import parse
+from smartcrawl.extract.html import parse_html
 from smartcrawl.model.documents import Document
 
 PAGE = """<!doctype html><html><head><title>T</title></head><body>
@@ -18,7 +18,7 @@ PAGE = """<!doctype html><html><head><title>T</title></head><body>
 def document(
     *, keep: tuple[str, ...] = (), drop: tuple[str, ...] = (), page: str = PAGE
 ) -> Document:
-    return parse(
+    return parse_html(
         page.encode(), content_type="text/html", url="http://a.example/", keep=keep, drop=drop
     )
 

@@ -27,7 +27,7 @@ from smartcrawl.extract.sitemaps import (
     SitemapError,
     SitemapFault,
     SitemapKind,
-    looks_like,
+    looks_like_sitemap,
     read_sitemap,
 )
 from smartcrawl.model.exceptions import SmartcrawlError
@@ -236,7 +236,7 @@ def test_public_examples_name_their_addresses(name, kind, entries, dropped):
 
 @pytest.mark.parametrize("name", XML_DATA)
 def test_public_examples_look_like_what_they_are(name):
-    assert looks_like((DATA / name).read_bytes())
+    assert looks_like_sitemap((DATA / name).read_bytes())
 
 
 def test_kinds_that_are_feeds_are_rss_and_atom():
@@ -526,7 +526,7 @@ def test_items_of_rss_in_rdf_are_their_links_or_what_they_are_about(space):
         "<item><link>/c</link></item><item/></rdf:RDF>"
     )
 
-    assert looks_like(body.encode())
+    assert looks_like_sitemap(body.encode())
     assert read(body) == Sitemap(
         SitemapKind.RSS,
         (
@@ -542,7 +542,7 @@ def test_items_of_rss_in_rdf_are_their_links_or_what_they_are_about(space):
 def test_other_rdf_is_no_feed():
     body = f"<rdf:RDF xmlns:rdf='{RDF}' xmlns='http://xmlns.com/foaf/0.1/'><item/></rdf:RDF>"
 
-    assert not looks_like(body.encode())
+    assert not looks_like_sitemap(body.encode())
     assert refused(body).kind is SitemapFault.BROKEN
 
 
@@ -688,7 +688,7 @@ def test_a_bom_decides_the_charset(codec, declaration):
     bom = "\ufeff" if codec[-2:] in ("le", "be") else ""
     body = (bom + declaration + page("<loc>/ü€</loc>")).encode(codec)
 
-    assert looks_like(body)
+    assert looks_like_sitemap(body)
     assert urls(body, content_type="text/xml; charset=latin-1") == [
         "http://site.example/%C3%BC%E2%82%AC"
     ]
@@ -1071,11 +1071,11 @@ def test_a_gzip_bomb_is_stopped_at_the_bound(filler):
     ],
 )
 def test_sitemaps_and_feeds_are_known_by_their_root(body):
-    assert looks_like(body)
-    assert looks_like(body + b"\xff" * 5_000)
+    assert looks_like_sitemap(body)
+    assert looks_like_sitemap(body + b"\xff" * 5_000)
     if body.isascii():
-        assert looks_like(("\ufeff" + body.decode()).encode("utf-16-le"))
-        assert looks_like(("\ufeff" + body.decode()).encode("utf-16-be"))
+        assert looks_like_sitemap(("\ufeff" + body.decode()).encode("utf-16-le"))
+        assert looks_like_sitemap(("\ufeff" + body.decode()).encode("utf-16-be"))
 
 
 @pytest.mark.parametrize(
@@ -1113,15 +1113,15 @@ def test_sitemaps_and_feeds_are_known_by_their_root(body):
     ids=lambda body: repr(body[:40]),
 )
 def test_other_bodies_do_not_look_like_sitemaps(body):
-    assert not looks_like(body)
+    assert not looks_like_sitemap(body)
     if body.isascii():
-        assert not looks_like(body.decode().encode("utf-16"))
+        assert not looks_like_sitemap(body.decode().encode("utf-16"))
 
 
 @pytest.mark.parametrize("part", [b"<!---->", b"<?a?>", b" <!---->", b"<!-- a -->\n", b"<!"])
 def test_a_long_prolog_is_read_once(part):
     """A comment that may end at any later one would take the age of the universe."""
-    assert not looks_like(part * 4_096)
+    assert not looks_like_sitemap(part * 4_096)
     assert refused(part * 4_096).kind is SitemapFault.BROKEN
 
 
@@ -1163,7 +1163,7 @@ def read_or_refusal(body, content_type):
 @example(b"<?xml version='1.0' encoding='utf-7'?><urlset>+2AA-</urlset>", "")
 @example(b"<urlset/>", "text/xml; charset=\x00")
 def test_every_body_is_a_sitemap_or_refused_with_a_message(body, content_type):
-    assert looks_like(body) in (True, False)
+    assert looks_like_sitemap(body) in (True, False)
     sitemap = read_or_refusal(body, content_type)
     if isinstance(sitemap, SitemapError):
         assert sitemap.kind in SitemapFault

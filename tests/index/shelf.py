@@ -6,10 +6,10 @@ from hashlib import sha256
 from smartcrawl.index.elasticsearch.bulk import Entry
 from smartcrawl.index.elasticsearch.documents import PageDocument
 from smartcrawl.index.elasticsearch.meta import Known
-from smartcrawl.index.elasticsearch.patience import Patience
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 
 BASE = "http://a.example/"
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
@@ -50,13 +50,13 @@ def opened(
     wait: float = 5,
     on_wait: Callable[[str], None] = lambda line: None,
     timeout: float = 60,
-    target: Target | None = None,
+    target: ElasticsearchTarget | None = None,
 ) -> ElasticsearchSink:
     """The sink as a registry that has written nothing opens it, unless it knows more."""
     return ElasticsearchSink.open(
-        target or Target(url, prefix),
+        target or ElasticsearchTarget(url, prefix),
         known or Known(),
-        patience=Patience(wait, on_wait, first_pause=0.05),
+        patience=ElasticsearchPatience(wait, on_wait, first_pause=0.05),
         how=how,
         timeout=timeout,
         now=lambda: NOW,

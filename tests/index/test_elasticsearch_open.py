@@ -9,10 +9,10 @@ import pytest
 from elasticsearch import Elasticsearch as Client
 
 from smartcrawl.index.elasticsearch.mapping import MAPPING_VERSION
-from smartcrawl.index.elasticsearch.meta import Known, Memory, mismatch
+from smartcrawl.index.elasticsearch.meta import IndexMetadata, Known, index_meta_mismatch
 from smartcrawl.index.elasticsearch.sink import Opening
-from smartcrawl.index.elasticsearch.versions import version
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.index.elasticsearch.versions import index_version
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from tests import servers
 from tests.certificates import certificate
@@ -60,12 +60,12 @@ def test_elasticsearch_keeps_its_identity_and_what_was_sealed(
     with opened(elasticsearch.url, prefix) as first:
         identity = first.identity()
         assert first.highest() == 0
-        assert first.sealed(12) == version(1, 12)
-        assert first.sealed(7) == version(1, 12)
+        assert first.sealed(12) == index_version(1, 12)
+        assert first.sealed(7) == index_version(1, 12)
 
-    with opened(elasticsearch.url, prefix, Known(identity, sealed=version(1, 12))) as again:
+    with opened(elasticsearch.url, prefix, Known(identity, sealed=index_version(1, 12))) as again:
         assert again.identity() == identity
-        assert again.highest() == version(1, 12)
+        assert again.highest() == index_version(1, 12)
 
 
 def test_elasticsearch_has_an_identity_for_each_prefix(elasticsearch: Elasticsearch, prefix: str):
@@ -103,14 +103,14 @@ def test_elasticsearch_keeps_the_highest_of_two_seals_at_once(
 
         def meanwhile(asked, forward):
             with opened(elasticsearch.url, prefix, Known(sink.identity())) as other:
-                assert other.sealed(9) == version(1, 9)
+                assert other.sealed(9) == index_version(1, 9)
             return forward(asked)
 
         asked = len(proxy.asked)
         proxy.will("/_doc/sink", lambda asked, forward: forward(asked), meanwhile)
 
-        assert sink.sealed(8) == version(1, 9)
-        assert sink.highest() == version(1, 9)
+        assert sink.sealed(8) == index_version(1, 9)
+        assert sink.highest() == index_version(1, 9)
         puts = [one for one in proxy.asked[asked:] if one.method == "PUT"]
         assert len(puts) == 1  # what it was told then is higher than what it had to say
 
@@ -121,7 +121,7 @@ def test_elasticsearch_opening_that_was_interrupted_is_ended_by_the_next(
     """The identity is remembered first: an index without one is not ours."""
     with opened(elasticsearch.url, prefix) as sink:
         identity = sink.identity()
-    memory = Memory(identity).as_json()
+    memory = IndexMetadata(identity).as_json()
     client.index(index=f"{prefix}-meta", id="sink", document=memory, refresh=True)
     for left in (f"{prefix}-write", prefix):
         client.indices.delete_alias(index=f"{prefix}-pages-000001", name=left)
@@ -221,7 +221,7 @@ def test_elasticsearch_is_asked_with_tls_and_trusted_by_its_certificate(
     url = f"https://127.0.0.1:{port}"
     with nginx(tmp_path, access_log=False, extra=tls):
         said = refusal(url, prefix)
-        with opened("", "", target=Target(url, prefix, ca_certs=pem)) as sink:
+        with opened("", "", target=ElasticsearchTarget(url, prefix, ca_certs=pem)) as sink:
             sink.write([entry(page("a", "words"))])
             sink.refresh()
             assert len(sink.search("words")) == len(list(sink.scan())) == 1
@@ -231,7 +231,7 @@ def test_elasticsearch_is_asked_with_tls_and_trusted_by_its_certificate(
 
 
 def test_elasticsearch_that_is_not_there_is_named_without_credentials():
-    target = Target("http://127.0.0.1:9", user="me", password="secret")
+    target = ElasticsearchTarget("http://127.0.0.1:9", user="me", password="secret")
 
     with pytest.raises(SinkError) as caught:
         opened("", "", target=target)
@@ -303,38 +303,58 @@ def test_elasticsearch_memory_that_was_deleted_ends_a_run(
             sink.highest()
 
 
-V = version
+V = index_version
 FITTING = [
-    ("nothing-written", Memory("i"), Known()),
-    ("the-same", Memory("i", V(1, 5)), Known("i", 1, V(1, 5))),
-    ("seal-not-told", Memory("i", V(1, 5)), Known("i", 1, V(1, 5), V(1, 9))),
-    ("seal-not-answered", Memory("i", V(1, 9)), Known("i", 1, V(1, 5), V(1, 9))),
-    ("new-epoch", Memory("i", V(1, 9)), Known("i", 2, V(1, 5))),
+    ("nothing-written", IndexMetadata("i"), Known()),
+    ("the-same", IndexMetadata("i", V(1, 5)), Known("i", 1, V(1, 5))),
+    ("seal-not-told", IndexMetadata("i", V(1, 5)), Known("i", 1, V(1, 5), V(1, 9))),
+    ("seal-not-answered", IndexMetadata("i", V(1, 9)), Known("i", 1, V(1, 5), V(1, 9))),
+    ("new-epoch", IndexMetadata("i", V(1, 9)), Known("i", 2, V(1, 5))),
 ]
 WRONG = [
-    ("foreign", Memory("i", V(1, 5)), Known(), "another registry"),
-    ("identity", Memory("i", V(1, 5)), Known("j", 1, V(1, 5)), "another identity"),
-    ("index-restored", Memory("i", V(1, 4)), Known("i", 1, V(1, 5)), "is older than this registry"),
-    ("index-restored-before-epoch", Memory("i", V(1, 9)), Known("i", 2, V(2, 5)), "is older"),
-    ("registry-restored", Memory("i", V(1, 9)), Known("i", 1, V(1, 5)), "registry --new-epoch"),
-    ("registry-of-an-old-epoch", Memory("i", V(2, 1)), Known("i", 1, V(1, 5)), "--new-epoch"),
+    ("foreign", IndexMetadata("i", V(1, 5)), Known(), "another registry"),
+    ("identity", IndexMetadata("i", V(1, 5)), Known("j", 1, V(1, 5)), "another identity"),
+    (
+        "index-restored",
+        IndexMetadata("i", V(1, 4)),
+        Known("i", 1, V(1, 5)),
+        "is older than this registry",
+    ),
+    (
+        "index-restored-before-epoch",
+        IndexMetadata("i", V(1, 9)),
+        Known("i", 2, V(2, 5)),
+        "is older",
+    ),
+    (
+        "registry-restored",
+        IndexMetadata("i", V(1, 9)),
+        Known("i", 1, V(1, 5)),
+        "registry --new-epoch",
+    ),
+    (
+        "registry-of-an-old-epoch",
+        IndexMetadata("i", V(2, 1)),
+        Known("i", 1, V(1, 5)),
+        "--new-epoch",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("memory", "known"), [row[1:] for row in FITTING], ids=[row[0] for row in FITTING]
 )
-def test_an_index_that_fits_its_registry_is_taken(memory: Memory, known: Known):
-    assert mismatch(memory, known) is None
+def test_an_index_that_fits_its_registry_is_taken(memory: IndexMetadata, known: Known):
+    assert index_meta_mismatch(memory, known) is None
 
 
 @pytest.mark.parametrize(
     ("memory", "known", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
 )
 def test_an_index_that_does_not_fit_its_registry_is_refused(
-    memory: Memory, known: Known, said: str
+    memory: IndexMetadata, known: Known, said: str
 ):
-    assert said in (mismatch(memory, known) or "")
+    assert said in (index_meta_mismatch(memory, known) or "")
 
 
 def test_elasticsearch_of_a_restored_registry_is_refused_until_it_has_a_new_epoch(
@@ -344,10 +364,10 @@ def test_elasticsearch_of_a_restored_registry_is_refused_until_it_has_a_new_epoc
         identity = sink.identity()
         sink.sealed(20)
 
-    said = refusal(elasticsearch.url, prefix, Known(identity, 1, version(1, 10)))
+    said = refusal(elasticsearch.url, prefix, Known(identity, 1, index_version(1, 10)))
     assert "scrapy registry --new-epoch" in said
-    with opened(elasticsearch.url, prefix, Known(identity, 2, version(1, 10))) as sink:
-        assert sink.sealed(11) == version(2, 11)
+    with opened(elasticsearch.url, prefix, Known(identity, 2, index_version(1, 10))) as sink:
+        assert sink.sealed(11) == index_version(2, 11)
 
 
 # What it looks like
@@ -508,29 +528,31 @@ def granted(server: Elasticsearch, cluster: list[str], rights: list[str]) -> str
 def test_elasticsearch_with_security_is_written_by_whoever_has_the_rights(guarded: Elasticsearch):
     url = f"http://127.0.0.1:{guarded.port}"
 
-    def said(target: Target) -> str:
+    def said(target: ElasticsearchTarget) -> str:
         return refusal("", "", target=target)
 
-    assert "does not know this user" in said(Target(url, "ours"))
-    wrong = said(Target(url, "ours", user="stranger", password="wrong horse"))
+    assert "does not know this user" in said(ElasticsearchTarget(url, "ours"))
+    wrong = said(ElasticsearchTarget(url, "ours", user="stranger", password="wrong horse"))
     assert "does not know this user" in wrong
     assert "wrong horse" not in wrong
-    assert "does not know this user" in said(Target(url, "ours", api_key="d3Jvbmc6a2V5"))
+    assert "does not know this user" in said(
+        ElasticsearchTarget(url, "ours", api_key="d3Jvbmc6a2V5")
+    )
 
     reader = granted(guarded, ["monitor"], ["read"])
     assert (
         "does not let this user write: it lacks manage of ours, manage of ours-*,"
         " manage_index_templates of the cluster, write of ours, write of ours-*"
-    ) in said(Target(url, "ours", api_key=reader))
+    ) in said(ElasticsearchTarget(url, "ours", api_key=reader))
 
     writer = granted(guarded, ["monitor", "manage_index_templates"], ["read", "write", "manage"])
-    assert "lacks manage of theirs" in said(Target(url, "theirs", api_key=writer))
-    with opened("", "", target=Target(url, "ours", api_key=writer)) as sink:
+    assert "lacks manage of theirs" in said(ElasticsearchTarget(url, "theirs", api_key=writer))
+    with opened("", "", target=ElasticsearchTarget(url, "ours", api_key=writer)) as sink:
         identity = sink.identity()
         sink.write([entry(page("a", "words"))])
         sink.sealed(4)
         sink.refresh()
         assert len(sink.search("words")) == len(list(sink.scan())) == 1
-    known = Known(identity, sealed=version(1, 4))
-    basic = Target(url, "ours", user="elastic", password="correct-horse")
+    known = Known(identity, sealed=index_version(1, 4))
+    basic = ElasticsearchTarget(url, "ours", user="elastic", password="correct-horse")
     opened("", "", known, target=basic).close()

@@ -3,7 +3,7 @@
 import pytest
 from elasticsearch import ConnectionTimeout
 
-from smartcrawl.index.elasticsearch.patience import LONGEST_PAUSE, Patience
+from smartcrawl.index.elasticsearch.patience import LONGEST_PAUSE, ElasticsearchPatience
 from smartcrawl.model.exceptions import SinkError
 
 NAME = "http://search.example:9200"
@@ -20,8 +20,8 @@ class Clock:
         self.now += seconds
 
 
-def patience(clock: Clock, lines: list[str], seconds: float = 3_600) -> Patience:
-    return Patience(seconds, lines.append, clock=lambda: clock.now, sleep=clock.sleep)
+def patience(clock: Clock, lines: list[str], seconds: float = 3_600) -> ElasticsearchPatience:
+    return ElasticsearchPatience(seconds, lines.append, clock=lambda: clock.now, sleep=clock.sleep)
 
 
 def test_elasticsearch_pauses_double_up_to_the_longest():

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from smartcrawl.index.elasticsearch import bulk, scan
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer
 from smartcrawl.index.elasticsearch.bulk import Entry
-from smartcrawl.index.elasticsearch.documents import PageImage
+from smartcrawl.index.elasticsearch.documents import ElasticsearchImage
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import version
+from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.urls import item_id
+from smartcrawl.model.urls import url_item_id
 from tests.index.faulty import Faulty, cut_off, faulty, status
 from tests.index.shelf import BASE, NOW, entries, entry, opened, page
 from tests.servers import Elasticsearch
@@ -29,8 +29,8 @@ SHELF = [
     page("long", "before " * 60 + "needle " + "after " * 60),
     page("start", "needle " + "after " * 60),
     page("images", "a page with pictures", images=[
-        PageImage("image_1", BASE + "1.png", "alternative", "caption", 640, 480),
-        PageImage("image_2", BASE + "2.png"),
+        ElasticsearchImage("image_1", BASE + "1.png", "alternative", "caption", 640, 480),
+        ElasticsearchImage("image_2", BASE + "2.png"),
     ]),
     page("icon", "private \ue000 use \ufdd0 signs"),
 ]  # fmt: skip
@@ -89,7 +89,7 @@ def test_elasticsearch_finds_images_inside_their_page(shelf: SimpleNamespace):
         "width": 640, "height": 480, "parentPageId": SHELF[3].id, "parentPageUrl": SHELF[3].url,
         "source": SHELF[3].url,
     }  # fmt: skip
-    assert hit["_source"]["id"] == SHELF[3].id == item_id("url", SHELF[3].url_hash)
+    assert hit["_source"]["id"] == SHELF[3].id == url_item_id("url", SHELF[3].url_hash)
 
 
 @settings(
@@ -302,7 +302,7 @@ def test_elasticsearch_keeps_a_page_that_came_back_while_tombstones_are_purged(
 
     def meanwhile(asked, forward):
         desk.client.index(
-            index=index, id=gone.key, document=gone.as_json(), version=version(1, 5),
+            index=index, id=gone.key, document=gone.as_json(), version=index_version(1, 5),
             version_type="external_gte",
         )  # fmt: skip
         return forward(asked)

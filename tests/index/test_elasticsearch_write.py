@@ -10,12 +10,12 @@ import pytest
 
 from smartcrawl.index.elasticsearch import bulk
 from smartcrawl.index.elasticsearch.bulk import Entry, Fate, Written
-from smartcrawl.index.elasticsearch.documents import PageImage
+from smartcrawl.index.elasticsearch.documents import ElasticsearchImage
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import version
+from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.urls import item_id
+from smartcrawl.model.urls import url_item_id
 from tests.index.faulty import (
     Faulty,
     at_most,
@@ -77,9 +77,9 @@ def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink:
     assert fates(sink.write([entry(told, 9)])) == ("done",)
 
     held = desk.server.ask("GET", f"/{desk.prefix}-write/_doc/{told.key}")
-    assert held["_version"] == version(1, 9)
+    assert held["_version"] == index_version(1, 9)
     assert held["_source"] == {
-        "key": f"docs:{told.url_hash.hex()}", "id": item_id("url", told.url_hash),
+        "key": f"docs:{told.url_hash.hex()}", "id": url_item_id("url", told.url_hash),
         "source": "docs", "url": BASE + "whole",
         "urlLength": len(BASE + "whole"), "urlHash": told.url_hash.hex(), "canonicalUrl": BASE,
         "title": "T", "description": "D", "language": "en",
@@ -154,7 +154,7 @@ def test_elasticsearch_answers_in_the_order_of_the_entries(sink: ElasticsearchSi
 def test_elasticsearch_takes_what_is_too_long_to_be_found_as_a_whole(
     desk: SimpleNamespace, sink: ElasticsearchSink
 ):
-    long = page("long", "words", images=[PageImage("image_1", "x" * 40_000)],
+    long = page("long", "words", images=[ElasticsearchImage("image_1", "x" * 40_000)],
                 mime_type="text/" + "x" * 40_000)  # fmt: skip
 
     assert fates(sink.write([entry(long)])) == ("done",)
@@ -252,7 +252,7 @@ def test_elasticsearch_is_sent_again_only_what_it_did_not_take(
     first, second = proxy.bulks()
     assert len(first.body.splitlines()) == 6
     assert json.loads(second.body.splitlines()[0])["index"] == {
-        "_id": pages[1].key, "version": version(1, 7), "version_type": "external_gte",
+        "_id": pages[1].key, "version": index_version(1, 7), "version_type": "external_gte",
     }  # fmt: skip
     assert len(second.body.splitlines()) == 2
 

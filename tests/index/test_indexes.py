@@ -31,7 +31,7 @@ def options() -> Options:
 
 def note(desk: Desk, **told: str) -> None:
     with transaction(desk.connection):
-        known.note(desk.connection, **told)
+        known.note_index_facts(desk.connection, **told)
 
 
 def test_an_index_that_another_process_wrote_meanwhile_is_opened_with_what_that_one_noted(
@@ -47,9 +47,9 @@ def test_an_index_that_another_process_wrote_meanwhile_is_opened_with_what_that_
             raise SinkError(FOREIGN)
         return index
 
-    monkeypatch.setattr(choice, "opened_as", opened_as)
+    monkeypatch.setattr(choice, "open_index_to_compare", opened_as)
 
-    assert choice.opened(options, desk.connection) is cast("Any", index)
+    assert choice.open_remote_index(options, desk.connection) is cast("Any", index)
     assert asked == [Known(), Known(identity="index 1", sealed=7)]
 
 
@@ -63,10 +63,10 @@ def test_an_index_that_does_not_fit_is_refused_at_once(
         asked.append(facts)
         raise SinkError(FOREIGN)
 
-    monkeypatch.setattr(choice, "opened_as", opened_as)
+    monkeypatch.setattr(choice, "open_index_to_compare", opened_as)
 
     with pytest.raises(SinkError, match="was written by another registry"):
-        choice.opened(options, desk.connection)
+        choice.open_remote_index(options, desk.connection)
     assert asked == [Known()]
 
 
@@ -79,19 +79,19 @@ def test_what_another_process_noted_of_the_index_meanwhile_is_not_noted_anew(
         note(desk, identity="index 1", epoch="1", sealed="7")
         return Index()
 
-    monkeypatch.setattr(choice, "opened", opened)
+    monkeypatch.setattr(choice, "open_remote_index", opened)
     choice.indexing_of(options, desk.connection)
 
-    assert known.known_of(desk.connection)[known.SEALED] == "7"
+    assert known.read_index_facts(desk.connection)[known.SEALED] == "7"
 
 
 def test_an_index_of_which_nothing_is_known_is_noted(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ):
     desk = Desk()
-    monkeypatch.setattr(choice, "opened", lambda *_, **named: Index())
+    monkeypatch.setattr(choice, "open_remote_index", lambda *_, **named: Index())
     choice.indexing_of(options, desk.connection)
 
-    assert known.known_of(desk.connection) == {
+    assert known.read_index_facts(desk.connection) == {
         known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0",
     }  # fmt: skip

@@ -9,12 +9,16 @@ from backports import zstd
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.images import ImageDocument, images_of
+from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.model.documents import Document, Image, Section
-from smartcrawl.model.urls import digest, row_key
-from smartcrawl.registry.pack import pack_document, unpack_document, unpack_images
+from smartcrawl.model.urls import url_digest, url_row_key
+from smartcrawl.registry.pack import (
+    pack_stored_document,
+    unpack_stored_document,
+    unpack_stored_images,
+)
 from smartcrawl.registry.removal import purge
-from smartcrawl.reports.tables import records
+from smartcrawl.reports.tables import record_table
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
@@ -38,23 +42,23 @@ def again(desk: Desk) -> None:
 
 
 def addresses(desk: Desk, *urls: str) -> list[list[str]]:
-    found = images_of(desk.connection, map(desk.number, urls))
+    found = images_to_index(desk.connection, map(desk.number, urls))
     return [[image.src for image in images] for images in found.values()]
 
 
 def page_id(desk: Desk, url: str) -> str:
-    return next(record["id"] for record in records(desk.connection) if record["url"] == url)
+    return next(record["id"] for record in record_table(desk.connection) if record["url"] == url)
 
 
 @pytest.mark.covers("R0-02", "R0-26", "R0-64", "R0-65", "R0-96", "G-02")
 def test_an_image_is_a_document_that_names_its_page(desk: Desk):
     number = show(desk, A, LAMP, FUSE)
 
-    lamp, fuse = images_of(desk.connection, [number])[number]
+    lamp, fuse = images_to_index(desk.connection, [number])[number]
 
     src = "http://a.example/dir/lamp.png"
     assert lamp == ImageDocument(
-        id="image_" + row_key(digest(f"{A}\n{src}")),
+        id="image_" + url_row_key(url_digest(f"{A}\n{src}")),
         parent_page_id=page_id(desk, A),
         parent_page_url=A,
         source=A,
@@ -76,7 +80,7 @@ def test_its_keys_are_documented_in_their_order_and_no_other(desk: Desk):
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
     section = text.partition("### Images of a page\n")[2].partition("\n## ")[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
-    image = images_of(desk.connection, [number])[number][0]
+    image = images_to_index(desk.connection, [number])[number][0]
 
     told = image.as_json()
 
@@ -89,11 +93,11 @@ def test_the_id_depends_on_the_identity_of_the_page_not_on_the_spelling_asked(de
     asked = "http://a.example/p/?utm_source=x"
     number = show(desk, asked, Image("i.png", ""))
 
-    (image,) = images_of(desk.connection, [number])[number]
+    (image,) = images_to_index(desk.connection, [number])[number]
 
     assert image.src == "http://a.example/p/i.png"
     assert image.parent_page_url == asked
-    assert image.id == "image_" + row_key(digest(f"http://a.example/p\n{image.src}"))
+    assert image.id == "image_" + url_row_key(url_digest(f"http://a.example/p\n{image.src}"))
 
 
 def test_one_image_in_two_spellings_is_one_document_and_nonsense_is_none(desk: Desk):
@@ -107,8 +111,8 @@ def test_pages_without_images_or_content_have_none(desk: Desk):
     desk.add(B)
 
     assert addresses(desk, A, B) == [[], []]
-    assert images_of(desk.connection, [4711]) == {4711: []}
-    assert images_of(desk.connection, []) == {}
+    assert images_to_index(desk.connection, [4711]) == {4711: []}
+    assert images_to_index(desk.connection, []) == {}
 
 
 @pytest.mark.covers("R0-66", "R0-69", "R0-101")
@@ -117,7 +121,7 @@ def test_hits_lead_to_their_images(desk: Desk):
     show(desk, B, FUSE, text="a sentence of whales")
 
     hits = search(desk.connection, "whales")
-    images = images_of(desk.connection, [hit.no for hit in hits])
+    images = images_to_index(desk.connection, [hit.no for hit in hits])
 
     assert {hit.url: hit.no for hit in hits} == {B: desk.number(B)}
     assert [image.parent_page_url for image in images[hits[0].no]] == [B]
@@ -129,7 +133,7 @@ def test_each_clone_is_the_parent_of_its_own_images(desk: Desk):
     show(desk, B, LAMP)
     assert desk.originals() == {A: None, B: A}
 
-    found = images_of(desk.connection, [desk.number(A), desk.number(B)])
+    found = images_to_index(desk.connection, [desk.number(A), desk.number(B)])
 
     one, other = found[desk.number(A)][0], found[desk.number(B)][0]
     assert (one.parent_page_url, one.src) == (A, "http://a.example/dir/lamp.png")
@@ -161,7 +165,7 @@ def test_a_content_written_again_has_its_images_counted(desk: Desk):
     show(desk, A, LAMP)
 
     assert desk.rows("SELECT image_count FROM content") == [(1,)]
-    assert len(images_of(desk.connection, [number])[number]) == 1
+    assert len(images_to_index(desk.connection, [number])[number]) == 1
 
 
 @pytest.mark.covers("R0-26")
@@ -174,19 +178,19 @@ def test_images_go_with_their_page_and_come_back_with_it(desk: Desk):
     desk.write(desk.visit(B, outcome=Outcome.SAME), now=LATER)
     desk.seal(now=LATER)
     assert len(addresses(desk, A)[0]) == 1  # lost, and held still
-    targets = purge.lost(desk.connection, Policy())
+    targets = purge.lost_page_rows(desk.connection, Policy())
 
-    (removal,) = purge.remove(desk.connection, EMBEDDED, targets, LATER)
+    (removal,) = purge.remove_stored_pages(desk.connection, EMBEDDED, targets, LATER)
 
     assert addresses(desk, A, B) == [[], ["http://a.example/lamp.png"]]
 
-    purge.undo(
+    purge.undo_stored_removals(
         desk.connection,
         EMBEDDED,
         removal.run,
         LATER,
         pin=False,
-        chunked=lambda packed: chunks(unpack_document(packed)),
+        chunked=lambda packed: chunks(unpack_stored_document(packed)),
     )
 
     assert addresses(desk, A, B) == [
@@ -201,15 +205,15 @@ def test_images_go_with_their_page_and_come_back_with_it(desk: Desk):
 def test_images_are_packed_with_all_that_is_known_of_them():
     document = Document(sections=(Section(1, "H", "x"),), images=(LAMP, FUSE))
 
-    packed = pack_document(document)
+    packed = pack_stored_document(document)
 
-    assert unpack_document(packed) == document
-    assert unpack_images(packed) == (LAMP, FUSE)
+    assert unpack_stored_document(packed) == document
+    assert unpack_stored_images(packed) == (LAMP, FUSE)
 
 
 def test_images_of_the_former_version_can_be_read():
     former = {"sections": [[1, "H", "x"]], "images": [["a.png", "A"]]}
     packed = zstd.compress(json.dumps(former).encode())
 
-    assert unpack_images(packed) == (Image("a.png", "A"),)
-    assert unpack_document(packed).images == (Image("a.png", "A", None, None, ""),)
+    assert unpack_stored_images(packed) == (Image("a.png", "A"),)
+    assert unpack_stored_document(packed).images == (Image("a.png", "A", None, None, ""),)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from smartcrawl.index.choice import chunked
+from smartcrawl.index.choice import indexed_chunks
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk
@@ -13,11 +13,11 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.ports import Sink
-from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
-from smartcrawl.reports.tables import records
+from smartcrawl.reports.tables import record_table
 from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"
@@ -58,7 +58,7 @@ def shelf() -> Shelf:
 
 @pytest.fixture
 def remote(shelf: Shelf) -> RemoteIndexing:
-    return RemoteIndexing(shelf, chunked)
+    return RemoteIndexing(shelf, indexed_chunks)
 
 
 def write(desk: Desk, remote: RemoteIndexing, *texts: tuple[str, str], number: int = 0) -> int:
@@ -71,7 +71,7 @@ def _write(desk: Desk, remote: RemoteIndexing, visits: list[Visit], number: int)
     batch = Batch(visits=visits, touched=array("q"))
 
     def work(sink: Sink, told: int) -> int:
-        commit = Commit(
+        commit = RegistryCommit(
             desk.connection,
             sink,
             run=desk._run.no,
@@ -109,7 +109,7 @@ def test_a_content_group_is_the_same_in_the_index_and_in_the_registry(desk, remo
     ]
     _write(desk, remote, visits, desk._run.number)
 
-    listed = {row["url"]: row["contentGroupId"] for row in records(desk.connection)}
+    listed = {row["url"]: row["contentGroupId"] for row in record_table(desk.connection)}
     held = [shelf.groups[desk.number(url)] for url in urls]
     assert held == [listed[url] for url in urls]
     assert held[0] == held[1] != held[2] == held[3]
@@ -255,8 +255,8 @@ def test_a_clone_takes_the_place_of_an_original_that_goes(desk, remote, shelf):
     desk.connection.execute(
         "UPDATE state SET gone_count = 9, lost_count = 9 WHERE no = ?", (first,)
     )
-    gone = purge.lost(desk.connection, desk.closing.policy)
-    purge.remove(desk.connection, remote, [t for t in gone if t.no == first], NOW)
+    gone = purge.lost_page_rows(desk.connection, desk.closing.policy)
+    purge.remove_stored_pages(desk.connection, remote, [t for t in gone if t.no == first], NOW)
 
     assert set(shelf.held) == {second}
     assert opened(desk) == []
@@ -265,8 +265,8 @@ def test_a_clone_takes_the_place_of_an_original_that_goes(desk, remote, shelf):
 def test_claim_numbers_of_settlement_and_sweep_are_their_own(desk, remote, shelf):
     write(desk, remote, (A, "first"))
     before = desk.value("SELECT value FROM sequence WHERE name = 'number'")
-    runs.seal(desk.connection, desk._run.no, (), NOW)
-    runs.settle_sealed(desk.connection, desk.ending(), remote)
+    runs.seal_run_row(desk.connection, desk._run.no, (), NOW)
+    runs.settle_sealed_row(desk.connection, desk.ending(), remote)
     runs.sweep(desk.connection, remote, desk.ending(), lambda _: None)
 
     assert desk.value("SELECT value FROM sequence WHERE name = 'number'") == before + 2

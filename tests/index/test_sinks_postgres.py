@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from smartcrawl.index.embedded.postgres import _BETWEEN_WORDS, searched
+from smartcrawl.index.embedded.postgres import _BETWEEN_WORDS, searched_words
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -82,7 +82,7 @@ def test_postgres_shows_headings_as_they_are(desk: Desk):
 def test_postgres_words_of_ascii_end_where_all_others_do():
     text = "".join(map(chr, range(128))) + "a_b__c.d"
 
-    assert searched(text).split() == _BETWEEN_WORDS.sub(" ", text).split()
+    assert searched_words(text).split() == _BETWEEN_WORDS.sub(" ", text).split()
 
 
 # What is written before others are waited for

@@ -16,7 +16,7 @@ from scrapy.settings import default_settings
 from smartcrawl import settings as module
 from smartcrawl.extract.robots_txt import Rfc9309RobotParser
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.options import Options, robots_parser
+from smartcrawl.model.options import Options, robots_parser_option
 from smartcrawl.model.urls import Trackers
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
@@ -313,7 +313,7 @@ def test_right_values_are_read(name, value, field, read):
     ],
 )
 def test_a_parser_is_named_by_its_path_or_given(value):
-    parser = robots_parser(SETTINGS | {"ROBOTSTXT_PARSER": value})
+    parser = robots_parser_option(SETTINGS | {"ROBOTSTXT_PARSER": value})
 
     assert parser.__name__ == str(value).rpartition(".")[2].strip("'>")
     assert options(ROBOTSTXT_PARSER=value) == options()

@@ -1,6 +1,6 @@
 """Visits of attempts, and what a page needs to be asked."""
 
-from smartcrawl.model.pages import NEEDS_SIGNATURE, Attempt, Page, PageRecord
+from smartcrawl.model.pages import NEEDS_SIGNATURE, Page, PageRecord, VisitAttempt
 from smartcrawl.rules.model import Outcome
 
 URL = "http://a.example/"
@@ -8,7 +8,7 @@ URL = "http://a.example/"
 
 def test_a_visit_has_the_traffic_of_its_attempt():
     page = Page(1, URL, "a.example", 0, kind=2)
-    attempt = Attempt(page)
+    attempt = VisitAttempt(page)
     attempt.asks(URL, conditional=False)
     attempt.asks(URL, conditional=True, etag='"1"')
     attempt.traffic.wire_bytes += 5
@@ -24,7 +24,7 @@ def test_a_visit_has_the_traffic_of_its_attempt():
 
 
 def test_only_a_304_to_a_conditional_request_confirms_a_page():
-    visit = Attempt(Page(1, URL, "a.example", 0)).visit(URL)
+    visit = VisitAttempt(Page(1, URL, "a.example", 0)).visit(URL)
     visit.http_status = 304
     assert not visit.not_modified
     visit.traffic.conditional = True

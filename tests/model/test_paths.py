@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smartcrawl.model.paths import normalize_path
-from smartcrawl.model.urls import normalize, partition_key
+from smartcrawl.model.urls import normalize_url, url_partition_key
 
 
 @pytest.mark.covers("R0-20", "R0-23")
@@ -84,7 +84,7 @@ def test_the_url_of_a_blob_keeps_container_and_path_and_no_secret(url: str, know
 
     assert found == known
     assert "secret" not in found
-    assert partition_key(found) != "", "it has a partition of its own (R0-09)"
+    assert url_partition_key(found) != "", "it has a partition of its own (R0-09)"
 
 
 @pytest.mark.covers("R0-20")
@@ -135,4 +135,4 @@ def test_a_second_call_changes_nothing(start: str, parts: list[str]):
     assert normalize_path(known) == known
     assert "//" not in known.partition("://")[2].removeprefix("/")
     if known.startswith("file:"):
-        assert normalize(known) == known
+        assert normalize_url(known) == known

@@ -6,8 +6,8 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl import settings as module
-from smartcrawl.commands.config import MASK, error_of, named, rows_of
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.commands.config import MASK, config_error, config_rows, config_settings_named
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 
@@ -15,21 +15,21 @@ SETTINGS = {name: getattr(module, name) for name in dir(module) if name.isupper(
 ALL = SETTINGS | {"CONCURRENT_REQUESTS": 16, "ELASTICSEARCH_URL": "https://search.example:9243"}
 
 
-def target(**changed: object) -> Target:
-    found = Target.of(ALL | changed)
+def target(**changed: object) -> ElasticsearchTarget:
+    found = ElasticsearchTarget.of(ALL | changed)
     assert found is not None
     return found
 
 
 def test_without_a_url_there_is_no_elasticsearch():
-    assert Target.of(SETTINGS | {"ELASTICSEARCH_URL": " "}) is None
+    assert ElasticsearchTarget.of(SETTINGS | {"ELASTICSEARCH_URL": " "}) is None
     assert Options.of(ALL | {"ELASTICSEARCH_URL": ""}).elasticsearch is None
 
 
 def test_the_options_hold_the_elasticsearch_and_how_long_it_is_waited_for():
     made = Options.of(ALL | {"SINK_WAIT_SECONDS": "60"})
 
-    assert made.elasticsearch == Target("https://search.example:9243", "smartcrawl")
+    assert made.elasticsearch == ElasticsearchTarget("https://search.example:9243", "smartcrawl")
     assert made.sink_wait == 60
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_value_is_named_without_secrets(changed: dict[str, object], said
         Options.of(ALL | changed)
 
     assert "hidden" not in str(caught.value)
-    assert "hidden" not in (error_of(Settings(ALL | changed)) or "")
+    assert "hidden" not in (config_error(Settings(ALL | changed)) or "")
 
 
 def test_config_masks_the_secrets_of_elasticsearch():
@@ -124,6 +124,6 @@ def test_config_masks_the_secrets_of_elasticsearch():
         }
     )
     names = ["ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY", "ELASTICSEARCH_PASSWORD"]
-    rows = rows_of(settings, named(names, settings))
+    rows = config_rows(settings, config_settings_named(names, settings))
 
     assert [row["value"] for row in rows] == [f"https://{MASK}@search.example", MASK, MASK]

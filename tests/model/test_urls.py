@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from smartcrawl.model.urls import (
     MAX_URL_LENGTH,
     Trackers,
-    digest,
-    display,
-    host_key,
-    item_id,
-    join,
-    normalize,
+    display_url,
+    join_url,
+    normalize_url,
     request_url,
-    row_key,
+    url_digest,
     url_hash,
+    url_host_key,
+    url_item_id,
+    url_row_key,
 )
 
 DATA = Path(__file__).parents[1] / "data"
@@ -62,8 +62,8 @@ VECTORS = [
 @covers("R2-61", "R2-62", "R2-63", "R2-64", "R2-65", "R2-66", "R2-67", "R2-68", "M-18", "R0-85")
 @pytest.mark.parametrize(("url", "normal"), VECTORS, ids=[url for url, _ in VECTORS])
 def test_vector_has_its_normalized_source(url, normal):
-    assert normalize(url) == normal
-    assert normalize(normal) == normal
+    assert normalize_url(url) == normal
+    assert normalize_url(normal) == normal
 
 
 @covers("R2-62", "R2-63", "R2-64", "R2-67", "R2-68", "M-18")
@@ -96,7 +96,7 @@ def test_vector_has_its_normalized_source(url, normal):
     ],
 )
 def test_percent_encoding_and_structure_follow_rfc_3986(url, normal):
-    assert normalize(url) == normal
+    assert normalize_url(url) == normal
 
 
 @covers("M-18")
@@ -106,8 +106,10 @@ def test_only_unreserved_characters_are_unescaped(byte):
     char = chr(byte)
     spelled = char if char.isascii() and (char.isalnum() or char in "-._~") else f"%{byte:02X}"
 
-    assert normalize(f"https://example.com/x%{byte:02x}y") == f"https://example.com/x{spelled}y"
-    assert normalize(f"https://example.com/?q=%{byte:02X}") == f"https://example.com/?q={spelled}"
+    assert normalize_url(f"https://example.com/x%{byte:02x}y") == f"https://example.com/x{spelled}y"
+    assert (
+        normalize_url(f"https://example.com/?q=%{byte:02X}") == f"https://example.com/?q={spelled}"
+    )
 
 
 @covers("R0-20", "R0-21", "R0-23")
@@ -129,8 +131,8 @@ def test_only_unreserved_characters_are_unescaped(byte):
     ],
 )
 def test_file_path_has_one_canonical_uri(path, normal):
-    assert normalize(path) == normal
-    assert normalize(normal) == normal
+    assert normalize_url(path) == normal
+    assert normalize_url(normal) == normal
 
 
 @covers("R0-22", "RD-20")
@@ -158,7 +160,7 @@ def test_file_path_has_one_canonical_uri(path, normal):
     ],
 )
 def test_signature_of_a_blob_is_not_in_its_source(url, normal):
-    assert normalize(url) == normal
+    assert normalize_url(url) == normal
 
 
 @covers("R2-69", "M-54")
@@ -180,7 +182,7 @@ def test_signature_of_a_blob_is_not_in_its_source(url, normal):
     ],
 )
 def test_text_that_is_no_web_address_is_returned_unchanged(text):
-    assert normalize(text) == text
+    assert normalize_url(text) == text
     assert request_url(text) is None
 
 
@@ -188,10 +190,10 @@ def test_text_that_is_no_web_address_is_returned_unchanged(text):
 def test_trackers_are_a_setting_and_ignore_case():
     url = "https://example.com/?Ref=1&refer=2&UTM_x=3&XY_z=4&%72ef=5"
 
-    assert normalize(url) == "https://example.com/?Ref=1&XY_z=4&ref=5&refer=2"
+    assert normalize_url(url) == "https://example.com/?Ref=1&XY_z=4&ref=5&refer=2"
     chosen = Trackers(prefixes=("xy_",), names=frozenset({"REF"}))
-    assert normalize(url, chosen) == "https://example.com/?UTM_x=3&refer=2"
-    assert normalize(url, Trackers(prefixes=())).count("=") == 5
+    assert normalize_url(url, chosen) == "https://example.com/?UTM_x=3&refer=2"
+    assert normalize_url(url, Trackers(prefixes=())).count("=") == 5
 
 
 @covers("R0-85")
@@ -246,7 +248,7 @@ def test_request_url_is_absolute_http_without_fragment_and_credentials(text, url
     ],
 )
 def test_join_resolves_a_reference(href, url):
-    assert join(can_ada.parse("https://u:p@example.com/a/b#top"), href) == url
+    assert join_url(can_ada.parse("https://u:p@example.com/a/b#top"), href) == url
 
 
 @covers("RD-15")
@@ -258,7 +260,7 @@ def test_url_over_the_length_limit_is_not_requested():
     assert request_url(longest + "a") is None
     assert request_url(longest[:-1] + "ä") is None
     assert request_url(longest + "#fragments-do-not-count") == longest
-    assert join(can_ada.parse(start), longest + "a") is None
+    assert join_url(can_ada.parse(start), longest + "a") is None
 
 
 IDS = [
@@ -278,18 +280,18 @@ IDS = [
 @covers("R0-10", "R0-24", "R0-25", "R0-27", "M-17", "G-20")
 @pytest.mark.parametrize(("normal", "hexadecimal", "short"), IDS)
 def test_every_id_is_made_of_one_digest(normal, hexadecimal, short):
-    d = digest(normal)
+    d = url_digest(normal)
 
     assert d.hex() == url_hash(normal) == hexadecimal
-    assert row_key(d) == short
-    assert item_id("url", d) == f"url_{short}"
-    assert item_id("file", d) == f"file_{short}"
+    assert url_row_key(d) == short
+    assert url_item_id("url", d) == f"url_{short}"
+    assert url_item_id("file", d) == f"file_{short}"
 
 
 @covers("R0-25")
 def test_id_has_no_third_type():
     with pytest.raises(ValueError, match="'page'"):
-        item_id("page", digest("x"))
+        url_item_id("page", url_digest("x"))
 
 
 @covers("R0-08", "R0-27")
@@ -309,7 +311,7 @@ def test_id_has_no_third_type():
     ],
 )
 def test_host_key_has_the_port_beside_80_and_443(url, key):
-    assert host_key(url) == key
+    assert url_host_key(url) == key
 
 
 @covers("R0-19")
@@ -325,7 +327,7 @@ def test_host_key_has_the_port_beside_80_and_443(url, key):
     ],
 )
 def test_display_decodes_the_host_for_people(url, shown):
-    assert display(url) == shown
+    assert display_url(url) == shown
 
 
 # Generated addresses
@@ -375,9 +377,9 @@ TEXTS = ADDRESSES | PATHS | st.text(st.characters(codec=None), max_size=30)
 @example("file:////C:/..")
 @example("C:\\\u0130")
 def test_normalize_never_raises_and_is_idempotent(text):
-    normal = normalize(text)
+    normal = normalize_url(text)
 
-    assert normalize(normal) == normal
+    assert normalize_url(normal) == normal
 
 
 @covers("M-54", "RD-20")
@@ -391,8 +393,8 @@ def test_request_url_never_raises_and_is_idempotent(text):
         assert url.startswith(("http://", "https://"))
         assert "#" not in url
         assert "@" not in url.split("/")[2]
-        assert normalize(url) == normalize(text)
-        assert display(url)
+        assert normalize_url(url) == normalize_url(text)
+        assert display_url(url)
 
 
 @covers("R0-19")
@@ -404,7 +406,7 @@ def test_what_is_displayed_leads_back(label):
     url = request_url(f"https://{label}.example/")
 
     if url is not None:
-        assert request_url(display(url)) == url
+        assert request_url(display_url(url)) == url
 
 
 @st.composite
@@ -459,7 +461,7 @@ def _escaped_anyhow(draw, text):
 @settings(max_examples=500, deadline=None)
 @given(two_spellings())
 def test_spellings_of_one_url_have_one_id(spellings):
-    one, other = (item_id("url", digest(normalize(url))) for url in spellings)
+    one, other = (url_item_id("url", url_digest(normalize_url(url))) for url in spellings)
 
     assert one == other
 
@@ -481,7 +483,7 @@ def test_spellings_of_one_url_have_one_id(spellings):
     ],
 )
 def test_different_resources_have_different_ids(one, other):
-    assert url_hash(normalize(one)) != url_hash(normalize(other))
+    assert url_hash(normalize_url(one)) != url_hash(normalize_url(other))
 
 
 # Web platform tests
@@ -511,7 +513,7 @@ def test_web_platform_tests_agree():
             found = (
                 request_url(case["input"])
                 if base is None
-                else join(can_ada.parse(base), case["input"])
+                else join_url(can_ada.parse(base), case["input"])
             )
         except ValueError:
             found = None  # the base itself is none
@@ -528,10 +530,10 @@ def test_web_platform_tests_break_nothing():
     base = can_ada.parse("https://user:pw@example.com/a/b?c#d")
     changed = []
     for text in {case[key] for case in WPT for key in ("input", "base") if case[key]}:
-        for form in (text, request_url(text), join(base, text)):
+        for form in (text, request_url(text), join_url(base, text)):
             if form is not None:
-                normal = normalize(form)
-                if normalize(normal) != normal or len(url_hash(normal)) != 64:
+                normal = normalize_url(form)
+                if normalize_url(normal) != normal or len(url_hash(normal)) != 64:
                     changed.append(form)
 
     assert changed == []

@@ -7,23 +7,34 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from smartcrawl.extract.chunks import chunks
-from smartcrawl.extract.hashes import body_hash, content_hash, text_hash
+from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import embedded_index
-from smartcrawl.index.embedded.postgres import searched
+from smartcrawl.index.embedded.postgres import searched_words
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section
 from smartcrawl.model.pages import Page, Traffic, Visit
 from smartcrawl.model.ports import Connection
-from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, digest, host_key, normalize
-from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.model.urls import (
+    DEFAULT_TRACKERS,
+    Trackers,
+    normalize_url,
+    url_digest,
+    url_host_key,
+)
+from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, connect, migrate
+from smartcrawl.registry.database.sqlite import (
+    SqliteConnection,
+    SqliteDatabase,
+    connect_sqlite,
+    migrate,
+)
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import pack_links, pack_numbers
-from smartcrawl.registry.readers import Readers
-from smartcrawl.registry.removal.candidates import Closing, Ending
-from smartcrawl.registry.removal.sweep import Removed
+from smartcrawl.registry.pack import pack_numbers, pack_stored_links
+from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
+from smartcrawl.registry.removal.sweep import RemovedRecord
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.rules.absence import Policy
@@ -43,7 +54,7 @@ def document(text: str, title: str = "", **fields: object) -> Document:
     return Document(title=title, language="en", charset="utf-8", sections=sections, **fields)
 
 
-def closing(**choices: object) -> Closing:
+def closing(**choices: object) -> RemovalChoices:
     """The end of a run with the default choices; those of Policy are given by name, too."""
     policy = {f.name: choices.pop(f.name) for f in fields(Policy) if f.name in choices}
     told = {
@@ -57,7 +68,7 @@ def closing(**choices: object) -> Closing:
         "gone_ttl": 0,
         "pace": 0,
     }
-    return Closing(**(told | choices))
+    return RemovalChoices(**(told | choices))
 
 
 def at_once(step: Coroutine[Any, Any, Any]) -> Any:
@@ -71,7 +82,7 @@ def at_once(step: Coroutine[Any, Any, Any]) -> Any:
 
 def in_sqlite(path: Path | None) -> Connection:
     """Open a registry in a file, or in memory."""
-    connection = SqliteConnection(":memory:") if path is None else connect(path)
+    connection = SqliteConnection(":memory:") if path is None else connect_sqlite(path)
     migrate(connection, path or Path(":memory:"))
     return connection
 
@@ -113,21 +124,21 @@ class Desk:
         self.run: OpenRun | None = None
         self.closing = closing()  #: replace it to play another source or other choices
         self.trackers = DEFAULT_TRACKERS
-        self.removed: list[Removed] = []  #: by the last sweep
+        self.removed: list[RemovedRecord] = []  #: by the last sweep
 
     def close(self) -> None:
         self.connection.close()
 
     def open(self, *, resume: bool = False, forced: bool = False, now: int = NOW) -> OpenRun:
-        last = runs.last_state(self.connection, self.source)
+        last = runs.last_run_row(self.connection, self.source)
         if last is not None and last[2] in (RunState.SEALED, RunState.SETTLED):
-            self.end(Ending(last[0], last[1], now, self.closing))
+            self.end(EndingRunRow(last[0], last[1], now, self.closing))
         request = runs.RunRequest(self.source, "site", resume=resume, forced=forced)
-        self.run = runs.open_run(self.connection, request, now)
+        self.run = runs.open_run_row(self.connection, request, now)
         return self.run
 
-    def ending(self, now: int = NOW) -> Ending:
-        return Ending(self._run.no, self._run.source, now, self.closing)
+    def ending(self, now: int = NOW) -> EndingRunRow:
+        return EndingRunRow(self._run.no, self._run.source, now, self.closing)
 
     def verify(
         self, answers: Mapping[str, int | None] | None = None, *, now: int = NOW, status: int = 200
@@ -137,7 +148,7 @@ class Desk:
         `answers` are the statuses by URL, None where robots.txt forbids the look; `status` is
         that of all others.
         """
-        runs.begin_verify(self.connection, self.ending(now))
+        runs.propose_unreached_rows(self.connection, self.ending(now))
         numbers = self.readers.progress.to_verify(self._run.no)
         pages = self.readers.pages.pages(numbers, self._run.last_complete) if numbers else []
         probes = []
@@ -154,13 +165,13 @@ class Desk:
         run = self._run
         if look and not reasons:
             self.verify(now=now)
-        runs.seal(self.connection, run.no, reasons, now)
+        runs.seal_run_row(self.connection, run.no, reasons, now)
         self.end(self.ending(now))
-        return runs.result(self.connection, run.no)
+        return runs.stored_run_result(self.connection, run.no)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: EndingRunRow) -> None:
         self.removed.clear()
-        runs.settle_sealed(self.connection, ending, EMBEDDED)
+        runs.settle_sealed_row(self.connection, ending, EMBEDDED)
         runs.sweep(self.connection, EMBEDDED, ending, self.removed.extend)
 
     @property
@@ -169,8 +180,8 @@ class Desk:
         return self.run
 
     @property
-    def readers(self) -> Readers:
-        return Readers(self.connection, self._run.source)
+    def readers(self) -> RegistryReaders:
+        return RegistryReaders(self.connection, self._run.source)
 
     def address(
         self,
@@ -182,10 +193,10 @@ class Desk:
     ) -> Address:
         """An address with a number of its own."""
         with transaction(self.connection):
-            no = runs.draw(self.connection, "address")
-        identity = normalize(url, trackers)
+            no = runs.draw_sequence_numbers(self.connection, "address")
+        identity = normalize_url(url, trackers)
         told = None if identity == url else identity
-        return Address(no, digest(identity), url, told, host_key(url), depth, origin)
+        return Address(no, url_digest(identity), url, told, url_host_key(url), depth, origin)
 
     def add(self, *urls: str, depth: int = 0, now: int = NOW) -> list[int]:
         """Register addresses as reached by this run."""
@@ -194,13 +205,13 @@ class Desk:
         return [address.no for address in addresses]
 
     def number(self, url: str) -> int:
-        key = digest(normalize(url))
+        key = url_digest(normalize_url(url))
         found = self.readers.pages.numbers((key,))
         return found[key]
 
     def page(self, url: str) -> Page:
         """The page as this run reads it, registered first when it is new."""
-        key = digest(normalize(url))
+        key = url_digest(normalize_url(url))
         if key not in self.readers.pages.numbers((key,)):
             self.add(url)
         page = self.readers.pages.pages([self.number(url)], self._run.last_complete)[0]
@@ -230,13 +241,13 @@ class Desk:
             visit.parsed.chunks = chunks(visit.parsed.document)
             visit.parsed.body_hash = body_hash(sent)
             visit.parsed.text_hash = text_hash(visit.parsed.document)
-            visit.parsed.content_hash = content_hash(visit.parsed.document)
+            visit.parsed.content_hash = document_content_hash(visit.parsed.document)
             visit.answer.content_type = "text/html"
             visit.answer.content_length = visit.traffic.wire_bytes = len(sent)
-            visit.parsed.links = pack_links(())
+            visit.parsed.links = pack_stored_links(())
         if links is not None:
             listed = list(links)
-            visit.parsed.links, visit.parsed.links_count = pack_links(listed), len(listed)
+            visit.parsed.links, visit.parsed.links_count = pack_stored_links(listed), len(listed)
             visit.parsed.targets = pack_numbers(targets)
         for name, value in fields.items():
             parts = (visit, visit.traffic, visit.answer, visit.parsed)
@@ -246,9 +257,9 @@ class Desk:
         visit.verdict = decide(page.state.standing, outcome, force=self._run.forced, alias=alias)
         return visit
 
-    def commit(self, *, number: int | None = None) -> Commit:
+    def commit(self, *, number: int | None = None) -> RegistryCommit:
         run = self._run
-        return Commit(
+        return RegistryCommit(
             self.connection,
             embedded_index(self.connection),
             run=run.no,
@@ -325,7 +336,7 @@ def index_is_sound(connection: Connection) -> bool:
               FROM chunk WHERE no = ?
         """
         chunks = connection.execute("SELECT title, headings, text, no FROM chunk").fetchall()
-        told = [(*map(searched, row[:3]), row[3]) for row in chunks]
+        told = [(*map(searched_words, row[:3]), row[3]) for row in chunks]
         return all(connection.execute(right, row).get for row in told)
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"

@@ -1,8 +1,8 @@
 """Every order in which workers of one run may take their steps, with crashes and late messages.
 
-The functions are the product's: `Writer`, `Commit`, `RemoteIndexing`, `runs`. Whoever explores
-says which worker goes on, which one dies, and which message comes late; after each step everything
-must be as it has to (design.md 6 and 9; reliability.md 5.9).
+The functions are the product's: `RegistryWriter`, `RegistryCommit`, `RemoteIndexing`, `runs`.
+Whoever explores says which worker goes on, which one dies, and which message comes late; after each
+step everything must be as it has to (design.md 6 and 9; reliability.md 5.9).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from smartcrawl.index.choice import chunked
+from smartcrawl.index.choice import indexed_chunks
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import WRITING
 from smartcrawl.registry.runs import runs
-from smartcrawl.registry.writer import Writer
+from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
-from smartcrawl.run.shortcomings import merged
+from smartcrawl.run.shortcomings import merged_shortcomings
 from tests.registry.build import NOW, Desk
 from tests.registry.workers import (
     BrokenError,
@@ -95,7 +95,9 @@ def write(scene: Scene, gate: Gate, remote: RemoteIndexing, batch: Batch, claim:
     """Write a batch as a worker of a run that is shared does."""
     opened = replace(scene.run, number=claim, shared=True)
     registry: Any = SimpleNamespace(database=Place(gate), snapshots=None, indexing=remote)
-    writer = Writer(registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged)
+    writer = RegistryWriter(
+        registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged_shortcomings
+    )
     writer._write(batch, NOW)  # in this thread
     writer.close()
 
@@ -136,7 +138,7 @@ class Try:
 
     def _own(self, worker: Worker) -> tuple[Gate, RemoteIndexing]:
         gate = Gate(self.scene.base, worker.stop)
-        return gate, RemoteIndexing(Remote(worker.stop), chunked)
+        return gate, RemoteIndexing(Remote(worker.stop), indexed_chunks)
 
     def _write(self, worker: Worker, which: int) -> None:
         batch = pickle.loads(self.scene.batches[which])
@@ -148,11 +150,11 @@ class Try:
         gate, remote = self._own(worker)
         ending = scene.desk.ending()
         if left := self._pending():
-            claim = draw(self.gate, "number")
+            claim = draw_sequence_numbers(self.gate, "number")
             write(scene, gate, remote, scene.rest(scene.desk, left), claim)
-        runs.seal(gate, ending.run, (), NOW)
+        runs.seal_run_row(gate, ending.run, (), NOW)
         remote.mend(gate, ending.source, number=None, now=NOW)
-        runs.settle_sealed(gate, ending, remote)
+        runs.settle_sealed_row(gate, ending, remote)
         runs.sweep(gate, remote, ending, lambda _: None)
 
     # What may happen next
@@ -279,14 +281,14 @@ class Try:
 
     def _heal(self, *, shared: bool) -> None:
         """Begin the next run: what is open is written, and late messages change nothing."""
-        desk, remote = self.scene.desk, RemoteIndexing(Remote(self._receive), chunked)
+        desk, remote = self.scene.desk, RemoteIndexing(Remote(self._receive), indexed_chunks)
         ending = desk.ending()
-        before = runs.last_state(self.gate, desk.source)
+        before = runs.last_run_row(self.gate, desk.source)
         assert before is not None
         if before[2] in (RunState.SEALED, RunState.SETTLED):
-            runs.settle_sealed(self.gate, ending, remote)
+            runs.settle_sealed_row(self.gate, ending, remote)
             runs.sweep(self.gate, remote, ending, lambda _: None)
-        opened = runs.open_run(self.gate, runs.RunRequest(desk.source, "site"), NOW)
+        opened = runs.open_run_row(self.gate, runs.RunRequest(desk.source, "site"), NOW)
         number = None if shared else opened.number
         remote.mend(self.gate, opened.source, number=number, now=NOW)
         self._check_healed("after the next run has begun")

@@ -6,11 +6,11 @@ import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from smartcrawl.index.choice import chunked
+from smartcrawl.index.choice import indexed_chunks
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.sqlite import SqliteConnection, migrate
 from smartcrawl.registry.database.transactions import WRITING, transaction
 from smartcrawl.registry.pack import pack_numbers
@@ -55,21 +55,21 @@ def scene(before: Said, first: Said, second: Said) -> Scene:
         return [shelf.take(page, sent.number) for page in sent.pages]
 
     base.execute("UPDATE sequence SET value = ? WHERE name = 'number'", (FIRST_CLAIM,))
-    gate, remote = Gate(base, never_stops), RemoteIndexing(Remote(receive), chunked)
+    gate, remote = Gate(base, never_stops), RemoteIndexing(Remote(receive), indexed_chunks)
     opened = desk.open()
     found = Scene(desk, shelf, (b"", b""), (0, 0), _rest(first, second), base)
     visits = [visit(desk, url, text) for url, text in before.items()]
     base.execute(WRITING)
     write(found, gate, remote, batch_of(visits), opened.number)
     ending = desk.ending()
-    runs.seal(gate, ending.run, (), NOW)
-    runs.settle_sealed(gate, ending, remote)
+    runs.seal_run_row(gate, ending.run, (), NOW)
+    runs.settle_sealed_row(gate, ending, remote)
     runs.sweep(gate, remote, ending, lambda _: None)
     base.execute("COMMIT")
     opened = desk.open()
     desk.reach(*before)
     with transaction(base):
-        found.claims = opened.number, draw(base, "number")
+        found.claims = opened.number, draw_sequence_numbers(base, "number")
     batches = [batch_of([visit(desk, *told) for told in said.items()]) for said in (first, second)]
     found.batches = pickle.dumps(batches[0]), pickle.dumps(batches[1])
     return found

@@ -31,11 +31,11 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.registry import run_progress
-from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase, migrate
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import unpack_document, unpack_links
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal import candidates, sweep
 from smartcrawl.registry.removal import settle as settle_module
@@ -43,8 +43,8 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.http import conditional_headers, outcome_of
-from smartcrawl.rules.model import Extraction, Fault, Outcome, Rule, RunState, Status
+from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
+from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, RunState, Status
 from smartcrawl.run import run as run_module
 from smartcrawl.run import storage
 from smartcrawl.run.orders import Orders
@@ -129,14 +129,14 @@ class Memory(Registry):
     def __init__(self, connection: Connection) -> None:
         super().__init__(SqliteDatabase(Path(":memory:")), connection, EMBEDDED)
 
-    def readers(self, source: int) -> Readers:
+    def readers(self, source: int) -> RegistryReaders:
         return OpenReaders(self.connection, source)
 
     def close(self) -> None:
         pass
 
 
-class OpenReaders(Readers):
+class OpenReaders(RegistryReaders):
     def close(self) -> None:
         pass
 
@@ -147,7 +147,7 @@ class Inline:
     def __init__(self, registry, opened, *, judgement, merged) -> None:
         assert merged is None, "nobody shares the run"
         self._connection = registry.connection
-        self._commit = Commit(
+        self._commit = RegistryCommit(
             registry.connection,
             EmbeddedIndex(registry.connection),
             run=opened.no,
@@ -176,13 +176,15 @@ CRAWLER = SimpleNamespace(stats=SimpleNamespace(inc_value=lambda *_: None))
 @contextmanager
 def in_memory(connection: Connection) -> Iterator[None]:
     """Have Run.open work over a connection, and extraction done once for each body."""
-    parse = html.parse
+    parse = html.parse_html
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "open_registry", lambda *_: Memory(connection))
         patch.setattr(SqliteDatabase, "take", lambda *_: LEASE)
-        patch.setattr(run_module, "Writer", Inline)
+        patch.setattr(run_module, "RegistryWriter", Inline)
         patch.setattr(runs, "BATCH", 2)
-        patch.setattr(html, "parse", lambda body, **told: parsed(parse, body, tuple(told.items())))
+        patch.setattr(
+            html, "parse_html", lambda body, **told: parsed(parse, body, tuple(told.items()))
+        )
         yield
 
 
@@ -345,7 +347,7 @@ class Crawler:
     def ask(self, run: Run, page) -> tuple[Visit, Answer]:
         """One request, as the middleware sends it and the spider reads its answer."""
         answer = self.world[self.place(page.url)]
-        headers = conditional_headers(
+        headers = http_conditional_headers(
             page.record.etag,
             page.record.last_modified,
             trusted=page.state.standing > 0
@@ -370,7 +372,9 @@ class Crawler:
         visit.http_status = answer.status
         if answer.kind == "page" and headers.get("If-None-Match") == answer.validator:
             visit.http_status = 304 if headers and answer.status == 200 else answer.status
-        visit.outcome = outcome_of(visit.http_status, conditional=visit.traffic.conditional)
+        visit.outcome = outcome_of_response(
+            visit.http_status, conditional=visit.traffic.conditional
+        )
         visit.answer.etag = answer.validator if answer.kind == "page" else None
         if page.plan.verify:
             return visit, answer
@@ -400,9 +404,9 @@ class Crawler:
             restorer = sweep.Restorer(
                 connection,
                 EmbeddedIndex(connection),
-                number=runs.draw(connection, "number"),
+                number=runs.draw_sequence_numbers(connection, "number"),
                 seen_run=last[0],
-                chunked=lambda packed: chunks(unpack_document(packed)),
+                chunked=lambda packed: chunks(unpack_stored_document(packed)),
             )
             undone = restorer.undo(run, self.now, pin=process.pin)
         connection.committed = committed
@@ -533,7 +537,7 @@ class Crawler:
                     " WHERE c.withheld"
                 )
                 model.withheld = {
-                    self.place(url): (Rule(rule).word, first) for url, rule, first in waiting
+                    self.place(url): (RemovalRule(rule).word, first) for url, rule, first in waiting
                 }
                 model.hand_on()
                 astray = reached ^ model.reached
@@ -561,7 +565,7 @@ class Crawler:
         )
         for no, url, rule in rows:
             self.evidence_seen = no
-            page, word = self.place(url), Rule(rule).word
+            page, word = self.place(url), RemovalRule(rule).word
             assert self.model.proposed.get(page) == word, (
                 f"run {run} removed {url} as {word}; the model says {self.model.proposed.get(page)}"
             )
@@ -581,7 +585,7 @@ class Crawler:
                 f"{row[0]} is (standing, content, lost, gone, tombstone) {told}, not {expected}"
             )
             if page.standing:
-                links = {link.url for link in unpack_links(row[17])} if row[17] else set()
+                links = {link.url for link in unpack_stored_links(row[17])} if row[17] else set()
                 assert links - {row[0]} == {url_of(n) for n in page.links} - {row[0]}, row[0]
         for content, word in enumerate(WORDS):
             if not word:
@@ -614,7 +618,7 @@ class Crawler:
                 row[3],
                 row[6],
                 row[7],
-                tuple(unpack_links(row[17])) if row[17] else (),
+                tuple(unpack_stored_links(row[17])) if row[17] else (),
             )
             for row in self.records()
             if row[1] > 0
@@ -780,7 +784,7 @@ def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:
 
 
 def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(settle_module, "settle_run", lambda *_: None)
+    patch.setattr(settle_module, "settle_clone_rows", lambda *_: None)
 
 
 def _visits_again_after_a_resume(patch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 import pytest
 
 from smartcrawl.index import writing
-from smartcrawl.index.outgoing import Outgoing
-from smartcrawl.registry.commit.batch import Commit
+from smartcrawl.index.outgoing import OutgoingIndexWrites
+from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import EVERY_RUN
 from tests.registry.explorer import Scene, explore, sample, tried
 from tests.registry.scenes import SCENES
@@ -102,9 +102,9 @@ def broken(scene: Scene) -> str:
 
 
 def clear_any_mark(monkeypatch):
-    note = Outgoing.note
+    note = OutgoingIndexWrites.note
     monkeypatch.setattr(
-        Outgoing, "note", lambda self, taken, *, alone: note(self, taken, alone=True)
+        OutgoingIndexWrites, "note", lambda self, taken, *, alone: note(self, taken, alone=True)
     )
 
 
@@ -139,7 +139,7 @@ def test_the_explorer_finds_one_number_for_all_writes_of_a_worker(monkeypatch):
 
 def test_the_explorer_finds_pages_that_were_written_for_nothing(monkeypatch):
     scene = SCENES["one page twice"]()
-    monkeypatch.setattr(Outgoing, "touched", set(range(100)))
+    monkeypatch.setattr(OutgoingIndexWrites, "touched", set(range(100)))
 
     assert "a record is open" in broken(scene)
 
@@ -153,12 +153,12 @@ def test_the_explorer_finds_an_index_without_versions():
 
 def test_the_explorer_finds_a_page_that_is_visited_twice(monkeypatch):
     scene = SCENES["one page twice"]()
-    begin = Commit.__init__
+    begin = RegistryCommit.__init__
 
     def forgetful(self, *args, **names):
         begin(self, *args, **names)
         self._visits._unless = self._visits._claim = EVERY_RUN
 
-    monkeypatch.setattr(Commit, "__init__", forgetful)
+    monkeypatch.setattr(RegistryCommit, "__init__", forgetful)
 
     assert "was not visited once" in broken(scene)

@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.index.embedded.choice import search
-from smartcrawl.rules.model import Rule, Status, Word
+from smartcrawl.rules.model import RemovalRule, Status, Word
 from tests.registry.build import Desk, closing
 from tests.registry.test_outcome_table import (
     DAY,
@@ -28,7 +28,7 @@ REFUSED = {
     "unchanged": 0, "errors": 0, "wait": DAY, "checked": "now",
 }  # fmt: skip
 TAKEN_OUT = gone_by(
-    Rule.EXCLUDED, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None, wait=None
+    RemovalRule.EXCLUDED, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None, wait=None
 )
 
 
@@ -96,7 +96,7 @@ def test_what_is_excluded_ages_like_an_orphan(desk: Desk, why: str):
     answers(desk, reply)
 
     found = facts(desk, 0)
-    assert found["removed"] == [Rule.EXCLUDED]
+    assert found["removed"] == [RemovalRule.EXCLUDED]
     assert {name: found[name] for name in TAKEN_OUT} == TAKEN_OUT
 
 
@@ -143,7 +143,7 @@ def test_robots_allow_what_another_rule_takes_out(desk: Desk, why: str):
 
 ORPHANED = {"word": Word.ORPHANED}
 DELETED = gone_by(
-    Rule.ORPHAN, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None, wait=None
+    RemovalRule.ORPHAN, status=Status.OUT_OF_SCOPE, word=Word.DELETED, effective=None, wait=None
 )
 
 
@@ -220,7 +220,7 @@ def test_an_orphan_of_whom_nobody_speaks_waits(desk: Desk, look: int):
     assert desk.verify({A: look}, now=now) == [A]
     desk.seal(now=now, look=False)
 
-    assert facts(desk, 0) == before | ORPHANED | {"proposed": Rule.ORPHAN}
+    assert facts(desk, 0) == before | ORPHANED | {"proposed": RemovalRule.ORPHAN}
 
 
 @pytest.mark.covers("U-15", "U-18", "M-04")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.rules.model import Fault, Rule, Standing, Status, Word
+from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from tests.registry.build import NOW, Desk, closing
 from tests.registry.test_outcome_table import (
     DAY,
@@ -22,7 +22,7 @@ from tests.registry.test_outcome_table import (
 )
 
 ALIAS = HELD | gone_by(
-    Rule.CANONICAL, links=["old"], status=Status.CRAWLED, word=Word.REDIRECTED, effective=406
+    RemovalRule.CANONICAL, links=["old"], status=Status.CRAWLED, word=Word.REDIRECTED, effective=406
 )
 LISTED = NOW_SEEN | WELL | {
     "http": 200, "validators": "new", "hashes": "new", "links": ["new"], "changed": "now",
@@ -30,7 +30,7 @@ LISTED = NOW_SEEN | WELL | {
 ERROR = NOW_SEEN | {
     "status": Status.ERROR, "word": Word.FAILED, "message": "why", "errors": 1, "wait": 600,
 }  # fmt: skip
-GOES = {"removed": [Rule.CANONICAL, Rule.REDIRECT]}
+GOES = {"removed": [RemovalRule.CANONICAL, RemovalRule.REDIRECT]}
 REFUSED = {
     "status": Status.OUT_OF_SCOPE, "word": Word.EXCLUDED, "message": "disallowed by robots.txt",
     "checked": "now",
@@ -63,7 +63,7 @@ def test_an_alias_holds_links_and_no_validators(alias: Desk):
         pytest.param(
             Reply(301, to=TARGET),
             NOW_SEEN | {"http": 301, "redirect": TARGET},
-            gone_by(Rule.REDIRECT, links=["target"], effective=301) | GOES,
+            gone_by(RemovalRule.REDIRECT, links=["target"], effective=301) | GOES,
             id="U-06",
         ),
         pytest.param(
@@ -112,5 +112,8 @@ def test_an_alias_goes_like_any_page_and_takes_its_links_along(alias: Desk, repl
     answers(alias, reply)
 
     found = facts(alias, 0)
-    assert found["removed"] == [Rule.CANONICAL, Rule.GONE if reply else Rule.ORPHAN]
+    assert found["removed"] == [
+        RemovalRule.CANONICAL,
+        RemovalRule.GONE if reply else RemovalRule.ORPHAN,
+    ]
     assert (found["standing"], found["links"]) == (Standing.BARE, None)

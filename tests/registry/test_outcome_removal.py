@@ -4,7 +4,7 @@ import pytest
 
 from smartcrawl.index.embedded.choice import search
 from smartcrawl.registry.pack import pack_numbers
-from smartcrawl.rules.model import Rule, Standing, Status, Word
+from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 from tests.registry.build import Desk, closing
 from tests.registry.test_outcome_table import (
     NOW_SEEN,
@@ -34,7 +34,7 @@ MOVED = NOW_SEEN | WELL | {
 NOTED = MOVED | {"effective": 301, "links": ["target"]}  #: where nothing is held
 #: Where content is held: it stays, and stays searchable, until the sweep.
 HOLDS = MOVED | {"status": Status.INDEXED}
-SWEPT = gone_by(Rule.REDIRECT, status=Status.CRAWLED, effective=301, links=["target"])
+SWEPT = gone_by(RemovalRule.REDIRECT, status=Status.CRAWLED, effective=301, links=["target"])
 
 
 @pytest.mark.covers("U-06", "R4-37", "R1-26", "M-21", "M-22", "RD-02")
@@ -132,7 +132,7 @@ def test_a_page_that_moved_out_of_scope_goes_at_the_threshold(
     answers(desk, Reply(301, to=ELSEWHERE, scoped=False))
 
     found = facts(desk, 0)
-    assert (found["removed"], found["status"]) == ([Rule.GONE], Status.GONE)
+    assert (found["removed"], found["status"]) == ([RemovalRule.GONE], Status.GONE)
     [detail] = desk.rows("SELECT detail FROM evidence")[0]
     assert f"moved to {ELSEWHERE}" in detail
 
@@ -176,7 +176,7 @@ LISTED = NOW_SEEN | WELL | {
 STAYS = NOW_SEEN | WELL | {
     "status": Status.INDEXED, "word": Word.EXCLUDED, "message": "why", "shown": "old",
 }  # fmt: skip
-UNLISTED = gone_by(Rule.NOT_ACCEPTABLE, status=Status.CRAWLED, effective=406, links=["old"])
+UNLISTED = gone_by(RemovalRule.NOT_ACCEPTABLE, status=Status.CRAWLED, effective=406, links=["old"])
 
 
 @pytest.mark.covers("U-07", "R4-37", "M-30", "R4-23")
@@ -239,7 +239,7 @@ def tombstone(gone: int, errors: int, word: Word = Word.FAILED) -> Facts:
     }  # fmt: skip
 
 
-GONE = gone_by(Rule.GONE, status=Status.GONE, word=Word.GONE, effective=404)
+GONE = gone_by(RemovalRule.GONE, status=Status.GONE, word=Word.GONE, effective=404)
 
 
 @pytest.mark.covers("U-09", "U-11", "R0-50", "R1-08", "R1-09", "R1-34", "M-01", "M-08", "RD-02")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.extract.hashes import content_hash
+from smartcrawl.extract.hashes import document_content_hash
 from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links
-from smartcrawl.rules.http import conditional_headers, outcome_of
-from smartcrawl.rules.model import Fault, Outcome, Rule, RunState, Standing, Status, Word
+from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
+from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
+from smartcrawl.rules.model import Fault, Outcome, RemovalRule, RunState, Standing, Status, Word
 from tests.registry.build import LONG, NOW, Desk, closing, document, index_is_sound
 
 A = "http://a.example/the/page"
@@ -83,7 +83,7 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     else:
         desk.reach(A)
     page = desk.page(A)
-    validators = conditional_headers(
+    validators = http_conditional_headers(
         page.record.etag, page.record.last_modified, trusted=page.state.standing > 0
     )
     status, error = reply.status, None if reply.status in (200, 304, 301, 302) else "why"
@@ -92,14 +92,14 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     elif status >= Fault.BAD_RESPONSE:
         outcome = Fault(status).outcome
     else:
-        outcome = outcome_of(status, conditional=bool(validators))
+        outcome = outcome_of_response(status, conditional=bool(validators))
     if outcome is Outcome.BAD_HEADER and status == 304:
         status, error = int(Fault.UNSOLICITED_304), "why"
     text = TEXTS.get(reply.text, "")
     if outcome is Outcome.CHANGED and reply.noindex:
         outcome, error = Outcome.NOT_ACCEPTABLE, "why"
     elif outcome is Outcome.CHANGED and page.state.standing is Standing.HELD:
-        equal = desk.readers.contents.content_hash(page.no) == content_hash(document(text))
+        equal = desk.readers.contents.content_hash(page.no) == document_content_hash(document(text))
         outcome = Outcome.SAME if equal else outcome
     told = {"canonical": reply.canonical}
     named = desk.number(reply.canonical) if reply.canonical else None
@@ -118,10 +118,10 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     elif visit.parsed.document is not None:
         visit.answer.etag = visit.answer.last_modified = reply.mark
         links = [Link(f"http://a.example/{reply.mark}", "", "hyperlink", False)]
-        visit.parsed.links, visit.parsed.links_count = pack_links(links), 1
+        visit.parsed.links, visit.parsed.links_count = pack_stored_links(links), 1
     elif reply.to is not None:
         visit.answer.location, visit.error = reply.to, None
-        visit.parsed.links = pack_links([Link(reply.to, "", "redirect", False)])
+        visit.parsed.links = pack_stored_links([Link(reply.to, "", "redirect", False)])
         visit.parsed.links_count = 1
         visit.parsed.targets = pack_numbers([desk.number(reply.to)] if reply.scoped else [])
     visit.answer.retry_after = reply.retry_after
@@ -235,11 +235,11 @@ def facts(desk: Desk, began: int) -> Facts:
         "validators": row["etag"],
         "hashes": hashes(desk, row),
         "shown": shown(desk),
-        "links": links and [link.url.rpartition("/")[2] for link in unpack_links(links)],
+        "links": links and [link.url.rpartition("/")[2] for link in unpack_stored_links(links)],
         "redirect": row["redirect_target"],
         "original": desk.value("SELECT url FROM record WHERE no = ?", (row["duplicate_of"],)),
-        "proposed": None if proposed is None else Rule(proposed),
-        "removed": [Rule(rule) for (rule,) in desk.rows(_REMOVED, (no,))],
+        "proposed": None if proposed is None else RemovalRule(proposed),
+        "removed": [RemovalRule(rule) for (rule,) in desk.rows(_REMOVED, (no,))],
         "known": moment[row["first_seen"] >= began],
         "checked": moment[checked and checked >= began],
         "seen": moment[seen and seen >= run],
@@ -253,7 +253,9 @@ def hashes(desk: Desk, row: Facts) -> str | None:
     entry = 'SELECT "contentHash", "textHash" FROM "IngestItems" WHERE "normalizedSource" = ?'
     [(content, text)] = desk.rows(entry, (A,))
     assert (content is None) is (text is None) is (row["body_hash"] is None)
-    wanted = {f"sha256:{content_hash(document(t)).hex()}": name for name, t in TEXTS.items()}
+    wanted = {
+        f"sha256:{document_content_hash(document(t)).hex()}": name for name, t in TEXTS.items()
+    }
     return None if content is None else wanted[content]
 
 
@@ -290,9 +292,13 @@ NOTHING_HELD = {
 }  # fmt: skip
 
 
-def gone_by(rule: Rule, *, links: list[str] | None = None, **facts: object) -> Facts:
+def gone_by(rule: RemovalRule, *, links: list[str] | None = None, **facts: object) -> Facts:
     """The end of a page that a sweep removed."""
-    standing = Standing.LINKS if rule in (Rule.NOT_ACCEPTABLE, Rule.CANONICAL) else Standing.BARE
+    standing = (
+        Standing.LINKS
+        if rule in (RemovalRule.NOT_ACCEPTABLE, RemovalRule.CANONICAL)
+        else Standing.BARE
+    )
     return NOTHING_HELD | {"standing": standing, "links": links, "removed": [rule]} | facts
 
 
@@ -314,12 +320,12 @@ STATES: dict[str, Facts] = {
     "gone": HELD | {
         "status": Status.GONE, "standing": Standing.BARE, "word": Word.GONE, "http": 404,
         "effective": 404, "errors": 3, "wait": 2400, "message": "why", "validators": None,
-        "hashes": None, "shown": None, "links": None, "removed": [Rule.GONE],
+        "hashes": None, "shown": None, "links": None, "removed": [RemovalRule.GONE],
     },
     "redirect": HELD | {
         "status": Status.CRAWLED, "standing": Standing.BARE, "word": Word.REDIRECTED, "http": 301,
         "effective": 301, "validators": None, "hashes": None, "shown": None, "links": ["target"],
-        "redirect": TARGET, "removed": [Rule.REDIRECT],
+        "redirect": TARGET, "removed": [RemovalRule.REDIRECT],
     },
     "links": KNOWN | {
         "status": Status.CRAWLED, "standing": Standing.LINKS, "word": Word.EXCLUDED, "http": 406,

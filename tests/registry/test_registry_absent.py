@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.rules.model import Fault, Outcome, Rule
+from smartcrawl.rules.model import Fault, Outcome, RemovalRule
 from tests.registry.build import Desk, closing
 
 HOME, PAGE = "http://a.example/", "http://a.example/page"
@@ -56,7 +56,7 @@ def test_a_lost_page_goes_when_the_sum_is_reached(site: Desk, lost: int, runs: i
     assert run(site, look=look) == [PAGE]
 
     assert [(page.url, page.word) for page in site.removed] == [(PAGE, "deleted")]
-    assert site.value("SELECT rule FROM evidence") == Rule.ORPHAN
+    assert site.value("SELECT rule FROM evidence") == RemovalRule.ORPHAN
 
 
 @pytest.mark.covers("R4-07", "U-18")
@@ -129,7 +129,7 @@ def test_a_lost_page_that_robots_exclude_by_now_ages_by_its_absence_alone(site: 
 
     run(site, look=None)
 
-    assert site.value("SELECT rule FROM evidence") == Rule.EXCLUDED
+    assert site.value("SELECT rule FROM evidence") == RemovalRule.EXCLUDED
 
 
 @pytest.mark.covers("R4-12")

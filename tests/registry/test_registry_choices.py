@@ -3,8 +3,8 @@
 import pytest
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.urls import content_group, partition_key
-from smartcrawl.registry.database.choices import choose
+from smartcrawl.model.urls import url_content_group, url_partition_key
+from smartcrawl.registry.database.choices import store_view_choices
 from tests.registry.build import Desk
 
 
@@ -22,25 +22,25 @@ def desk():
 def test_the_partition_key_is_the_host_or_the_scheme(desk: Desk):
     keys = 'SELECT "PartitionKey" FROM "IngestItems"'
     assert desk.rows(keys) == [("a.example",)]
-    choose(desk.connection, partition="scheme", table="IngestItems")
+    store_view_choices(desk.connection, partition="scheme", table="IngestItems")
     assert desk.rows(keys) == [("http",)]
-    choose(desk.connection, partition="host", table="IngestItems")
+    store_view_choices(desk.connection, partition="host", table="IngestItems")
     assert desk.rows(keys) == [("a.example",)]
 
 
 @pytest.mark.covers("R0-07", "R0-80")
 def test_the_table_has_the_name_that_was_chosen_and_its_own(desk: Desk):
-    choose(desk.connection, partition="host", table="Known")
-    choose(desk.connection, partition="host", table="Known")
+    store_view_choices(desk.connection, partition="host", table="Known")
+    store_view_choices(desk.connection, partition="host", table="Known")
     assert desk.rows('SELECT count(*) FROM "Known"') == desk.rows(
         'SELECT count(*) FROM "IngestItems"'
     )
-    choose(desk.connection, partition="host", table="Other")
+    store_view_choices(desk.connection, partition="host", table="Other")
     assert desk.rows("SELECT name FROM relation WHERE name IN ('Known', 'Other')") == [("Other",)]
     for name in ("record", "RECORD", "pages"):
         with pytest.raises(RegistryError, match="REGISTRY_TABLE_NAME"):
-            choose(desk.connection, partition="host", table=name)
-    choose(desk.connection, partition="host", table="IngestItems")
+            store_view_choices(desk.connection, partition="host", table=name)
+    store_view_choices(desk.connection, partition="host", table="IngestItems")
     assert desk.rows("SELECT name FROM relation WHERE name = 'Other'") == []
 
 
@@ -58,16 +58,16 @@ def test_the_table_has_the_name_that_was_chosen_and_its_own(desk: Desk):
     ],
 )
 def test_files_are_parted_by_container_or_scheme(source, by_host, by_scheme):
-    assert partition_key(source) == by_host
-    assert partition_key(source, "scheme") == by_scheme
+    assert url_partition_key(source) == by_host
+    assert url_partition_key(source, "scheme") == by_scheme
 
 
 @pytest.mark.covers("R0-74")
 def test_a_content_group_is_host_and_path():
-    group = content_group("https://a.example/x")
+    group = url_content_group("https://a.example/x")
 
     assert len(group) == 26
     for same in ("http://A.example/x/", "https://a.example/x?page=2", "https://a.example:443/x#y"):
-        assert content_group(same) == group
+        assert url_content_group(same) == group
     for other in ("https://b.example/x", "https://a.example/y", "https://a.example/X"):
-        assert content_group(other) != group
+        assert url_content_group(other) != group

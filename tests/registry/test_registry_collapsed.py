@@ -48,8 +48,8 @@ def edits(desk: Desk) -> int:
 
 def decide(desk: Desk) -> dict[int, bool]:
     assert desk.run is not None
-    collapsed.decide(desk.connection, desk.run.no)
-    return collapsed.waiting(desk.connection, desk.run.no)
+    collapsed.decide_collapsed_rows(desk.connection, desk.run.no)
+    return collapsed.waiting_collapsed_rows(desk.connection, desk.run.no)
 
 
 def state(desk: Desk, url: str) -> tuple[object, ...]:
@@ -65,7 +65,7 @@ def test_a_page_that_waits_is_a_failure_until_it_is_committed_once(known: Desk):
     known.write(waits(known, A, 1))
     assert state(known, A) == (7, 1214, 1, 2)
     number = known.number(A)
-    found = collapsed.answer_of(known.connection, number)
+    found = collapsed.read_collapsed_row(known.connection, number)
     assert found == collapse(1)
     assert known.write(accepted(known, A, "short")) == 0
     assert state(known, A)[:2] == (7, 1214), "nothing was decided"
@@ -79,13 +79,13 @@ def test_a_page_that_waits_is_a_failure_until_it_is_committed_once(known: Desk):
     assert (
         known.readers.contents.content_hash(number) == known.visit(A, "short").parsed.content_hash
     )
-    assert collapsed.waiting(known.connection, known.run.no) == {}
+    assert collapsed.waiting_collapsed_rows(known.connection, known.run.no) == {}
 
 
 def test_nothing_is_decided_while_nothing_waits(known: Desk):
     assert decide(known) == {}
     assert edits(known) == 0
-    assert collapsed.is_undecided(known.connection, known.run.no)
+    assert collapsed.has_undecided_rows(known.connection, known.run.no)
     known.write(waits(known, A, 1))
     assert decide(known) == {known.number(A): True}
 
@@ -99,7 +99,9 @@ def test_it_is_decided_once(known: Desk):
 
     assert found == {known.number(A): True, known.number(B): True, known.number(C): True,
                      known.number(D): False}  # fmt: skip
-    assert collapsed.answer_of(known.connection, known.number(D)) is None, "its body is of no use"
+    assert collapsed.read_collapsed_row(known.connection, known.number(D)) is None, (
+        "its body is of no use"
+    )
     assert edits(known) == 3
 
 
@@ -108,9 +110,9 @@ def test_four_of_four_are_withheld_and_dropped(known: Desk):
     numbers = [known.number(url) for url in (A, B, C, D)]
     assert decide(known) == dict.fromkeys(numbers, False)
     assert edits(known) == -1
-    assert [collapsed.answer_of(known.connection, no) for no in numbers] == [None] * 4
+    assert [collapsed.read_collapsed_row(known.connection, no) for no in numbers] == [None] * 4
 
-    collapsed.drop(known.connection, known.run.no, numbers[:3])
+    collapsed.delete_collapsed_rows(known.connection, known.run.no, numbers[:3])
     assert list(decide(known)) == numbers[3:]
 
 
@@ -138,7 +140,7 @@ def test_two_with_the_same_text_settle_it_when_the_second_comes(known: Desk, sec
     known.write(waits(known, B, second))
 
     assert edits(known) == (0 if second == 2 else -1)
-    found = collapsed.answer_of(known.connection, known.number(A))
+    found = collapsed.read_collapsed_row(known.connection, known.number(A))
     assert (found is None) is (second == 1)
 
 
@@ -152,10 +154,10 @@ def test_no_more_wait_than_there_is_room_for(known: Desk, monkeypatch: pytest.Mo
 
 def test_what_waits_survives_a_run_that_goes_on_and_no_other(known: Desk):
     known.write(waits(known, A, 1))
-    runs.interrupt(known.connection, known.run.no, 0, ["interrupted"])
+    runs.interrupt_run_row(known.connection, known.run.no, 0, ["interrupted"])
     known.open(resume=True)
     assert decide(known) == {known.number(A): True}
-    runs.interrupt(known.connection, known.run.no, 0, ["interrupted"])
+    runs.interrupt_run_row(known.connection, known.run.no, 0, ["interrupted"])
     known.open()
     assert known.connection.execute("SELECT count(*) FROM collapse").get == 0
     known.write(waits(known, A, 1))
@@ -179,7 +181,7 @@ def test_the_links_of_a_page_that_waits_lead_nowhere_yet(known: Desk):
     assert known.readers.pages.targets(number) is not None
     known.write(waits(known, A, 1))
     assert known.readers.pages.targets(number) is None
-    collapsed.drop(known.connection, known.run.no, [number])
+    collapsed.delete_collapsed_rows(known.connection, known.run.no, [number])
     assert known.readers.pages.targets(number) is not None
 
 
@@ -228,5 +230,5 @@ def test_hashes_of_whatever_first_bytes_are_kept(desk: Desk):
     for digest in (b"\xff" * 32, b"\x80" + b"\0" * 31, b"\x7f" * 32, b"\0" * 32):
         with transaction(desk.connection):
             collapsed.note_former(desk.connection, {7: digest})
-        assert collapsed.had_text(desk.connection, 7, digest)
-        assert not collapsed.had_text(desk.connection, 7, b"\x01" * 32)
+        assert collapsed.had_stored_text(desk.connection, 7, digest)
+        assert not collapsed.had_stored_text(desk.connection, 7, b"\x01" * 32)

@@ -9,7 +9,12 @@ from psycopg.errors import UniqueViolation
 from smartcrawl.model.batches import Batch, HostTally
 from smartcrawl.model.documents import Link
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_document, unpack_links
+from smartcrawl.registry.pack import (
+    pack_numbers,
+    pack_stored_links,
+    unpack_stored_document,
+    unpack_stored_links,
+)
 from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Outcome, Standing, Status, Word
 from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound
@@ -80,7 +85,7 @@ def test_an_indexed_page_has_content_validators_and_times(desk: Desk):
     assert desk.rows("SELECT title, description, language, charset FROM content") == [
         ("T", "D", "en", "utf-8")
     ]
-    kept = unpack_document(desk.value("SELECT document FROM content"))
+    kept = unpack_stored_document(desk.value("SELECT document FROM content"))
     assert kept.text == "some words"
     assert desk.rows("SELECT title, text FROM chunk") == [("T", "some words")]
 
@@ -124,7 +129,7 @@ def test_changed_content_replaces_the_old_one_completely(desk: Desk):
     assert desk.rows("SELECT text FROM chunk") == [("new words",)]
     assert desk.rows("SELECT count(*) FROM content") == [(1,)]
     (raw,) = desk.rows("SELECT raw FROM links")
-    assert [link.url for link in unpack_links(raw[0])] == ["http://a.example/new"]
+    assert [link.url for link in unpack_stored_links(raw[0])] == ["http://a.example/new"]
     assert index_is_sound(desk.connection)
 
 
@@ -211,7 +216,7 @@ def test_a_page_that_may_be_indexed_at_last_has_its_hashes_in_the_content_row(de
 def test_a_redirect_is_recorded_with_its_target_and_forgotten_on_the_next_body(desk: Desk):
     (target,) = desk.add("http://a.example/b")
     visit = desk.visit(A, outcome=Outcome.REDIRECT, status=302, location="http://a.example/b")
-    visit.parsed.links, visit.parsed.targets = pack_links([]), pack_numbers([target])
+    visit.parsed.links, visit.parsed.targets = pack_stored_links([]), pack_numbers([target])
     desk.write(visit)
     found = row(desk)
     assert (found["redirect_target"], found["redirect_no"]) == ("http://a.example/b", target)
@@ -640,4 +645,4 @@ def test_what_a_run_counts_is_kept_in_its_row(desk: Desk):
     (counts,) = desk.rows("SELECT visits, requests FROM run")
 
     assert counts == (1, 3)
-    assert runs.result(desk.connection, 1).requests == 3
+    assert runs.stored_run_result(desk.connection, 1).requests == 3

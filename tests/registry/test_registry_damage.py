@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 
 from smartcrawl.engine.command import RegistryCommand
 from smartcrawl.model.exceptions import RunHeldError
-from smartcrawl.registry.database.integrity import problems
+from smartcrawl.registry.database.integrity import database_problems
 from smartcrawl.registry.database.lease import FileLease
 from tests.crawls.commands import Crawl, Scrapy
 from tests.site_server import Site, html
@@ -118,7 +118,7 @@ def test_the_registry_that_is_damaged_here_was_sound(shelf: Shelf, capsys):
     for name, *words in _COMMANDS:
         assert shelf.run(name, *words) == 0, name
     connection = apsw.Connection(str(shelf.file))
-    assert problems(connection) == []
+    assert database_problems(connection) == []
     connection.close()
     assert len(shelf.sound) > 40 * _PAGE
     assert "is damaged" not in capsys.readouterr().err
@@ -307,7 +307,7 @@ def test_a_wrong_schema_version_is_damage_and_costs_nothing(shelf: Shelf, said: 
     status, told = salvaged(shelf, capsys)
     assert (status, told["whole"]) == (0, True)
     with closing(apsw.Connection(str(shelf.file))) as connection:
-        assert problems(connection) == []
+        assert database_problems(connection) == []
 
 
 def test_a_registry_that_lost_every_byte_is_not_begun_anew(shelf: Shelf, capsys):
@@ -381,7 +381,7 @@ def test_what_is_missing_of_a_table_is_said_and_the_rest_is_kept(shelf: Shelf, t
     else:
         assert (status, missing) == (3, {table})
     connection = apsw.Connection(str(shelf.file))
-    assert problems(connection) == []
+    assert database_problems(connection) == []
     connection.close()
     for name, *words in _COMMANDS:
         assert shelf.run(name, *words) == 0, (name, capsys.readouterr())

@@ -26,14 +26,14 @@ from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
     SqliteDatabase,
-    connect,
+    connect_sqlite,
     migrate,
-    translated,
+    translated_sqlite_errors,
 )
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs.runs import RunRequest
-from smartcrawl.registry.writer import Writer
+from smartcrawl.registry.writer import RegistryWriter
 from tests.registry.build import NOW, Desk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +91,7 @@ def test_a_registry_is_reopened_with_everything_in_it(file: Path):
 
 def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(file: Path):
     file.parent.mkdir()
-    old = connect(file)
+    old = connect_sqlite(file)
     for number, statements in migrations("sqlite")[:8]:
         for statement in statements:
             old.execute(statement).fetchall()
@@ -111,7 +111,7 @@ def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(
 
 def test_each_missing_step_is_applied_and_no_other(file: Path):
     file.parent.mkdir()
-    old = connect(file)
+    old = connect_sqlite(file)
     number, statements = migrations("sqlite")[0]
     for statement in statements:
         old.execute(statement).fetchall()
@@ -132,7 +132,7 @@ def test_each_missing_step_is_applied_and_no_other(file: Path):
 def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path):
     """All steps are one transaction: no half schema, no version that claims it is whole."""
     file.parent.mkdir()
-    connection = connect(file)
+    connection = connect_sqlite(file)
     connection.pragma("application_id", APPLICATION_ID)
     connection.execute("CREATE TABLE chunk (x)").fetchall()  # in the way of the second step
 
@@ -147,7 +147,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path):
 def test_processes_that_make_the_same_registry_at_once_all_succeed(file: Path):
     """All of them find it empty and wait for one lock; the first makes it, the others see that."""
     file.parent.mkdir()
-    holder = connect(file)
+    holder = connect_sqlite(file)
     openers = [
         subprocess.Popen(
             [sys.executable, "-c", OPENERS, str(file)],
@@ -180,7 +180,7 @@ def test_a_file_that_another_process_is_making_is_waited_for(file: Path):
     release.start()
 
     try:
-        connect(file).close()
+        connect_sqlite(file).close()
     finally:
         release.join()
         first.close()
@@ -199,7 +199,7 @@ def test_a_registry_that_is_made_meanwhile_is_not_taken_for_another_program_s(
 ):
     """Another process may commit the schema between any two looks at the file."""
     file.parent.mkdir()
-    first, second = connect(file), connect(file)
+    first, second = connect_sqlite(file), connect_sqlite(file)
 
     def overtake(_: apsw.Cursor, statement: str, __: object) -> bool:
         if look in statement:
@@ -218,7 +218,7 @@ def test_a_registry_that_is_made_meanwhile_is_not_taken_for_another_program_s(
 
 def test_a_newer_version_is_refused_by_name_and_numbers_and_stays_as_it_is(file: Path):
     open_registry(file, EMBEDDED).close()
-    connection = connect(file)
+    connection = connect_sqlite(file)
     connection.pragma("user_version", LATEST + 4)
 
     openers = (lambda: open_registry(file, EMBEDDED), lambda: SqliteDatabase(file).reports())
@@ -342,8 +342,8 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
 
     registry = open_registry(file, EmbeddedIndexing(sink))
     run = registry.open_run(RunRequest("docs", "site"), NOW)
-    writer = Writer(registry, run, judgement=Judgement())
-    readers = [connect(file, readonly=True), SqliteDatabase(file).reports()]
+    writer = RegistryWriter(registry, run, judgement=Judgement())
+    readers = [connect_sqlite(file, readonly=True), SqliteDatabase(file).reports()]
     writer.submit(Batch(), NOW).result()
 
     for connection in (registry.connection, *met, *readers):
@@ -359,7 +359,7 @@ def test_every_connection_is_durable_and_in_wal_mode(file: Path):
 
 def test_a_reader_cannot_write(file: Path):
     registry = open_registry(file, EMBEDDED)
-    for reader in (connect(file, readonly=True), SqliteDatabase(file).reports()):
+    for reader in (connect_sqlite(file, readonly=True), SqliteDatabase(file).reports()):
         with pytest.raises(apsw.ReadOnlyError):
             reader.execute("DELETE FROM sequence").fetchall()
         reader.close()
@@ -368,7 +368,7 @@ def test_a_reader_cannot_write(file: Path):
 
 def test_a_reader_sees_the_last_commit_and_waits_for_nobody(file: Path):
     registry = open_registry(file, EMBEDDED)
-    reader = connect(file, readonly=True)
+    reader = connect_sqlite(file, readonly=True)
     count = "SELECT count(*) FROM source"
 
     with transaction(registry.connection):
@@ -415,7 +415,7 @@ def test_a_batch_that_fails_in_its_last_step_leaves_nothing(desk: Desk):
 def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file: Path):
     registry = open_registry(file, EMBEDDED)
     run = registry.open_run(RunRequest("docs", "site"), NOW)
-    writer = Writer(registry, run, judgement=Judgement())
+    writer = RegistryWriter(registry, run, judgement=Judgement())
     registry.interrupt(run, ("interrupted",), NOW)
     batch = Batch()
     batch.reached[7] = 0
@@ -438,7 +438,7 @@ def test_a_batch_that_cannot_be_written_fails_its_future_and_leaves_nothing(file
     ],
 )
 def test_what_goes_wrong_in_the_file_says_what_to_do(file: Path, error: Exception, message: str):
-    with pytest.raises(RegistryError) as caught, translated(file, "write"):
+    with pytest.raises(RegistryError) as caught, translated_sqlite_errors(file, "write"):
         raise error
 
     assert str(caught.value).startswith(message.format(file))
@@ -451,9 +451,9 @@ def test_a_lock_is_waited_for(file: Path):
     code = textwrap.dedent("""
         import sys, time
         from pathlib import Path
-        from smartcrawl.registry.database.sqlite import connect
+        from smartcrawl.registry.database.sqlite import connect_sqlite
         from smartcrawl.registry.database.transactions import transaction
-        connection = connect(Path(sys.argv[1]))
+        connection = connect_sqlite(Path(sys.argv[1]))
         with transaction(connection):
             connection.execute(sys.argv[2]).fetchall()
             print("held", flush=True)

@@ -4,7 +4,7 @@ import pytest
 
 from smartcrawl.registry.removal import purge
 from smartcrawl.rules.absence import Loss, Policy
-from smartcrawl.rules.model import Outcome, Rule, Word
+from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from tests.registry.build import LATER, Desk, closing
 
 HOME, LOGIN = "http://a.example/", "http://a.example/login"
@@ -51,7 +51,7 @@ def test_a_page_without_content_does_not_hide_the_loss_of_all_content(site: Desk
 
     assert site.removed == []
     assert result.withheld == 8
-    assert {row[0] for row in site.rows("SELECT rule FROM candidate")} == {Rule.GONE}
+    assert {row[0] for row in site.rows("SELECT rule FROM candidate")} == {RemovalRule.GONE}
 
 
 def test_a_few_pages_of_a_source_still_go(site: Desk):
@@ -93,14 +93,17 @@ def test_commands_count_pages_with_content_and_all_records(site: Desk):
     site.seal()
 
     [number] = {number for (number,) in site.rows("SELECT no FROM source")}
-    lost = purge.lost(site.connection, Policy())
-    assert purge.losses(site.connection, number, lost) == (Loss(8, 8), Loss(8, 9))
-    everything = purge.forgettable(site.connection, "docs")
-    assert purge.losses(site.connection, number, everything) == (Loss(8, 8), Loss(9, 9))
+    lost = purge.lost_page_rows(site.connection, Policy())
+    assert purge.count_removal_losses(site.connection, number, lost) == (Loss(8, 8), Loss(8, 9))
+    everything = purge.forgettable_page_rows(site.connection, "docs")
+    assert purge.count_removal_losses(site.connection, number, everything) == (
+        Loss(8, 8),
+        Loss(9, 9),
+    )
     site.open()
     site.seal()
-    orphans = [t for t in purge.orphans(site.connection) if t.url in (LOGIN, PAGES[0])]
-    assert purge.losses(site.connection, number, orphans) == (Loss(1, 8), Loss(2, 9))
+    orphans = [t for t in purge.orphaned_page_rows(site.connection) if t.url in (LOGIN, PAGES[0])]
+    assert purge.count_removal_losses(site.connection, number, orphans) == (Loss(1, 8), Loss(2, 9))
 
 
 @pytest.mark.parametrize("undo_ttl", [2_592_000, -1], ids=["undoable", "expired"])

@@ -24,14 +24,16 @@ def desk():
     desk.close()
 
 
-def item(desk: Desk, url: str = URL) -> items.Item:
-    (found,) = items.by_url(desk.connection, url, TRACKERS)
+def item(desk: Desk, url: str = URL) -> items.ItemRow:
+    (found,) = items.item_rows_by_url(desk.connection, url, TRACKERS)
     return found
 
 
 def order(desk: Desk, *urls: str) -> None:
     with transaction(desk.connection):
-        items.order(desk.connection, [item(desk, url).no for url in urls or (URL,)], NOW)
+        items.store_reindex_orders(
+            desk.connection, [item(desk, url).no for url in urls or (URL,)], NOW
+        )
 
 
 def page(desk: Desk) -> Page:
@@ -133,8 +135,10 @@ def test_a_page_is_forced_by_its_flag_or_by_a_later_generation(
 def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
     url = "http://a.example/new/?utm_source=x"
     with transaction(desk.connection):
-        made = items.register(desk.connection, "docs", url, TRACKERS, LATER)
-        again = items.register(desk.connection, "docs", "http://a.example/new", TRACKERS, LATER)
+        made = items.register_address_row(desk.connection, "docs", url, TRACKERS, LATER)
+        again = items.register_address_row(
+            desk.connection, "docs", "http://a.example/new", TRACKERS, LATER
+        )
     assert made.no == again.no
     assert (made.status, made.next_visit, made.pinned, made.forced) == (
         Status.PENDING, LATER, True, False,
@@ -148,13 +152,15 @@ def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
     ]
 
     with transaction(desk.connection):
-        known = items.register(desk.connection, "docs", URL, TRACKERS, LATER, force=True)
+        known = items.register_address_row(
+            desk.connection, "docs", URL, TRACKERS, LATER, force=True
+        )
     assert (known.status, known.pinned, known.forced, known.generation) == (
         Status.INDEXED, True, True, 1,
     )  # fmt: skip
     assert desk.rows("SELECT first_seen FROM record WHERE no = 1") == [(NOW,)]
     with pytest.raises(RegistryError, match="never crawled"), transaction(desk.connection):
-        items.register(desk.connection, "nobody", URL, TRACKERS, LATER)
+        items.register_address_row(desk.connection, "nobody", URL, TRACKERS, LATER)
 
 
 @pytest.mark.covers("R0-87", "R0-88")
@@ -170,7 +176,7 @@ def test_an_order_keeps_what_is_indexed_or_crawled_and_all_else_waits(
 
     if by == "register":
         with transaction(desk.connection):
-            items.register(desk.connection, "docs", URL, TRACKERS, NOW)
+            items.register_address_row(desk.connection, "docs", URL, TRACKERS, NOW)
     else:
         order(desk)
 
@@ -185,7 +191,9 @@ def test_registering_what_failed_lets_it_wait_again(desk: Desk):
     desk.open()
     desk.write(desk.visit("http://a.example/gone", outcome=Outcome.NOT_FOUND, status=404))
     with transaction(desk.connection):
-        found = items.register(desk.connection, "docs", "http://a.example/gone", TRACKERS, LATER)
+        found = items.register_address_row(
+            desk.connection, "docs", "http://a.example/gone", TRACKERS, LATER
+        )
 
     assert found.status is Status.PENDING
 
@@ -211,30 +219,32 @@ def test_every_write_gives_the_row_another_etag(desk: Desk):
 def test_items_are_found_by_id_and_address_in_every_source(desk: Desk):
     found = item(desk)
 
-    assert items.by_id(desk.connection, found.id) == [found]
-    assert items.by_url(desk.connection, "HTTP://A.example:80/page/#x", TRACKERS) == [found]
-    assert items.by_id(desk.connection, "url_" + "a" * 26) == []
+    assert items.item_rows_by_id(desk.connection, found.id) == [found]
+    assert items.item_rows_by_url(desk.connection, "HTTP://A.example:80/page/#x", TRACKERS) == [
+        found
+    ]
+    assert items.item_rows_by_id(desk.connection, "url_" + "a" * 26) == []
     with pytest.raises(RegistryError, match="is no id"):
-        items.by_id(desk.connection, "url_1")
+        items.item_rows_by_id(desk.connection, "url_1")
 
 
 @pytest.mark.covers("R0-53", "R0-68")
 def test_a_whole_source_is_ordered(desk: Desk):
-    held = items.stored_pages(desk.connection, ["docs"])
+    held = items.stored_page_rows(desk.connection, ["docs"])
     assert [i.url for i in held] == [URL, "http://a.example/two"]
-    assert items.stored_pages(desk.connection, ["other"]) == []
-    assert [i.url for i in items.stored_pages(desk.connection, (), lambda u: "two" in u)] == [
+    assert items.stored_page_rows(desk.connection, ["other"]) == []
+    assert [i.url for i in items.stored_page_rows(desk.connection, (), lambda u: "two" in u)] == [
         "http://a.example/two"
     ]
     order(desk, *(i.url for i in held))
-    assert all(i.forced for i in items.stored_pages(desk.connection))
+    assert all(i.forced for i in items.stored_page_rows(desk.connection))
 
 
 def test_a_notice_never_puts_a_visit_off(desk: Desk):
     with transaction(desk.connection):
-        assert items.bring_forward(desk.connection, item(desk).key, LATER) == [("docs", URL)]
-        assert items.bring_forward(desk.connection, item(desk).key, 2 * LATER) == [("docs", URL)]
-        assert items.bring_forward(desk.connection, item(desk).key, 0, source="x") == []
+        assert items.make_records_due(desk.connection, item(desk).key, LATER) == [("docs", URL)]
+        assert items.make_records_due(desk.connection, item(desk).key, 2 * LATER) == [("docs", URL)]
+        assert items.make_records_due(desk.connection, item(desk).key, 0, source="x") == []
 
     assert item(desk).next_visit == LATER
 

@@ -18,7 +18,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.model.urls import digest
+from smartcrawl.model.urls import url_digest
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database import choices, heartbeat, postgres, session
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -26,7 +26,7 @@ from smartcrawl.registry.database.session import ConnectionLostError, PostgresCo
 from smartcrawl.registry.database.transactions import one_moment, transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs.runs import RunRequest
-from smartcrawl.registry.writer import Writer
+from smartcrawl.registry.writer import RegistryWriter
 from tests import servers
 from tests.registry.build import NOW
 
@@ -79,7 +79,7 @@ def test_postgres_takes_values_of_every_kind(connection):
     assert connection.execute("SELECT 1 WHERE 'b' IN carray(?)", (Many(["a", "b"]),)).get == 1
     assert connection.execute("SELECT value FROM carray(?)", (Many([]),)).fetchall() == []
     assert connection.execute("SELECT value FROM carray(?)", (Many([7]),)).fetchall() == [(7,)]
-    key = digest("http://a.example/")
+    key = url_digest("http://a.example/")
     assert connection.execute("SELECT 1 WHERE ? IN carray(?)", (key, Many((key,)))).get == 1
 
 
@@ -245,9 +245,9 @@ def test_postgres_deadlock_is_tried_again(connection, postgres_url):
 def test_postgres_batch_is_written_once_across_a_restart(postgres_url, postgres, monkeypatch):
     opened = open_registry(postgres_url, EMBEDDED)
     run = opened.open_run(RunRequest("docs", "site"), NOW)
-    writer = Writer(opened, run, judgement=Judgement())
+    writer = RegistryWriter(opened, run, judgement=Judgement())
     address = Address(
-        1, digest("http://a.example/"), "http://a.example/", None, "a.example", 0, None
+        1, url_digest("http://a.example/"), "http://a.example/", None, "a.example", 0, None
     )
     batch = Batch(addresses=[address], reached={1: 0})
     batch.counts["requests"] = 3
@@ -460,18 +460,18 @@ def test_postgres_choices_of_many_at_once_are_made_once(postgres_url):
 
     def choose_later() -> None:
         with transaction(second):
-            choices.choose(second, partition="scheme", table="Known")
-        found.append(choices.stored(second))
+            choices.store_view_choices(second, partition="scheme", table="Known")
+        found.append(choices.stored_choices(second))
 
     thread = Thread(target=choose_later)
     with transaction(first):
-        choices.choose(first, partition="host", table="Known")
+        choices.store_view_choices(first, partition="host", table="Known")
         thread.start()
         thread.join(0.5)
         assert thread.is_alive(), "it waits"
     thread.join()
 
-    assert found == [{**choices.stored(first), "partition": "scheme", "table": "Known"}]
+    assert found == [{**choices.stored_choices(first), "partition": "scheme", "table": "Known"}]
     assert first.execute('SELECT count(*) FROM "Known"').get == 0
     first.close()
     second.close()

@@ -9,14 +9,14 @@ from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
-from smartcrawl.model.urls import DEFAULT_TRACKERS, digest
-from smartcrawl.registry.pack import unpack_document
+from smartcrawl.model.urls import DEFAULT_TRACKERS, url_digest
+from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.removal.sweep import BATCH
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import story
 from smartcrawl.rules.absence import Loss, Policy
-from smartcrawl.rules.model import Outcome, Rule, RunState, Standing, Status
+from smartcrawl.rules.model import Outcome, RemovalRule, RunState, Standing, Status
 from tests.registry.build import LATER, NOW, Desk, closing, index_is_sound
 
 HOME, A, B, C = (f"http://a.example/{path}" for path in ("", "a", "b", "c"))
@@ -65,17 +65,17 @@ def urls(targets: list[purge.Target]) -> list[str]:
 
 
 def removed(desk: Desk, targets: list[purge.Target], now: int = LATER) -> list[purge.Removal]:
-    return purge.remove(desk.connection, EMBEDDED, targets, now)
+    return purge.remove_stored_pages(desk.connection, EMBEDDED, targets, now)
 
 
 def undone(desk: Desk, run: int, *, pin: bool = False, now: int = LATER):
-    return purge.undo(
+    return purge.undo_stored_removals(
         desk.connection,
         EMBEDDED,
         run,
         now,
         pin=pin,
-        chunked=lambda packed: chunks(unpack_document(packed)),
+        chunked=lambda packed: chunks(unpack_stored_document(packed)),
     )
 
 
@@ -95,11 +95,11 @@ def state(desk: Desk, url: str) -> tuple[Status, Standing]:
 def test_what_is_lost_is_listed_and_only_a_listed_status_makes_it_removable(crawled: Desk):
     crawl(crawled, {HOME: True, A: 404, B: 403, C: 503})
 
-    found = purge.lost(crawled.connection, Policy())
+    found = purge.lost_page_rows(crawled.connection, Policy())
 
     assert [(t.url, t.removable, t.rule) for t in found] == [
-        (A, True, Rule.GONE),
-        (B, False, Rule.GONE),
+        (A, True, RemovalRule.GONE),
+        (B, False, RemovalRule.GONE),
     ]
     assert found[1].why_not == "403 is not in LOST_PURGE_STATUSES"
     assert json.loads(found[0].detail) == {"status": 404, "lostCount": 1, "goneCount": 1}
@@ -109,20 +109,20 @@ def test_an_error_of_the_moment_after_a_404_protects_the_page(crawled: Desk):
     crawl(crawled, {HOME: True, A: 404, B: True, C: True})
     crawl(crawled, {HOME: True, A: 503, B: True, C: True})
 
-    assert [t.removable for t in purge.lost(crawled.connection, Policy())] == [False]
+    assert [t.removable for t in purge.lost_page_rows(crawled.connection, Policy())] == [False]
 
 
 def test_a_page_that_was_never_held_is_not_lost(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True, C: True, "http://a.example/d": 404})
 
-    assert purge.lost(crawled.connection, Policy()) == []
+    assert purge.lost_page_rows(crawled.connection, Policy()) == []
 
 
 @pytest.mark.covers("R4-06", "U-09")
 def test_a_lost_page_becomes_an_ordinary_404(crawled: Desk):
     crawl(crawled, {HOME: True, A: 404, B: True, C: True})
 
-    done = removed(crawled, purge.lost(crawled.connection, Policy()))
+    done = removed(crawled, purge.lost_page_rows(crawled.connection, Policy()))
 
     assert done == [purge.Removal("docs", 2, (A,))]
     assert state(crawled, A) == (Status.GONE, Standing.BARE)
@@ -140,9 +140,12 @@ def test_an_orphan_is_what_the_latest_complete_run_did_not_reach(crawled: Desk):
     crawl(crawled, {HOME: True, A: True})
     crawl(crawled, {HOME: True, A: True})
 
-    found = purge.orphans(crawled.connection)
+    found = purge.orphaned_page_rows(crawled.connection)
 
-    assert [(t.url, t.rule, t.age) for t in found] == [(B, Rule.ORPHAN, 2), (C, Rule.ORPHAN, 2)]
+    assert [(t.url, t.rule, t.age) for t in found] == [
+        (B, RemovalRule.ORPHAN, 2),
+        (C, RemovalRule.ORPHAN, 2),
+    ]
     assert json.loads(found[0].detail) == {
         "why": "no link leads to it",
         "completeRuns": 2,
@@ -156,7 +159,7 @@ def test_a_run_that_did_not_see_everything_makes_no_orphans(crawled: Desk):
     crawl(crawled, {HOME: True}, seal=False)
     crawled.seal("max_pages")
 
-    assert purge.orphans(crawled.connection) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
 
 
 def test_a_page_that_a_later_run_reached_is_no_orphan(crawled: Desk):
@@ -165,15 +168,17 @@ def test_a_page_that_a_later_run_reached_is_no_orphan(crawled: Desk):
     crawl(crawled, {HOME: True}, seal=False)
     crawled.reach(C)
 
-    assert purge.orphans(crawled.connection) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
 
 
 def test_what_robots_forbids_is_purged_as_excluded(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True, C: None})
 
-    found = purge.orphans(crawled.connection)
+    found = purge.orphaned_page_rows(crawled.connection)
 
-    assert [(t.url, t.rule, t.status) for t in found] == [(C, Rule.EXCLUDED, Status.OUT_OF_SCOPE)]
+    assert [(t.url, t.rule, t.status) for t in found] == [
+        (C, RemovalRule.EXCLUDED, Status.OUT_OF_SCOPE)
+    ]
     assert json.loads(found[0].detail)["why"] == "disallowed"
     removed(crawled, found)
     assert state(crawled, C) == (Status.OUT_OF_SCOPE, Standing.BARE)
@@ -184,7 +189,7 @@ def test_an_excluded_page_that_was_reached_again_and_not_asked_yet_stays(crawled
     crawl(crawled, {HOME: True}, seal=False)
     crawled.reach(C)
 
-    assert purge.orphans(crawled.connection) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
 
 
 def test_pinned_pages_are_no_orphans(crawled: Desk):
@@ -192,14 +197,14 @@ def test_pinned_pages_are_no_orphans(crawled: Desk):
     no = crawled.number(B)
     crawled.connection.execute("INSERT INTO pin (no, source, at) VALUES (?, 1, 0)", (no,))
 
-    assert urls(purge.orphans(crawled.connection)) == [C]
+    assert urls(purge.orphaned_page_rows(crawled.connection)) == [C]
 
 
 def test_what_was_removed_is_no_orphan_any_more(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True})
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
 
-    assert purge.orphans(crawled.connection) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
 
 
 @pytest.mark.covers("R4-12", "U-18")
@@ -207,11 +212,11 @@ def test_a_purged_orphan_leaves_evidence_under_the_latest_run(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True})
     crawl(crawled, {HOME: True, A: True, B: True}, seal=False)  # it died
 
-    done = removed(crawled, purge.orphans(crawled.connection))
+    done = removed(crawled, purge.orphaned_page_rows(crawled.connection))
 
     assert done == [purge.Removal("docs", 3, (C,))]
     rows = crawled.rows("SELECT record, run, rule, at FROM evidence")
-    assert rows == [(crawled.number(C), 3, Rule.ORPHAN, LATER)]
+    assert rows == [(crawled.number(C), 3, RemovalRule.ORPHAN, LATER)]
     assert hits(crawled) == {HOME, A, B}
 
 
@@ -219,7 +224,7 @@ def test_a_process_that_is_believed_dead_cannot_write_over_a_removal(crawled: De
     crawl(crawled, {HOME: True, A: True, B: True})
     late = crawled.open()
     visit = crawled.visit(C, outcome=Outcome.CHANGED, text="late words")
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
 
     assert crawled.write(visit, number=late.number) == 1  # stale
     assert state(crawled, C)[1] is Standing.BARE
@@ -233,15 +238,18 @@ def test_other_sources_are_left_alone(crawled: Desk):
     crawl(other, {A: "their words", B: "more words"})
     crawl(other, {A: True})
 
-    assert urls(purge.orphans(crawled.connection, sources=["other"])) == [B]
-    assert len(purge.orphans(crawled.connection)) == 4
-    done = removed(crawled, purge.orphans(crawled.connection))
+    assert urls(purge.orphaned_page_rows(crawled.connection, sources=["other"])) == [B]
+    assert len(purge.orphaned_page_rows(crawled.connection)) == 4
+    done = removed(crawled, purge.orphaned_page_rows(crawled.connection))
     assert [(one.source, one.run, len(one.urls)) for one in done] == [
         ("docs", 2, 3),
         ("other", 4, 1),
     ]
     for (source,) in crawled.rows("SELECT no FROM source"):
-        assert purge.losses(crawled.connection, source, []) == (Loss(0, 1), Loss(0, 1))
+        assert purge.count_removal_losses(crawled.connection, source, []) == (
+            Loss(0, 1),
+            Loss(0, 1),
+        )
 
 
 def test_many_pages_go_in_several_transactions(crawled: Desk, monkeypatch):
@@ -249,7 +257,7 @@ def test_many_pages_go_in_several_transactions(crawled: Desk, monkeypatch):
     crawl(crawled, {HOME: True})
     before = crawled.value("SELECT value FROM sequence WHERE name = 'number'")
 
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
 
     assert crawled.value("SELECT value FROM sequence WHERE name = 'number'") == before + 2
     assert BATCH == 500
@@ -266,26 +274,26 @@ def waiting() -> Desk:
     desk.closing = closing(orphan_threshold=1, min_count=1)
     first(desk, HOME, A, B, C)
     crawl(desk, {HOME: True})
-    assert len(purge.withheld(desk.connection)) == 3
+    assert len(purge.withheld_candidates(desk.connection)) == 3
     return desk
 
 
 def test_withheld_removals_wait_with_the_run_that_proposed_them(waiting: Desk):
-    found = purge.withheld(waiting.connection)
+    found = purge.withheld_candidates(waiting.connection)
 
     assert [(t.url, t.run, t.rule, t.removable) for t in found] == [
-        (A, 2, Rule.ORPHAN, True),
-        (B, 2, Rule.ORPHAN, True),
-        (C, 2, Rule.ORPHAN, True),
+        (A, 2, RemovalRule.ORPHAN, True),
+        (B, 2, RemovalRule.ORPHAN, True),
+        (C, 2, RemovalRule.ORPHAN, True),
     ]
     assert json.loads(found[0].detail)["probe"] == 200
     assert hits(waiting) == {HOME, A, B, C}
 
 
 def test_approval_reaches_back_and_not_ahead(waiting: Desk):
-    assert purge.withheld(waiting.connection, run=1) == []
-    assert len(purge.withheld(waiting.connection, run=2)) == 3
-    assert len(purge.withheld(waiting.connection, run=3)) == 3
+    assert purge.withheld_candidates(waiting.connection, run=1) == []
+    assert len(purge.withheld_candidates(waiting.connection, run=2)) == 3
+    assert len(purge.withheld_candidates(waiting.connection, run=3)) == 3
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -295,7 +303,7 @@ def test_what_was_reached_or_answered_since_stays(waiting: Desk, asked: bool):
     if not asked:
         waiting.reach(B)
 
-    found = {t.url: t.why_not for t in purge.withheld(waiting.connection)}
+    found = {t.url: t.why_not for t in purge.withheld_candidates(waiting.connection)}
 
     assert found == {A: None, B: "it was reached or answered since", C: None}
 
@@ -308,8 +316,8 @@ def test_an_orphan_whose_look_failed_is_not_released():
     desk.verify({B: 503})
     desk.seal(look=False)
 
-    assert urls(purge.withheld(desk.connection)) == [A, C]
-    assert B in urls(purge.orphans(desk.connection))
+    assert urls(purge.withheld_candidates(desk.connection)) == [A, C]
+    assert B in urls(purge.orphaned_page_rows(desk.connection))
 
 
 def test_what_only_a_failed_look_holds_is_not_withheld(crawled: Desk):
@@ -319,14 +327,18 @@ def test_what_only_a_failed_look_holds_is_not_withheld(crawled: Desk):
     crawled.seal(look=False)
 
     assert crawled.rows("SELECT withheld FROM candidate") == [(0,)]
-    assert purge.withheld(crawled.connection) == []
+    assert purge.withheld_candidates(crawled.connection) == []
 
 
 def test_a_page_that_was_pinned_since_is_not_released(waiting: Desk):
     no = waiting.number(A)
     waiting.connection.execute("INSERT INTO pin (no, source, at) VALUES (?, 1, 0)", (no,))
 
-    assert [t.why_not for t in purge.withheld(waiting.connection)] == ["it is pinned", None, None]
+    assert [t.why_not for t in purge.withheld_candidates(waiting.connection)] == [
+        "it is pinned",
+        None,
+        None,
+    ]
 
 
 def test_a_pinned_page_that_is_gone_is_released():
@@ -338,11 +350,11 @@ def test_a_pinned_page_that_is_gone_is_released():
         desk.connection.execute(pin, (desk.number(url),))
     crawl(desk, {HOME: True, A: 404, B: 410})
 
-    found = purge.withheld(desk.connection)
+    found = purge.withheld_candidates(desk.connection)
 
     assert [(t.url, t.rule, t.removable) for t in found] == [
-        (A, Rule.GONE, True),
-        (B, Rule.GONE, True),
+        (A, RemovalRule.GONE, True),
+        (B, RemovalRule.GONE, True),
     ]
 
 
@@ -367,10 +379,10 @@ def moved() -> Desk:
 
 
 def test_a_redirect_is_released_while_its_target_is_indexed(moved: Desk):
-    found = purge.withheld(moved.connection)
+    found = purge.withheld_candidates(moved.connection)
     assert [(t.url, t.rule, t.removable) for t in found] == [
-        (A, Rule.REDIRECT, True),
-        (B, Rule.REDIRECT, True),
+        (A, RemovalRule.REDIRECT, True),
+        (B, RemovalRule.REDIRECT, True),
     ]
 
     removed(moved, found)
@@ -379,10 +391,10 @@ def test_a_redirect_is_released_while_its_target_is_indexed(moved: Desk):
 
 
 def test_a_redirect_is_not_released_when_its_target_went(moved: Desk):
-    key = digest(C)
-    removed(moved, [page.forgotten() for page in purge.known(moved.connection, key)])
+    key = url_digest(C)
+    removed(moved, [page.forgotten() for page in purge.known_records(moved.connection, key)])
 
-    reasons = {t.why_not for t in purge.withheld(moved.connection)}
+    reasons = {t.why_not for t in purge.withheld_candidates(moved.connection)}
 
     assert reasons == {"the page in its place is not indexed any more"}
 
@@ -399,18 +411,23 @@ def test_an_alias_is_released_only_while_its_canonical_page_is_indexed(target_we
     desk.write(desk.visit(A, "words of a, again", canonical_no=no))
     desk.write(desk.visit(B, "words of b, again", canonical_no=desk.number(A)))
     desk.seal()
-    found = purge.withheld(desk.connection)
-    assert [(t.url, t.rule) for t in found] == [(A, Rule.CANONICAL), (B, Rule.CANONICAL)]
+    found = purge.withheld_candidates(desk.connection)
+    assert [(t.url, t.rule) for t in found] == [
+        (A, RemovalRule.CANONICAL),
+        (B, RemovalRule.CANONICAL),
+    ]
     if target_went:
-        removed(desk, [page.forgotten() for page in purge.known(desk.connection, digest(C))])
+        removed(
+            desk, [page.forgotten() for page in purge.known_records(desk.connection, url_digest(C))]
+        )
 
-    assert {t.removable for t in purge.withheld(desk.connection)} == {not target_went}
+    assert {t.removable for t in purge.withheld_candidates(desk.connection)} == {not target_went}
 
 
 def test_released_pages_are_no_candidates_any_more(waiting: Desk):
-    removed(waiting, purge.withheld(waiting.connection)[:2])
+    removed(waiting, purge.withheld_candidates(waiting.connection)[:2])
 
-    assert urls(purge.withheld(waiting.connection)) == [C]
+    assert urls(purge.withheld_candidates(waiting.connection)) == [C]
     assert hits(waiting) == {HOME, C}
 
 
@@ -418,27 +435,27 @@ def test_released_pages_are_no_candidates_any_more(waiting: Desk):
 
 
 def test_removals_are_listed_by_run(crawled: Desk):
-    assert purge.removals(crawled.connection) == []
+    assert purge.removal_rows(crawled.connection) == []
     crawl(crawled, {HOME: True, A: 404, B: True})
-    removed(crawled, purge.lost(crawled.connection, Policy()), now=LATER)
-    removed(crawled, purge.orphans(crawled.connection), now=LATER + 1)
+    removed(crawled, purge.lost_page_rows(crawled.connection, Policy()), now=LATER)
+    removed(crawled, purge.orphaned_page_rows(crawled.connection), now=LATER + 1)
 
-    assert purge.removals(crawled.connection) == [
+    assert purge.removal_rows(crawled.connection) == [
         purge.Removals(2, "docs", 2, undone=0, restorable=2, at=LATER + 1)
     ]
     undone(crawled, 2)
-    assert purge.removals(crawled.connection) == [
+    assert purge.removal_rows(crawled.connection) == [
         purge.Removals(2, "docs", 2, undone=2, restorable=0, at=LATER + 1)
     ]
-    assert purge.removals(crawled.connection, sources=["other"]) == []
+    assert purge.removal_rows(crawled.connection, sources=["other"]) == []
 
 
 @pytest.mark.covers("M-09")
 def test_a_purge_is_undone_as_it_was_and_counts_as_seen(crawled: Desk):
     before = crawled.stored()["content"], hits(crawled)
     crawl(crawled, {HOME: True, A: 404, B: True})
-    removed(crawled, purge.lost(crawled.connection, Policy()))
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.lost_page_rows(crawled.connection, Policy()))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
     assert hits(crawled) == {HOME, B}
 
     told = undone(crawled, 2)
@@ -446,29 +463,31 @@ def test_a_purge_is_undone_as_it_was_and_counts_as_seen(crawled: Desk):
     assert (set(told.restored), told.kept, told.expired) == ({A, C}, (), ())
     assert (crawled.stored()["content"], hits(crawled)) == before
     assert state(crawled, A) == state(crawled, C) == (Status.INDEXED, Standing.HELD)
-    assert purge.orphans(crawled.connection) == []
-    assert purge.lost(crawled.connection, Policy()) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
+    assert purge.lost_page_rows(crawled.connection, Policy()) == []
     assert index_is_sound(crawled.connection)
 
 
 def test_an_undo_counts_from_the_latest_run_whatever_run_is_undone(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True})
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
     crawl(crawled, {HOME: True, A: True, B: True})
     undone(crawled, 2)
 
-    assert purge.orphans(crawled.connection) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
     crawl(crawled, {HOME: True, A: True, B: True})
-    assert [t.age for t in purge.orphans(crawled.connection)] == [1]
+    assert [t.age for t in purge.orphaned_page_rows(crawled.connection)] == [1]
 
 
 def test_what_was_undone_can_be_removed_and_undone_again(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True})
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
     assert undone(crawled, 2).restored == (C,)
     assert undone(crawled, 2).restored == ()
 
-    removed(crawled, [p.forgotten() for p in purge.known(crawled.connection, digest(C))])
+    removed(
+        crawled, [p.forgotten() for p in purge.known_records(crawled.connection, url_digest(C))]
+    )
 
     assert hits(crawled) == {HOME, A, B}
     assert undone(crawled, 2).restored == (C,)
@@ -477,7 +496,7 @@ def test_what_was_undone_can_be_removed_and_undone_again(crawled: Desk):
 
 def test_newer_content_is_kept(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True})
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
     crawl(crawled, {HOME: True, A: True, B: True, C: "newer words"})
 
     assert undone(crawled, 2).kept == (C,)
@@ -486,32 +505,32 @@ def test_newer_content_is_kept(crawled: Desk):
 
 def test_a_pinned_restoration_is_no_orphan(crawled: Desk):
     crawl(crawled, {HOME: True, A: True, B: True})
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
     undone(crawled, 2, pin=True)
 
     assert crawled.rows("SELECT no, source FROM pin") == [(crawled.number(C), 1)]
     crawl(crawled, {HOME: True, A: True, B: True})
-    assert purge.orphans(crawled.connection) == []
+    assert purge.orphaned_page_rows(crawled.connection) == []
 
 
 def test_the_source_of_a_run_is_known(crawled: Desk):
-    assert purge.source_of_run(crawled.connection, 1) == (1, "docs")
-    assert purge.source_of_run(crawled.connection, 9) is None
+    assert purge.source_row_of_run(crawled.connection, 1) == (1, "docs")
+    assert purge.source_row_of_run(crawled.connection, 9) is None
 
 
 # Forgetting
 
 
 def test_a_page_is_forgotten_in_the_source_that_knows_it(crawled: Desk):
-    (page,) = purge.known(crawled.connection, digest(A))
+    (page,) = purge.known_records(crawled.connection, url_digest(A))
     assert (page.url, page.held, page.pinned) == (A, True, False)
 
     removed(crawled, [page.forgotten()])
 
-    (page,) = purge.known(crawled.connection, digest(A))
+    (page,) = purge.known_records(crawled.connection, url_digest(A))
     assert (page.held, state(crawled, A)[0]) == (False, Status.OUT_OF_SCOPE)
-    assert crawled.rows("SELECT rule FROM evidence") == [(Rule.FORGOTTEN,)]
-    assert purge.known(crawled.connection, digest("http://a.example/zz")) == []
+    assert crawled.rows("SELECT rule FROM evidence") == [(RemovalRule.FORGOTTEN,)]
+    assert purge.known_records(crawled.connection, url_digest("http://a.example/zz")) == []
 
 
 def test_a_forgotten_source_holds_nothing_has_no_pins_and_is_not_missed(crawled: Desk):
@@ -522,12 +541,12 @@ def test_a_forgotten_source_holds_nothing_has_no_pins_and_is_not_missed(crawled:
     purge.unpin(crawled.connection, [crawled.number(A)])
     assert crawled.rows("SELECT no FROM pin") == [(crawled.number(B),)]
 
-    removed(crawled, purge.forgettable(crawled.connection, "docs"))
-    purge.undeclare(crawled.connection, "docs")
+    removed(crawled, purge.forgettable_page_rows(crawled.connection, "docs"))
+    purge.undeclare_source_row(crawled.connection, "docs")
 
-    assert purge.losses(crawled.connection, 1, []) == (Loss(0, 0), Loss(0, 0))
+    assert purge.count_removal_losses(crawled.connection, 1, []) == (Loss(0, 0), Loss(0, 0))
     assert crawled.rows("SELECT * FROM pin") == []
-    assert runs.declared_sources(crawled.connection) == []
+    assert runs.declared_source_rows(crawled.connection) == []
     assert hits(crawled) == set()
 
 
@@ -541,7 +560,7 @@ def test_links_in_are_found_through_targets_redirects_and_restored_links(crawled
     crawled.write(crawled.visit(HOME, "home words", links=links, targets=[number], scope=7))
 
     def found(key: bytes = b"") -> tuple[int, list[str]]:
-        return story.links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
+        return story.story_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
 
     assert found() == (1, [HOME])
     crawled.connection.execute("UPDATE record SET redirect_no = ? WHERE url = ?", (number, B))
@@ -549,7 +568,7 @@ def test_links_in_are_found_through_targets_redirects_and_restored_links(crawled
     assert found() == (3, [HOME, B, C])
     crawled.connection.execute("UPDATE links SET scope = 0, targets = zeroblob(0) WHERE count = 1")
     assert found() == (2, [B, C])
-    assert found(digest(A)) == (3, [HOME, B, C])
+    assert found(url_digest(A)) == (3, [HOME, B, C])
 
 
 def test_a_number_that_only_shares_bytes_is_no_link(crawled: Desk):
@@ -560,7 +579,9 @@ def test_a_number_that_only_shares_bytes_is_no_link(crawled: Desk):
     crawled.write(crawled.visit(HOME, "home", links=links, targets=targets, scope=7))
 
     def found(number: int) -> int:
-        return story.links_in(crawled.connection, 1, number, digest(A), DEFAULT_TRACKERS)[0]
+        return story.story_links_in(crawled.connection, 1, number, url_digest(A), DEFAULT_TRACKERS)[
+            0
+        ]
 
     assert (found(0x0201), found(0x02)) == (0, 1)
 
@@ -569,9 +590,9 @@ def test_a_dead_run_is_no_obstacle_and_is_not_settled_by_a_removal(crawled: Desk
     crawl(crawled, {HOME: True, A: True, B: True})
     crawl(crawled, {HOME: True}, seal=False)
 
-    removed(crawled, purge.orphans(crawled.connection))
+    removed(crawled, purge.orphaned_page_rows(crawled.connection))
 
-    assert runs.last_state(crawled.connection, "docs") == (3, 1, RunState.OPEN)
+    assert runs.last_run_row(crawled.connection, "docs") == (3, 1, RunState.OPEN)
 
 
 def test_a_soft_404_goes_when_it_was_gone_often_enough(crawled: Desk):

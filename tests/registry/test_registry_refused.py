@@ -11,13 +11,13 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.commit.batch import Commit
-from smartcrawl.registry.commit.refused import first_refused
+from smartcrawl.registry.commit.batch import RegistryCommit
+from smartcrawl.registry.commit.refused import first_unwritable_visit
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.writer import Writer
+from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.model import Word
 from tests.registry.build import NOW, Desk
 
@@ -44,7 +44,7 @@ def test_the_first_visit_that_is_refused_is_found_in_few_trials(desk: Desk, size
     visits = [desk.visit(f"https://docs.example/{n}", "text") for n in range(size)]
     for bad in range(size):
         trials = Trials(bad, size - 1)
-        found = first_refused(visits, trials)
+        found = first_unwritable_visit(visits, trials)
         assert found is not None
         assert found[0] is visits[bad]
         assert str(found[1]) == str(bad)
@@ -53,8 +53,8 @@ def test_the_first_visit_that_is_refused_is_found_in_few_trials(desk: Desk, size
 
 def test_no_visit_is_blamed_for_what_fails_without_it(desk: Desk):
     visits = [desk.visit(url, "text") for url in PATHS]
-    assert first_refused(visits, Trials(head=True)) is None
-    assert first_refused(visits, Trials()) is None
+    assert first_unwritable_visit(visits, Trials(head=True)) is None
+    assert first_unwritable_visit(visits, Trials()) is None
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_visits_with_values_that_no_column_takes_fail_alone(
 ):
     desk = Desk(file)
     run = desk.open()
-    writer = Writer(registry, run, judgement=Judgement())
+    writer = RegistryWriter(registry, run, judgement=Judgement())
     desk.add(*PATHS)
 
     written = writer.submit(batch_of(desk, **fields), NOW).result()
@@ -114,7 +114,7 @@ def test_visits_with_values_that_no_column_takes_fail_alone(
 
 def test_a_batch_that_no_visit_spoils_is_an_error_of_the_registry(registry: Registry, file: Path):
     desk = Desk(file)
-    writer = Writer(registry, desk.open(), judgement=Judgement())
+    writer = RegistryWriter(registry, desk.open(), judgement=Judgement())
     desk.add(*PATHS)
     batch = batch_of(desk)
     batch.addresses.append(Address(99, b"x", "https://\ud800", None, "docs.example", 0, None))
@@ -132,10 +132,10 @@ def test_an_error_that_no_code_foresees_is_one_of_the_registry(
 ):
     """The run then ends in order, as interrupted; the next batch finds the connection usable."""
     desk = Desk(file)
-    writer = Writer(registry, desk.open(), judgement=Judgement())
+    writer = RegistryWriter(registry, desk.open(), judgement=Judgement())
     desk.add(*PATHS)
     with monkeypatch.context() as patched:
-        patched.setattr(Commit, "write", lambda *_: [].pop())
+        patched.setattr(RegistryCommit, "write", lambda *_: [].pop())
         with pytest.raises(RegistryError, match=r"\(IndexError: pop from empty list\).* resume=1"):
             writer.submit(batch_of(desk), NOW).result()
 

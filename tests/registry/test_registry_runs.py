@@ -12,7 +12,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs import evidence, runs
-from smartcrawl.rules.http import outcome_of
+from smartcrawl.rules.http import outcome_of_response
 from smartcrawl.rules.model import Fault, Outcome, RunState, Word
 from tests.registry.build import LATER, NOW, Desk, closing
 
@@ -60,7 +60,7 @@ def test_a_resumed_run_keeps_its_number_and_draws_a_higher_claim_number(desk: De
 
 
 def test_an_interrupted_run_is_resumed_and_open_again(desk: Desk):
-    runs.interrupt(desk.connection, 1, NOW, ["interrupted"])
+    runs.interrupt_run_row(desk.connection, 1, NOW, ["interrupted"])
     assert state(desk, 1) == (RunState.INTERRUPTED, 0, '["interrupted"]', NOW)
 
     resumed = desk.open(resume=True)
@@ -214,7 +214,7 @@ def test_a_closed_run_takes_no_batch(desk: Desk, end: str):
     if end == "seal":
         desk.seal()
     else:
-        runs.interrupt(desk.connection, 1, NOW, ["interrupted"])
+        runs.interrupt_run_row(desk.connection, 1, NOW, ["interrupted"])
     stored, row = desk.stored(), desk.rows("SELECT * FROM run")
 
     with pytest.raises(
@@ -230,8 +230,8 @@ def test_a_closed_run_takes_no_batch(desk: Desk, end: str):
 
 
 def test_a_run_is_sealed_once(desk: Desk):
-    assert runs.seal(desk.connection, 1, (), NOW)
-    assert not runs.seal(desk.connection, 1, ("max_pages",), LATER)
+    assert runs.seal_run_row(desk.connection, 1, (), NOW)
+    assert not runs.seal_run_row(desk.connection, 1, ("max_pages",), LATER)
 
     assert state(desk, 1) == (RunState.SEALED, 1, "[]", NOW)
 
@@ -239,7 +239,7 @@ def test_a_run_is_sealed_once(desk: Desk):
 def test_a_run_that_was_interrupted_is_not_sealed(desk: Desk):
     desk.open()
 
-    assert not runs.seal(desk.connection, 1, (), LATER)
+    assert not runs.seal_run_row(desk.connection, 1, (), LATER)
     assert state(desk, 1)[:2] == (RunState.INTERRUPTED, 0)
 
 
@@ -247,9 +247,9 @@ def end_partly(desk: Desk, last: RunState) -> None:
     """Take the steps at the end of a run up to one of them, as a process that dies there."""
     desk.verify()
     if last >= RunState.SEALED:
-        runs.seal(desk.connection, desk.run.no, (), NOW)
+        runs.seal_run_row(desk.connection, desk.run.no, (), NOW)
     if last >= RunState.SETTLED:
-        runs.settle_sealed(desk.connection, desk.ending(), EMBEDDED)
+        runs.settle_sealed_row(desk.connection, desk.ending(), EMBEDDED)
     if last >= RunState.SWEPT:
         desk.end(desk.ending())
     assert state(desk, desk.run.no)[0] == last
@@ -259,7 +259,7 @@ def end_partly(desk: Desk, last: RunState) -> None:
 def test_a_sealed_run_is_not_interrupted_any_more(desk: Desk, last: RunState):
     end_partly(desk, last)
 
-    runs.interrupt(desk.connection, 1, LATER, ["interrupted"])
+    runs.interrupt_run_row(desk.connection, 1, LATER, ["interrupted"])
 
     assert state(desk, 1) == (last, 1, "[]", NOW)
     assert desk.open().interrupted is None
@@ -316,7 +316,7 @@ def test_a_run_whose_process_died_before_its_sweep_is_ended_by_the_next(desk: De
 
     assert (run.no, run.interrupted, run.last_complete) == (3, None, 2)
     assert state(desk, 2) == (RunState.SWEPT, 1, "[]", NOW)
-    result = runs.result(desk.connection, 2)
+    result = runs.stored_run_result(desk.connection, 2)
     assert result.counts == {"orphaned": 1, "new": 1, "gone": 1}
     assert (result.removed, result.withheld) == (1, 0)
     assert words(desk) == {"held": "orphaned", "new": "new", "gone": "gone"}
@@ -458,7 +458,7 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
 
     assert list(desk.readers.progress.pending(1)) == [(3, 1), (2, 2)]
     assert list(desk.readers.progress.visited(1)) == [(1, 0)]
-    assert evidence.tally(desk.connection, 1) == (1, 0, 2)
+    assert evidence.count_run_rows(desk.connection, 1) == (1, 0, 2)
 
 
 # Seeds
@@ -483,17 +483,17 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
 ):
     urls = [f"http://a.example/{hop}" for hop in range(hops + 1)]
     numbers = desk.add(*urls)
-    runs.add_seeds(desk.connection, 1, numbers[:1])
+    runs.add_seed_rows(desk.connection, 1, numbers[:1])
     for hop in range(hops):
         to = desk.visit(urls[hop], outcome=Outcome.REDIRECT, status=301, location=urls[hop + 1])
         to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
         desk.write(to)
     if end is not None:
-        outcome = Outcome.CHANGED if end == 304 else outcome_of(end, conditional=True)
+        outcome = Outcome.CHANGED if end == 304 else outcome_of_response(end, conditional=True)
         desk.write(desk.visit(urls[-1], "words", outcome=outcome, status=end))
 
     told = f"{urls[0]} (redirected to {urls[1]})" if hops else urls[0]
-    assert evidence.failed_seeds(desk.connection, 1) == ((told,) if failed else ())
+    assert evidence.failed_seed_rows(desk.connection, 1) == ((told,) if failed else ())
 
 
 def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk):
@@ -503,9 +503,9 @@ def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk
         visit.parsed.targets = target.to_bytes(4, "little")
         desk.write(visit)
     desk.write(desk.visit("http://a.example/out", outcome=Outcome.REDIRECT, status=302))
-    runs.add_seeds(desk.connection, 1, [a, out, a])
+    runs.add_seed_rows(desk.connection, 1, [a, out, a])
 
-    assert evidence.failed_seeds(desk.connection, 1) == (
+    assert evidence.failed_seed_rows(desk.connection, 1) == (
         "http://a.example/a",
         "http://a.example/out",
     )
@@ -515,9 +515,9 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
     number = desk.index("http://a.example/", "words")
     desk.seal()
     run = desk.open()
-    runs.add_seeds(desk.connection, run.no, [number])
+    runs.add_seed_rows(desk.connection, run.no, [number])
 
-    assert evidence.failed_seeds(desk.connection, run.no) == ("http://a.example/",)
+    assert evidence.failed_seed_rows(desk.connection, run.no) == ("http://a.example/",)
 
 
 # Numbers of addresses

@@ -8,10 +8,10 @@ from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.commit.batch import Commit, Sharing
-from smartcrawl.registry.commit.renaming import rename
+from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
+from smartcrawl.registry.commit.renaming import renumber_batch_rows
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers
 from smartcrawl.registry.runs import runs
@@ -19,7 +19,7 @@ from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust
-from smartcrawl.run.shortcomings import Shortcomings, merged
+from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
 from tests.registry.build import NOW, Desk
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
@@ -31,7 +31,9 @@ class Worker:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         with transaction(desk.connection):
-            self.sharing = Sharing(draw(desk.connection, "number"), merged)
+            self.sharing = Sharing(
+                draw_sequence_numbers(desk.connection, "number"), merged_shortcomings
+            )
 
     def write(self, *visits: Visit, **told: object) -> int:
         desk, run = self.desk, self.desk.run
@@ -39,12 +41,12 @@ class Worker:
         batch = Batch(visits=list(visits), **told)  # type: ignore[arg-type]
         batch.counts["visits"] = len(visits) + len(batch.touched)
         with transaction(desk.connection):
-            commit = Commit(
+            commit = RegistryCommit(
                 desk.connection,
                 embedded_index(desk.connection),
                 run=run.no,
                 source=run.source,
-                number=draw(desk.connection, "number"),
+                number=draw_sequence_numbers(desk.connection, "number"),
                 since=run.last_complete,
                 forced=run.forced,
                 judgement=Judgement(schedule=Schedule(jitter=0)),
@@ -131,10 +133,10 @@ def test_a_later_batch_of_the_same_worker_is_written_with_it_too(
 
 def test_renaming_leaves_alone_what_nobody_else_met():
     batch = Batch(reached={1: 2, 7: 1}, kinds={7: 1}, retargeted=[(3, 1, pack_numbers([7, 8]), 7)])
-    rename(batch, {})
+    renumber_batch_rows(batch, {})
     assert (batch.reached, batch.kinds) == ({1: 2, 7: 1}, {7: 1})
 
-    rename(batch, {7: 1})
+    renumber_batch_rows(batch, {7: 1})
     assert (batch.reached, batch.kinds) == ({1: 1}, {1: 1})
     assert [(no, list(unpack_numbers(t)), c) for no, _, t, c in batch.retargeted] == [
         (3, [1, 8], 1)
@@ -192,7 +194,7 @@ def test_what_was_removed_after_a_worker_joined_is_not_brought_back_by_it(desk: 
     worker = Worker(desk)
     visit = desk.visit(A, "It was asked before that.")
     with transaction(desk.connection):
-        number = draw(desk.connection, "number")
+        number = draw_sequence_numbers(desk.connection, "number")
         desk.connection.execute("UPDATE state SET number = ?", (number,))
 
     assert worker.write(visit) == 1
@@ -262,7 +264,7 @@ def test_a_sweep_is_done_once_however_many_do_it(desk: Desk):
     run = desk.run
     assert run is not None
     ending = desk.ending()
-    runs.seal(desk.connection, run.no, (), NOW)
+    runs.seal_run_row(desk.connection, run.no, (), NOW)
     desk.end(ending)
     counts = desk.rows("SELECT state, counts, removed FROM run ORDER BY no DESC LIMIT 1")
 

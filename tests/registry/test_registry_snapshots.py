@@ -11,8 +11,12 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError
 from smartcrawl.model.pages import Page, PageAnswer, ParsedBody, Visit
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
-from smartcrawl.registry.commit.snapshots import Snapshots, lose, release
-from smartcrawl.registry.database.sqlite import connect, migrate
+from smartcrawl.registry.commit.snapshots import (
+    Snapshots,
+    delete_lost_snapshot,
+    release_snapshot_row,
+)
+from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import Desk
 
@@ -23,7 +27,7 @@ PATH = "2026/11/21/8c1f.html.gz"
 @pytest.fixture
 def connection(file: Path) -> Iterator[apsw.Connection]:
     file.parent.mkdir(exist_ok=True)
-    connection = connect(file)
+    connection = connect_sqlite(file)
     migrate(connection, file)
     yield connection
     connection.close()
@@ -55,7 +59,7 @@ def test_a_lost_snapshot_is_lost_for_all_who_share_it(
 ):
     assert snapshots.find(connection, 2).path == PATH
 
-    lose(connection, 7, HASH)
+    delete_lost_snapshot(connection, 7, HASH)
 
     assert held(connection) == [None, None]
     assert connection.execute("SELECT count(*) FROM snapshot").get == 0
@@ -67,7 +71,7 @@ def test_a_number_that_was_given_again_is_another_snapshot(
     connection: apsw.Connection, snapshots: Snapshots
 ):
     """A page that was loaded before may still name the number of what was lost meanwhile."""
-    lose(connection, 7, OTHER)
+    delete_lost_snapshot(connection, 7, OTHER)
     assert held(connection) == [7, 7]
 
     connection.execute("UPDATE record SET body_hash = ? WHERE no = 2", (OTHER,))
@@ -88,7 +92,7 @@ def test_a_body_that_comes_again_is_held_as_if_it_had_stayed(
 ):
     """Else it would go without its retention when it is let go of the next time."""
     connection.execute("UPDATE record SET snapshot = NULL")
-    release(connection, 7, 100)
+    release_snapshot_row(connection, 7, 100)
     assert connection.execute("SELECT released FROM snapshot").get == 100
     visit = Visit(
         cast("Page", None),

@@ -6,9 +6,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from smartcrawl.registry.database.sqlite import connect, migrate
+from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_starts, left_out
+from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
 from smartcrawl.reports.sources_today import source_today
 
 NAME = "a.example"
@@ -23,7 +23,7 @@ VALUES (?, 1, ?, ?, 1, 1, 0)
 def connection(file: Path) -> Iterator[apsw.Connection]:
     """Pages 1 to 9, of which 1 to 3 are held; run 1 was started from page 1."""
     file.parent.mkdir(exist_ok=True)
-    connection = connect(file)
+    connection = connect_sqlite(file)
     migrate(connection, file)
     row = "INSERT INTO source (no, name, kind, created_at, declared) VALUES (1, ?, 'site', 0, 0)"
     connection.execute(row, (NAME,))
@@ -44,7 +44,7 @@ def start(connection: apsw.Connection, run: int, *seeds: int, role: Role = Role.
 
 
 def numbers(connection: apsw.Connection) -> list[int]:
-    return [start.no for start in last_starts(connection, NAME)]
+    return [start.no for start in last_start_rows(connection, NAME)]
 
 
 def test_a_source_is_started_from_what_its_last_run_began_with(connection: apsw.Connection):
@@ -91,8 +91,8 @@ def test_a_declared_source_is_started_from_its_declaration(connection: apsw.Conn
 def test_what_moved_is_left_out_where_both_ends_are(connection: apsw.Connection):
     start(connection, 2, 4, 2)
     connection.execute("UPDATE record SET redirect_no = 2 WHERE no IN (4, 6)")
-    before = last_starts(connection, NAME)
+    before = last_start_rows(connection, NAME)
 
-    assert [start.no for start in left_out(connection, before, [1])] == [2, 4]
+    assert [start.no for start in left_out_start_rows(connection, before, [1])] == [2, 4]
     for given in ([2], [6], [4]):
-        assert left_out(connection, before, given) == []
+        assert left_out_start_rows(connection, before, given) == []

@@ -147,10 +147,10 @@ def test_unreadable_bodies_are_forgotten_when_their_time_is_over(
     desk.closing = replace(desk.closing, gone_ttl=ttl)
     bodies = [Unreadable(bytes([n]) * 16, 1, "application/pdf", Fault.PROCESSING, 0, "cut short")
               for n in range(2)]  # fmt: skip
-    unreadable.put(desk.connection, bodies, NOW)
-    unreadable.put(desk.connection, bodies[1:], NOW + DAY)
+    unreadable.store_unreadable_rows(desk.connection, bodies, NOW)
+    unreadable.store_unreadable_rows(desk.connection, bodies[1:], NOW + DAY)
 
     run(desk, now=NOW + TTL + 1)
 
-    found = [unreadable.find(desk.connection, *body[:3]) for body in bodies]
+    found = [unreadable.find_unreadable_row(desk.connection, *body[:3]) for body in bodies]
     assert [body is not None for body in found] == known

@@ -12,8 +12,8 @@ import pytest
 
 from smartcrawl.model.batches import HostTally
 from smartcrawl.model.documents import Chunk, Link
-from smartcrawl.model.urls import Trackers, digest, normalize, row_key, url_hash
-from smartcrawl.registry.pack import pack_links, pack_numbers, unpack_links
+from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_hash, url_row_key
+from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports
 
@@ -91,7 +91,7 @@ def shelf(file: Path) -> "Shelf":
     desk.index(BASE + "clone", LONG, title="Post", told={"description": "On posts"})
     desk.index(BASE + "lost", "short text", title="Lost", etag='"l"')
     moved = desk.visit(BASE + "moved", outcome=Outcome.REDIRECT, status=301, location=POST)
-    moved.parsed.links = pack_links([Link(POST, "", "redirect", False)])
+    moved.parsed.links = pack_stored_links([Link(POST, "", "redirect", False)])
     moved.parsed.links_count = 1
     moved.parsed.targets = pack_numbers([post])
     noindex = desk.visit(
@@ -252,7 +252,7 @@ def redirects(desk: Desk, *hops: str) -> None:
     for origin, target in pairwise(hops):
         desk.page(target)
         visit = desk.visit(origin, outcome=Outcome.REDIRECT, status=301, location=target)
-        visit.parsed.links = pack_links([Link(target, "", "redirect", False)])
+        visit.parsed.links = pack_stored_links([Link(target, "", "redirect", False)])
         visit.parsed.links_count = 1
         visit.parsed.targets = pack_numbers([desk.number(target)])
         desk.write(visit)
@@ -432,13 +432,13 @@ def test_last_modified_is_iso_and_null_when_it_is_no_http_date(
 
 
 def test_row_keys_are_those_of_the_ids(desk: Desk):
-    """The view computes base32 in SQL; urls.row_key does it in Python."""
+    """The view computes base32 in SQL; urls.url_row_key does it in Python."""
     urls = [f"https://contoso.com/{n}" for n in range(200)]
     desk.write(addresses=[desk.address(url) for url in urls])
 
     found = dict(desk.rows('SELECT "normalizedSource", "RowKey" FROM "IngestItems"'))
 
-    assert found == {url: row_key(digest(url)) for url in urls}
+    assert found == {url: url_row_key(url_digest(url)) for url in urls}
 
 
 # url_frontier, crawled_documents
@@ -587,12 +587,12 @@ def test_links_are_shown_as_written_with_the_hash_of_what_they_lead_to(file: Pat
     desk.open()
     post = desk.index(POST, "words", links=links)
 
-    assert unpack_links(desk.readers.pages.raw_links([post])[post])[:2] == links[:2]
+    assert unpack_stored_links(desk.readers.pages.raw_links([post])[post])[:2] == links[:2]
     rows = reports(file).execute("SELECT * FROM outlinks ORDER BY id").fetchall()
     desk.close()
 
     assert [row[2] for row in rows] == [link.url for link in links]
-    assert [row[3] for row in rows] == [url_hash(normalize(link.url)) for link in links]
+    assert [row[3] for row in rows] == [url_hash(normalize_url(link.url)) for link in links]
     assert rows[0][3] != url_hash(links[0].url)
     assert [row[4] for row in rows[:2]] == [link.anchor for link in links[:2]]
     assert rows[2][4].startswith("nul ")

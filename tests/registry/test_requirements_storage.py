@@ -3,7 +3,7 @@
 import pytest
 
 from smartcrawl.model.documents import Link
-from smartcrawl.registry.pack import unpack_links
+from smartcrawl.registry.pack import unpack_stored_links
 from tests.registry.build import LONG, Desk
 from tests.registry.test_outcome_table import (
     ORIGINAL,
@@ -95,7 +95,7 @@ def test_a_redirect_has_a_link_and_no_page(desk: Desk):
     assert desk.rows("SELECT count(*) FROM pages WHERE url = ?", (A,)) == [(0,)]
     assert desk.rows("SELECT http_status FROM crawled_documents WHERE url = ?", (A,)) == [(301,)]
     raw = desk.value("SELECT raw FROM links WHERE no = ?", (desk.number(A),))
-    assert unpack_links(raw) == [Link(TARGET, "", "redirect", False)]
+    assert unpack_stored_links(raw) == [Link(TARGET, "", "redirect", False)]
 
 
 #: Registry status and the frontier's, from each past of the outcome table (M-29).

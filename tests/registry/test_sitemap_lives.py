@@ -16,7 +16,7 @@ from smartcrawl import pipelines
 from smartcrawl.extract import sitemap_entries
 from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.http import conditional_headers, outcome_of
+from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -129,7 +129,7 @@ class Player:
         self.complete = run.result.complete
 
     def ask(self, run: Run, page, step: Step) -> Visit:
-        headers = conditional_headers(page.record.etag, None, trusted=page.state.standing > 0)
+        headers = http_conditional_headers(page.record.etag, None, trusted=page.state.standing > 0)
         visit = Visit(
             page, Outcome.UNREACHABLE, url=page.url, traffic=Traffic(conditional=bool(headers))
         )
@@ -142,7 +142,9 @@ class Player:
             visit.outcome, visit.error, visit.traffic.requests = Outcome.EXCLUDED, "disallowed", 0
             return visit
         visit.http_status = 304 if etag and headers.get("If-None-Match") == etag else status
-        visit.outcome = outcome_of(visit.http_status, conditional=visit.traffic.conditional)
+        visit.outcome = outcome_of_response(
+            visit.http_status, conditional=visit.traffic.conditional
+        )
         visit.answer.etag = etag
         if visit.outcome is Outcome.CHANGED and not page.plan.verify:
             visit.answer.body = body

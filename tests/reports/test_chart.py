@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.reports.chart import FRAME, HEIGHT, WIDTH, Box, Dot, boxes, scatter, ticks
+from smartcrawl.reports.chart import (
+    FRAME,
+    HEIGHT,
+    WIDTH,
+    ChartBox,
+    Dot,
+    chart_label_boxes,
+    chart_ticks,
+    scatter_chart,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXTS = {"title": "t", "description": "d", "x_axis": "x", "y_axis": "y"}
@@ -22,7 +31,7 @@ MANY = st.lists(st.builds(Dot, name=st.text(), x=NUMBERS, y=NUMBERS), max_size=8
 
 
 def drawn(dots, **texts):
-    return ElementTree.fromstring(scatter(dots, **(TEXTS | texts)))
+    return ElementTree.fromstring(scatter_chart(dots, **(TEXTS | texts)))
 
 
 def groups(svg):
@@ -44,12 +53,12 @@ def box_of(label):
     x, base = float(label.get("x")), float(label.get("y"))
     width = 7 * len(label.text)
     left = x - width * {"start": 0, "middle": 0.5, "end": 1}[label.get("text-anchor")]
-    return Box(left, base - 10, left + width, base + 3)
+    return ChartBox(left, base - 10, left + width, base + 3)
 
 
 def test_it_stands_for_itself_and_says_what_it_shows():
     svg = drawn(DOTS, title="Saved & late", description="one dot a setting")
-    text = scatter(DOTS, **TEXTS)
+    text = scatter_chart(DOTS, **TEXTS)
 
     assert svg.get("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
     assert svg.get("role") == "img"
@@ -119,7 +128,7 @@ def test_labels_meet_neither_each_other_nor_a_dot():
     found = [box_of(label) for label in labels(svg)]
 
     assert not any(one.meets(other) for one, other in combinations(found, 2))
-    assert not any(box.meets(Box(x, y, x, y)) for box in found for x, y in circles(svg))
+    assert not any(box.meets(ChartBox(x, y, x, y)) for box in found for x, y in circles(svg))
 
 
 def test_names_of_one_place_stand_one_below_the_other_with_a_line_to_their_dot():
@@ -134,7 +143,7 @@ def test_names_of_one_place_stand_one_below_the_other_with_a_line_to_their_dot()
 
 
 def test_names_without_room_stand_in_the_frame_all_the_same():
-    found = boxes(["a name that is rather long"] * 200, [(300, 200)] * 200)
+    found = chart_label_boxes(["a name that is rather long"] * 200, [(300, 200)] * 200)
 
     assert all(FRAME.holds(box) for box in found)
 
@@ -158,7 +167,7 @@ def test_long_names_are_cut():
 
 
 def test_the_same_dots_give_the_same_picture():
-    assert scatter(DOTS, **TEXTS) == scatter(DOTS, **TEXTS)
+    assert scatter_chart(DOTS, **TEXTS) == scatter_chart(DOTS, **TEXTS)
 
 
 # Round values
@@ -174,12 +183,12 @@ def test_the_same_dots_give_the_same_picture():
     ],
 )  # fmt: skip
 def test_round_values_span_what_is_shown(values, expected):
-    assert ticks(values) == expected
+    assert chart_ticks(values) == expected
 
 
 @given(st.lists(NUMBERS, max_size=5))
 def test_round_values_are_few_and_in_equal_steps(values):
-    found = ticks(values)
+    found = chart_ticks(values)
     low, high = min([0, *values]), max([0, *values])
     slack = 1e-6 * max(high - low, 1)
 

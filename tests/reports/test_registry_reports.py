@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import content_group, url_hash
-from smartcrawl.registry.names import sources_named
-from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS, records, runs
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import url_content_group, url_hash
+from smartcrawl.registry.names import stored_sources_named
+from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS, record_table, run_table
 from smartcrawl.rules.model import Outcome, Status
 from tests.registry.build import LATER, LONG, NOW, Desk
 
@@ -17,7 +17,7 @@ FIRST, SECOND = "2025-06-15T15:06:40Z", "2025-06-15T16:06:40Z"  #: NOW and LATER
 
 
 def by_url(desk: Desk) -> dict[str, dict[str, object]]:
-    return {row["url"]: row for row in records(desk.connection)}
+    return {row["url"]: row for row in record_table(desk.connection)}
 
 
 def test_records_have_these_keys_in_this_order(desk: Desk):
@@ -33,7 +33,7 @@ def test_records_have_these_keys_in_this_order(desk: Desk):
         " crawlAttempts crawlIntervalSeconds lastStatusCode lastModifiedReceived"
     )
 
-    (row,) = records(desk.connection)
+    (row,) = record_table(desk.connection)
 
     assert list(row) == list(RECORD_KEYS) == keys.split()
 
@@ -46,7 +46,7 @@ def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk
         " failed lost gone excluded orphaned deleted"
     )
 
-    (row,) = runs(desk.connection)
+    (row,) = run_table(desk.connection)
 
     assert list(row) == list(RUN_KEYS) == keys.split()
 
@@ -87,7 +87,7 @@ def test_an_indexed_page_is_told_whole(desk: Desk):
         "lastIndexed": FIRST,
         "nextCrawlAt": "2025-06-16T15:06:40Z",
         "errorMessage": None,
-        "contentGroupId": content_group(row["canonicalUrl"]),
+        "contentGroupId": url_content_group(row["canonicalUrl"]),
         "PartitionKey": "contoso.com",
         "RowKey": "eywudzsg3usiliomqccrgi6f6k",
         "ETag": "1.0",
@@ -156,7 +156,7 @@ def test_new_and_modified_are_called_clone_beside_an_original(desk: Desk):
 
     assert found[BASE + "ccc"]["lastOutcome"] == "clone", "it was modified"
     assert found[BASE + "bb"]["lastOutcome"] == "unchanged", "nothing new was learnt"
-    assert next(runs(desk.connection))["clone"] == 1, "counted before the run is settled, too"
+    assert next(run_table(desk.connection))["clone"] == 1, "counted before the run is settled, too"
 
 
 def test_a_clone_that_becomes_the_original_has_its_word_back(desk: Desk):
@@ -257,10 +257,10 @@ def two(file) -> Desk:
 
 
 def test_records_are_filtered_by_source_and_status(two: Desk):
-    docs = [row["url"] for row in records(two.connection, sources=["docs"])]
-    errors = [row["url"] for row in records(two.connection, status=Status.ERROR)]
-    both = list(records(two.connection, sources=["docs"], status=Status.ERROR))
-    every = [row["url"] for row in records(two.connection)]
+    docs = [row["url"] for row in record_table(two.connection, sources=["docs"])]
+    errors = [row["url"] for row in record_table(two.connection, status=Status.ERROR)]
+    both = list(record_table(two.connection, sources=["docs"], status=Status.ERROR))
+    every = [row["url"] for row in record_table(two.connection)]
 
     assert docs == ["http://docs/", "http://docs/404"]
     assert len(errors) == 3
@@ -270,8 +270,8 @@ def test_records_are_filtered_by_source_and_status(two: Desk):
 
 
 def test_runs_are_listed_newest_first_and_filtered_by_source(two: Desk):
-    assert [row["run"] for row in runs(two.connection)] == [3, 2, 1]
-    assert [row["source"] for row in runs(two.connection, sources=["docs"])] == ["docs"]
+    assert [row["run"] for row in run_table(two.connection)] == [3, 2, 1]
+    assert [row["source"] for row in run_table(two.connection, sources=["docs"])] == ["docs"]
 
 
 @pytest.mark.parametrize(
@@ -287,12 +287,12 @@ def test_runs_are_listed_newest_first_and_filtered_by_source(two: Desk):
     ],
 )
 def test_a_bare_host_means_the_sources_of_its_ports(two: Desk, name, found):
-    assert sources_named(two.connection, name) == found
+    assert stored_sources_named(two.connection, name) == found
 
 
 def test_a_run_tells_its_life(desk: Desk):
     desk.index(BASE + "a", "words")
-    (row,) = runs(desk.connection)
+    (row,) = run_table(desk.connection)
     assert (row["state"], row["complete"], row["finishedAt"]) == ("open", False, None)
     assert row["new"] == 1, "what is committed so far"
 
@@ -300,7 +300,7 @@ def test_a_run_tells_its_life(desk: Desk):
     desk.open()
     desk.open()
 
-    newest, middle, first = runs(desk.connection)
+    newest, middle, first = run_table(desk.connection)
     assert (newest["state"], middle["state"], first["state"]) == ("open", "interrupted", "swept")
     assert (first["complete"], first["reasons"], middle["reasons"]) == (True, [], ["interrupted"])
     assert (first["startedAt"], first["finishedAt"]) == (FIRST, SECOND)
@@ -308,7 +308,7 @@ def test_a_run_tells_its_life(desk: Desk):
 
 
 def test_times_are_iso_in_utc_with_z():
-    assert iso(NOW) == FIRST
-    assert iso(NOW + 0.9) == FIRST
-    assert iso(0) == "1970-01-01T00:00:00Z"
-    assert iso(None) is None
+    assert iso_time(NOW) == FIRST
+    assert iso_time(NOW + 0.9) == FIRST
+    assert iso_time(0) == "1970-01-01T00:00:00Z"
+    assert iso_time(None) is None

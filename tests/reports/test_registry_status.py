@@ -16,11 +16,11 @@ from smartcrawl.reports.status import (
     STATUS_KEYS,
     Ages,
     Bytes,
-    Changes,
-    Counts,
     SourceStatus,
-    as_data,
-    status_of,
+    StatusChanges,
+    StatusCounts,
+    status_as_data,
+    status_report,
 )
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
@@ -66,7 +66,7 @@ def desk() -> Iterator[Desk]:
 
 
 def status(desk: Desk, now: int = NOW) -> SourceStatus:
-    one, total = status_of(desk.connection, now)
+    one, total = status_report(desk.connection, now)
     assert (one.source, total.source) == (desk.source, None)
     assert (one.counts, one.ages, one.changes, one.bytes) == (
         total.counts, total.ages, total.changes, total.bytes,
@@ -74,7 +74,7 @@ def status(desk: Desk, now: int = NOW) -> SourceStatus:
     return one
 
 
-def counts(desk: Desk, now: int = NOW) -> Counts:
+def counts(desk: Desk, now: int = NOW) -> StatusCounts:
     return status(desk, now).counts
 
 
@@ -92,19 +92,24 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
     run_keys = "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved"
     crawl(desk, a="words")
 
-    one, total = status_of(desk.connection, LATER)
+    one, total = status_report(desk.connection, LATER)
 
-    assert list(as_data(one)) == list(as_data(total)) == list(STATUS_KEYS) == keys.split()
-    assert list(as_data(one)["lastRun"]) == list(RUN_KEYS) == run_keys.split()
-    assert as_data(total)["lastRun"] is None
+    assert (
+        list(status_as_data(one))
+        == list(status_as_data(total))
+        == list(STATUS_KEYS)
+        == keys.split()
+    )
+    assert list(status_as_data(one)["lastRun"]) == list(RUN_KEYS) == run_keys.split()
+    assert status_as_data(total)["lastRun"] is None
 
 
 def test_nothing_at_all_is_all_zeros():
     desk = Desk()
 
-    (total,) = status_of(desk.connection, NOW)
+    (total,) = status_report(desk.connection, NOW)
 
-    assert total == SourceStatus(None, Counts(), Ages(), Changes(), Bytes())
+    assert total == SourceStatus(None, StatusCounts(), Ages(), StatusChanges(), Bytes())
     assert total.counts.error_rate is None
     assert total.changes.rate is None
     desk.close()
@@ -160,9 +165,9 @@ def test_clones_are_counted_while_they_are_held(desk: Desk):
 def alike(desk: Desk) -> None:
     """The counts are those of the lists that commands print."""
     found = counts(desk)
-    assert found.orphans == len(purge.orphans(desk.connection))
-    assert found.withheld == len(purge.withheld(desk.connection))
-    assert found.lost == len(purge.lost(desk.connection, Policy()))
+    assert found.orphans == len(purge.orphaned_page_rows(desk.connection))
+    assert found.withheld == len(purge.withheld_candidates(desk.connection))
+    assert found.lost == len(purge.lost_page_rows(desk.connection, Policy()))
 
 
 @pytest.mark.covers("R0-78")
@@ -230,7 +235,7 @@ def test_due_is_what_a_due_crawl_would_ask(desk: Desk):
 def test_what_was_ordered_is_counted_until_it_was_done(desk: Desk):
     crawl(desk, a="words", b="words of b")
     with transaction(desk.connection):
-        items.order(desk.connection, [desk.number(BASE + "a")], NOW)
+        items.store_reindex_orders(desk.connection, [desk.number(BASE + "a")], NOW)
     assert (counts(desk).ordered, counts(desk).due) == (1, 1)
 
     crawl(desk, a=True, b=True)
@@ -248,10 +253,10 @@ def test_what_was_ordered_is_counted_until_it_was_done(desk: Desk):
 @pytest.mark.covers("R0-78")
 def test_the_change_rate_is_that_of_pages_that_could_have_changed(desk: Desk):
     crawl(desk, a="one", b="two", c="three", d="four")
-    assert status(desk).changes == Changes(), "nothing was asked again"
+    assert status(desk).changes == StatusChanges(), "nothing was asked again"
     crawl(desk, a="changed", b=True, c=404, d=503, e="a new page")
 
-    assert status(desk).changes == Changes(runs=1, compared=2, modified=1, new=1)
+    assert status(desk).changes == StatusChanges(runs=1, compared=2, modified=1, new=1)
     assert status(desk).changes.rate == 0.5
     crawl(desk, a=True, b=True, c=404, d=True, e=True)
     assert status(desk).changes.rate == round(1 / 6, 4)
@@ -263,23 +268,23 @@ def test_the_change_rate_looks_back_on_the_last_runs_that_asked_again(desk: Desk
     crawl(desk, a="changed", b=True)
     for _ in range(9):
         crawl(desk, a=True, b=True)
-    assert status(desk).changes == Changes(runs=10, compared=20, modified=1)
+    assert status(desk).changes == StatusChanges(runs=10, compared=20, modified=1)
     crawl(desk)  # nothing was due
     desk.open()
     visit(desk, "a", "changed again")  # its run was interrupted
     desk.open()
-    assert status(desk).changes == Changes(runs=10, compared=20, modified=1)
+    assert status(desk).changes == StatusChanges(runs=10, compared=20, modified=1)
 
     crawl(desk, a=True, b=True)
 
-    assert status(desk).changes == Changes(runs=10, compared=20, modified=0)
+    assert status(desk).changes == StatusChanges(runs=10, compared=20, modified=0)
 
 
 def test_new_clones_are_no_changes(desk: Desk):
     crawl(desk, a=LONG, b="other")
     crawl(desk, a=True, b=True, c=LONG)
 
-    assert status(desk).changes == Changes(runs=1, compared=2)
+    assert status(desk).changes == StatusChanges(runs=1, compared=2)
 
 
 # Freshness
@@ -361,7 +366,7 @@ def test_the_last_run_and_the_last_complete_one(desk: Desk):
     assert (found.complete_run, found.completed_at) == (1, NOW)
 
     desk.open(now=LATER)
-    assert as_data(status(desk, LATER))["lastRun"] | {"bytesDownloaded": 0} == {
+    assert status_as_data(status(desk, LATER))["lastRun"] | {"bytesDownloaded": 0} == {
         "run": 3,
         "state": "open",
         "complete": False,
@@ -389,22 +394,24 @@ def test_each_source_has_its_own_numbers_and_the_last_are_all_together(file: Pat
     crawl(shop, a=True, b=True, c=True, broken=404, now=NOW + 60)
     connection = docs.connection
 
-    one, two, total = status_of(connection, NOW + 60)
+    one, two, total = status_report(connection, NOW + 60)
 
     assert (one.source, two.source) == ("docs", "shop")
     assert (one.counts.pages, two.counts.pages, total.counts.pages) == (2, 4, 6)
     assert (one.counts.orphans, two.counts.orphans, total.counts.orphans) == (1, 0, 1)
     assert (two.counts.clones, two.counts.without_text, two.counts.error) == (1, 1, 1)
-    assert total.counts == Counts(*(a + b for a, b in zip(one.counts, two.counts, strict=True)))
+    assert total.counts == StatusCounts(
+        *(a + b for a, b in zip(one.counts, two.counts, strict=True))
+    )
     assert (one.ages.median, two.ages.median, total.ages.median) == (60, 0, 0)
     assert (one.ages.most, two.ages.most, total.ages.most) == (60, 0, 60)
-    assert one.changes == Changes(1, 1, 1)
-    assert two.changes == Changes(1, 3, 0)
-    assert total.changes == Changes(2, 4, 1)
+    assert one.changes == StatusChanges(1, 1, 1)
+    assert two.changes == StatusChanges(1, 3, 0)
+    assert total.changes == StatusChanges(2, 4, 1)
     assert total.bytes == Bytes(*(a + b for a, b in zip(one.bytes, two.bytes, strict=True)))
     assert (one.complete_run, two.complete_run) == (3, 4)
 
-    (only, all_of_it) = status_of(connection, NOW + 60, sources=["shop"])
+    (only, all_of_it) = status_report(connection, NOW + 60, sources=["shop"])
     assert only == two
     assert (all_of_it.counts, all_of_it.ages) == (two.counts, two.ages)
     docs.close()

@@ -6,7 +6,14 @@ import pytest
 
 from smartcrawl.commands.status_text import Line, screen
 from smartcrawl.reports.concerns import verdict
-from smartcrawl.reports.status import Ages, Bytes, Changes, Counts, LastRun, SourceStatus
+from smartcrawl.reports.status import (
+    Ages,
+    Bytes,
+    LastRun,
+    SourceStatus,
+    StatusChanges,
+    StatusCounts,
+)
 from smartcrawl.rules.model import RunState
 
 NOW = 1_750_000_000
@@ -14,9 +21,9 @@ DAY = 86_400
 RUN = LastRun(3, RunState.SWEPT, True, (), NOW - 100, NOW - 90, Bytes())
 WELL = SourceStatus(
     "docs",
-    Counts(pages=100, indexed=95, error=5, held=95),
+    StatusCounts(pages=100, indexed=95, error=5, held=95),
     Ages(median=DAY, most=2 * DAY, within_day=0.5, within_week=1.0),
-    Changes(),
+    StatusChanges(),
     Bytes(),
     RUN,
     complete_run=3,
@@ -78,13 +85,13 @@ def test_complete(changed: dict[str, object], says: str):
 @pytest.mark.parametrize(
     ("counts", "says"),
     [
-        (Counts(indexed=90, error=10), "healthy"),
-        (Counts(indexed=89, error=11), "not healthy: 11 % failed"),
-        (Counts(indexed=9, lost=1), "not healthy: 1 lost"),
-        (Counts(indexed=9, lost=1, withheld=1_234), "not healthy: 1 lost, 1,234 withheld"),
+        (StatusCounts(indexed=90, error=10), "healthy"),
+        (StatusCounts(indexed=89, error=11), "not healthy: 11 % failed"),
+        (StatusCounts(indexed=9, lost=1), "not healthy: 1 lost"),
+        (StatusCounts(indexed=9, lost=1, withheld=1_234), "not healthy: 1 lost, 1,234 withheld"),
     ],
 )
-def test_healthy(counts: Counts, says: str):
+def test_healthy(counts: StatusCounts, says: str):
     assert text(counts=counts).endswith(f"; {says}")
 
 

@@ -13,18 +13,18 @@ from smartcrawl.rules.absence import (
     Look,
     Loss,
     Policy,
-    counted,
+    absence_counts_after,
     counts_as_lost,
     is_abandoned,
+    is_absence_old,
     is_gone,
     is_looked_at,
-    is_old,
     lets_go,
     missing_runs,
-    paced,
+    paced_absence_counts,
     withholds,
 )
-from smartcrawl.rules.http import REDIRECTS, outcome_of
+from smartcrawl.rules.http import REDIRECTS, outcome_of_response
 from smartcrawl.rules.model import Fault, Outcome
 from tests.rules.manual import numbers, table
 
@@ -49,7 +49,7 @@ POLICIES = st.builds(
 
 def rise(outcome, status, *, policy=None, **facts):
     """Return how much both counts rise, from 5 each, by one visit."""
-    after = counted(
+    after = absence_counts_after(
         Counts(5, 5, 1, 1), outcome, status, policy or Policy(), NOW, **({"held": True} | facts)
     )
     return after.lost - 5, after.gone - 5
@@ -62,7 +62,7 @@ def test_what_ages_is_the_manuals(outcome):
     if cleared == "yes":
         assert (lost, gone) == ("–", "–")
         before = Counts(5, 5, 1, 1)
-        assert counted(before, outcome, LISTED, Policy(), NOW, held=True) == Counts()
+        assert absence_counts_after(before, outcome, LISTED, Policy(), NOW, held=True) == Counts()
         assert Counts() == (0, 0, None, None)
         return
     expected = {"+1": (1, 1), "–": (0, 0), "if listed": (1, 0)}
@@ -95,7 +95,9 @@ def test_what_may_be_removed_for_ageing_is_the_manuals(outcome):
 def test_counts_rise_at_most_by_one_and_clear_only_together(
     before, outcome, status, policy, now, held, first_run
 ):
-    after = counted(before, outcome, status, policy, now, held=held, first_run=first_run)
+    after = absence_counts_after(
+        before, outcome, status, policy, now, held=held, first_run=first_run
+    )
     if AGES[outcome][2] == "yes":
         assert after == Counts()
         return
@@ -114,8 +116,8 @@ def test_of_all_statuses_only_200_304_redirects_and_406_clear_the_counts(conditi
     answers = {200, 406, *REDIRECTS, *([304] if conditional else [])}
     before = Counts(2, 2, 1, 1)
     for status in range(100, 1000):
-        outcome = outcome_of(status, conditional=conditional)
-        after = counted(before, outcome, status, Policy(), NOW, held=True)
+        outcome = outcome_of_response(status, conditional=conditional)
+        after = absence_counts_after(before, outcome, status, Policy(), NOW, held=True)
 
         assert (after == Counts()) == (status in answers), status
 
@@ -123,9 +125,9 @@ def test_of_all_statuses_only_200_304_redirects_and_406_clear_the_counts(conditi
 @pytest.mark.covers("M-08")
 @given(st.sampled_from(sorted(PASSING)), COUNTS, POLICIES, TIMES)
 def test_statuses_of_the_moment_never_count_whatever_the_setting(status, before, policy, now):
-    outcome = outcome_of(status, conditional=True)
+    outcome = outcome_of_response(status, conditional=True)
 
-    assert counted(before, outcome, status, policy, now, held=True) == before
+    assert absence_counts_after(before, outcome, status, policy, now, held=True) == before
     assert not is_gone(before, outcome, status, policy, now)
     assert not policy.purges(status)
 
@@ -209,14 +211,14 @@ def test_a_soft_404_is_not_believed_in_the_run_that_discovered_the_page():
 
 @pytest.mark.covers("R4-03", "R0-50")
 def test_the_age_of_a_loss_is_that_of_its_first_run():
-    first = counted(Counts(), Outcome.NOT_FOUND, 404, Policy(), 10, held=True)
-    second = counted(first, Outcome.HTTP_ERROR, 403, Policy(), 20, held=True)
-    third = counted(second, Outcome.NOT_FOUND, 410, Policy(), 30, held=True)
+    first = absence_counts_after(Counts(), Outcome.NOT_FOUND, 404, Policy(), 10, held=True)
+    second = absence_counts_after(first, Outcome.HTTP_ERROR, 403, Policy(), 20, held=True)
+    third = absence_counts_after(second, Outcome.NOT_FOUND, 410, Policy(), 30, held=True)
 
     assert first == (1, 1, 10, 10)
     assert second == (2, 1, 10, 10)
     assert third == (3, 2, 10, 10)
-    late = counted(Counts(1, 0, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
+    late = absence_counts_after(Counts(1, 0, 10), Outcome.NOT_FOUND, 404, Policy(), 20, held=True)
     assert late == (2, 1, 10, 20)
 
 
@@ -243,7 +245,7 @@ def test_a_count_without_a_time_is_as_old_as_now():
 @pytest.mark.covers("M-01")
 def test_a_threshold_of_one_removes_by_the_first_404():
     policy = Policy(lost_threshold=1)
-    counts = counted(Counts(), Outcome.NOT_FOUND, 404, policy, NOW, held=True)
+    counts = absence_counts_after(Counts(), Outcome.NOT_FOUND, 404, policy, NOW, held=True)
 
     assert is_gone(counts, Outcome.NOT_FOUND, 404, policy, NOW)
 
@@ -308,7 +310,9 @@ def test_a_lost_orphan_goes_as_the_manual_says(answer, lost, gone, age, host, re
 
 @pytest.mark.covers("R4-43", "M-08")
 def test_an_answer_counts_as_lost_where_the_table_of_ageing_says_so():
-    statuses = {status: outcome_of(status, conditional=True) for status in range(200, 1000)}
+    statuses = {
+        status: outcome_of_response(status, conditional=True) for status in range(200, 1000)
+    }
     statuses |= {fault.value: fault.outcome for fault in Fault}
 
     assert {status for status in statuses if counts_as_lost(status)} == {
@@ -435,7 +439,7 @@ def test_the_last_pages_of_a_source_never_go_by_themselves(pages, ratio, count):
     ("since", "least", "old"), [(10, 10, True), (10, 11, False), (99, 0, True), (99, 1, False)]
 )
 def test_a_clock_that_was_set_back_makes_things_young_not_unborn(since, least, old):
-    assert is_old(since, now=20, least=least) is old
+    assert is_absence_old(since, now=20, least=least) is old
 
 
 # Due crawls
@@ -458,7 +462,7 @@ def test_a_clock_that_was_set_back_makes_things_young_not_unborn(since, least, o
     ],
 )
 def test_what_due_crawls_find_again_within_a_day_counts_once(before, after, now, lost, gone):
-    found = paced(before, after, 100, now)
+    found = paced_absence_counts(before, after, 100, now)
 
     assert found == after._replace(lost=lost, gone=gone)
 
@@ -466,7 +470,7 @@ def test_what_due_crawls_find_again_within_a_day_counts_once(before, after, now,
 @given(st.integers(1, 9), st.integers(0, 1000), st.integers(1, 200))
 def test_a_count_never_falls_by_its_pace(count, passed, pace):
     before = Counts(count, count, 10, 10)
-    after = paced(before, Counts(count + 1, count + 1, 10, 10), pace, 10 + passed)
+    after = paced_absence_counts(before, Counts(count + 1, count + 1, 10, 10), pace, 10 + passed)
 
     assert count <= after.lost <= count + 1
     assert after.lost == after.gone

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.changes import LARGE, Check, Properties, check
+from smartcrawl.rules.changes import LARGE, Check, Properties, decide_change_check
 
 MON, TUE = "2026-01-05T10:00:00Z", "2026-01-06T10:00:00Z"
 WORDS = st.none() | st.sampled_from([MON, TUE])
@@ -30,24 +30,24 @@ FILES = st.builds(Properties, WORDS, WORDS, st.none() | st.sampled_from([0, 9, L
     ],
 )
 def test_a_file_is_skipped_when_its_store_says_that_it_did_not_change(held, found, same):
-    assert check(held, found) is (Check.SKIP if same else Check.READ)
+    assert decide_change_check(held, found) is (Check.SKIP if same else Check.READ)
 
 
 @pytest.mark.covers("R0-45")
 def test_only_large_files_that_may_have_changed_are_hashed_first():
     small, large = Properties(None, MON, LARGE), Properties(None, MON, LARGE + 1)
 
-    assert check(Properties(None, TUE, 9), small) is Check.READ
-    assert check(Properties(None, TUE, 9), large) is Check.HASH
-    assert check(Properties(), large) is Check.HASH
-    assert check(large, large) is Check.SKIP
-    assert check(None, large) is Check.READ
-    assert check(Properties('"a"'), Properties('"b"')) is Check.READ
+    assert decide_change_check(Properties(None, TUE, 9), small) is Check.READ
+    assert decide_change_check(Properties(None, TUE, 9), large) is Check.HASH
+    assert decide_change_check(Properties(), large) is Check.HASH
+    assert decide_change_check(large, large) is Check.SKIP
+    assert decide_change_check(None, large) is Check.READ
+    assert decide_change_check(Properties('"a"'), Properties('"b"')) is Check.READ
     assert LARGE == 8_388_608
 
 
 @pytest.mark.covers("R0-43", "R0-45")
 @given(FILES, FILES)
 def test_nothing_is_skipped_without_evidence(held, found):
-    if check(held, found) is Check.SKIP:
+    if decide_change_check(held, found) is Check.SKIP:
         assert held.etag == found.etag is not None or held[1:] == found[1:]

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.clones import KEPT, MIN_CLONE_TEXT, NONE, OWN, Member, Place, places
+from smartcrawl.rules.clones import (
+    KEPT,
+    MIN_CLONE_TEXT,
+    NONE,
+    OWN,
+    Member,
+    Place,
+    decide_clone_places,
+)
 from tests.rules.manual import section, table
 
 ENTRIES = {"own": OWN, "kept": KEPT, "none": NONE}
@@ -67,7 +75,7 @@ def test_the_order_of_clones_is_the_manuals(row):
     first, other = first._replace(**best), other._replace(**worst)
 
     midway = "entry" in best and "lost" not in best  # a fresh original stands only then
-    assert originals(places([other, first], midway=midway)) == [FIRST]
+    assert originals(decide_clone_places([other, first], midway=midway)) == [FIRST]
 
 
 PAGES = {
@@ -86,7 +94,7 @@ def test_the_places_of_clones_are_the_manuals(page, original, entry):
     group = {PAGES["the first"].no: PAGES["the first"], member.no: member}
     told = Place({"the first": FIRST, "itself": None}[original], ENTRIES[entry])
 
-    assert places(group.values(), midway=False)[member.no] == told
+    assert decide_clone_places(group.values(), midway=False)[member.no] == told
 
 
 def test_every_place_of_a_clone_is_in_the_manual():
@@ -101,13 +109,13 @@ def test_the_entries_and_the_shortest_text_are_the_manuals():
 
 
 def test_nobody_has_no_original():
-    assert places([], midway=False) == {}
+    assert decide_clone_places([], midway=False) == {}
 
 
 @pytest.mark.covers("R4-13", "R4-14", "R4-16", "M-23")
 @given(members(), st.booleans())
 def test_exactly_one_page_is_the_original_and_a_living_one_if_anybody_lives(group, midway):
-    found = places(group, midway=midway)
+    found = decide_clone_places(group, midway=midway)
     (original,) = originals(found)
     living = {member.no for member in group if not member.lost}
 
@@ -124,7 +132,7 @@ def test_exactly_one_page_is_the_original_and_a_living_one_if_anybody_lives(grou
 @pytest.mark.covers("M-23", "R4-04")
 @given(members(), st.booleans())
 def test_a_lost_page_is_no_clone_and_keeps_the_entry_that_it_has(group, midway):
-    found = places(group, midway=midway)
+    found = decide_clone_places(group, midway=midway)
     for member in group:
         if member.lost:
             place = found[member.no]
@@ -138,7 +146,7 @@ def test_a_lost_page_is_no_clone_and_keeps_the_entry_that_it_has(group, midway):
 def test_the_order_of_arrival_decides_nothing(group, midway, chance):
     shuffled = chance.sample(group, len(group))
 
-    assert places(group, midway=midway) == places(shuffled, midway=midway)
+    assert decide_clone_places(group, midway=midway) == decide_clone_places(shuffled, midway=midway)
 
 
 def settled(group, found):
@@ -149,9 +157,9 @@ def settled(group, found):
 @pytest.mark.covers("M-23")
 @given(members(), st.booleans())
 def test_a_second_election_changes_nothing(group, midway):
-    found = places(group, midway=midway)
+    found = decide_clone_places(group, midway=midway)
 
-    assert places(settled(group, found), midway=midway) == found
+    assert decide_clone_places(settled(group, found), midway=midway) == found
 
 
 def standing(group):
@@ -167,7 +175,7 @@ def test_while_a_run_goes_on_the_standing_original_stays(group, data):
     stands = data.draw(st.sampled_from(group))._replace(entry=OWN, lost=False)
     group = [stands if member.no == stands.no else member for member in group]
 
-    assert originals(places(group, midway=True)) == standing(group) == [stands.no]
+    assert originals(decide_clone_places(group, midway=True)) == standing(group) == [stands.no]
 
 
 def test_while_a_run_goes_on_a_fresh_original_gives_way_to_nobody():
@@ -175,7 +183,7 @@ def test_while_a_run_goes_on_a_fresh_original_gives_way_to_nobody():
     stands = BASE._replace(no=FIRST, fresh=True, entry=OWN)
     back = BASE._replace(no=2, entry=KEPT, id=b"\x02")
 
-    assert originals(places([stands, back], midway=True)) == [FIRST]
+    assert originals(decide_clone_places([stands, back], midway=True)) == [FIRST]
 
 
 @pytest.mark.covers("M-23")
@@ -183,12 +191,12 @@ def test_at_the_end_a_fresh_original_is_a_page_like_any_other():
     stands = BASE._replace(no=FIRST, fresh=True, entry=OWN, depth=2)
     nearer = BASE._replace(no=2, fresh=True, id=b"\x02")
 
-    assert originals(places([stands, nearer], midway=True)) == [FIRST]
-    assert originals(places([stands, nearer], midway=False)) == [2]
+    assert originals(decide_clone_places([stands, nearer], midway=True)) == [FIRST]
+    assert originals(decide_clone_places([stands, nearer], midway=False)) == [2]
 
 
 def test_at_the_end_the_standing_original_stays_before_a_nearer_page_that_held_it_too():
     stands = BASE._replace(no=FIRST, entry=OWN, depth=2)
     nearer = BASE._replace(no=2, entry=NONE, depth=1, id=b"\x02")
 
-    assert originals(places([nearer, stands], midway=False)) == [FIRST]
+    assert originals(decide_clone_places([nearer, stands], midway=False)) == [FIRST]

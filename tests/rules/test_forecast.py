@@ -8,13 +8,13 @@ from smartcrawl.rules.absence import Counts, Policy, is_abandoned, is_gone
 from smartcrawl.rules.forecast import (
     Facts,
     Finding,
-    Way,
-    finding,
-    outcome_of_record,
+    ForecastWay,
+    forecast_finding,
+    forecast_outcome,
+    forecast_ways,
     reason_without_validators,
-    ways,
 )
-from smartcrawl.rules.model import Extraction, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.model import Extraction, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.reindex import DECISIONS, status_after
 
 NOW = 1_000_000
@@ -22,14 +22,14 @@ POLICY = Policy()
 HELD = Facts(Standing.HELD, Finding.FINE)
 
 
-def current(facts: Facts, policy: Policy = POLICY, **told: bool) -> Way | None:
+def current(facts: Facts, policy: Policy = POLICY, **told: bool) -> ForecastWay | None:
     """The way that is under way."""
-    first = ways(facts, policy, **told)[0]
+    first = forecast_ways(facts, policy, **told)[0]
     return first if first.current else None
 
 
 def texts(facts: Facts, policy: Policy = POLICY, **told: bool) -> list[str]:
-    return [str(way) for way in ways(facts, policy, **told)]
+    return [str(way) for way in forecast_ways(facts, policy, **told)]
 
 
 # What was found
@@ -56,28 +56,28 @@ def texts(facts: Facts, policy: Policy = POLICY, **told: bool) -> list[str]:
     ],
 )
 def test_what_a_record_tells_of_its_last_visit(status, word, http_status, reached, found):
-    assert finding(status, word, http_status, POLICY, reached=reached) is found
+    assert forecast_finding(status, word, http_status, POLICY, reached=reached) is found
 
 
 def test_a_sound_page_that_stands_aside_is_told_by_its_canonical_page():
     told = (Status.INDEXED, Word.UNCHANGED, 304, POLICY)
 
-    assert finding(*told, reached=True, aside=True) is Finding.CANONICAL
-    assert finding(*told, reached=False, aside=True) is Finding.ABSENT
+    assert forecast_finding(*told, reached=True, aside=True) is Finding.CANONICAL
+    assert forecast_finding(*told, reached=False, aside=True) is Finding.ABSENT
 
 
 def test_which_statuses_count_is_the_operators_choice():
     every = Policy(purge_statuses=None)
 
-    assert finding(Status.ERROR, Word.LOST, 403, every, reached=True) is Finding.GONE
-    assert finding(Status.ERROR, Word.FAILED, 503, every, reached=True) is Finding.TROUBLE
+    assert forecast_finding(Status.ERROR, Word.LOST, 403, every, reached=True) is Finding.GONE
+    assert forecast_finding(Status.ERROR, Word.FAILED, 503, every, reached=True) is Finding.TROUBLE
 
 
 # What would remove it
 
 
 def test_nothing_removes_what_is_not_held():
-    assert ways(Facts(Standing.BARE, Finding.GONE, 404, gone_count=9), POLICY) == ()
+    assert forecast_ways(Facts(Standing.BARE, Finding.GONE, 404, gone_count=9), POLICY) == ()
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_orphan_goes_after_the_complete_runs_that_are_missing(age, gone, text
     facts = replace(HELD, finding=Finding.ABSENT, age=age, gone_count=gone)
     way = current(facts)
 
-    assert (str(way), way.rule, way.complete) == (text, Rule.ORPHAN, True)
+    assert (str(way), way.rule, way.complete) == (text, RemovalRule.ORPHAN, True)
 
 
 @pytest.mark.covers("R4-07", "M-05")
@@ -156,7 +156,7 @@ def test_a_page_that_moved_away_goes_whatever_statuses_count():
 
     way = current(moved, replace(POLICY, purge_statuses=frozenset()))
 
-    assert (way.rule, str(way)) == (Rule.GONE, "1 more run that finds 301")
+    assert (way.rule, str(way)) == (RemovalRule.GONE, "1 more run that finds 301")
 
 
 def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
@@ -164,10 +164,10 @@ def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
     later, at_once = current(facts), current(facts, remove_excluded=True)
 
     assert (later.rule, str(later)) == (
-        Rule.EXCLUDED,
+        RemovalRule.EXCLUDED,
         "2 more complete runs that leave it out",
     )
-    assert (at_once.rule, str(at_once)) == (Rule.EXCLUDED, "1 more run that leaves it out")
+    assert (at_once.rule, str(at_once)) == (RemovalRule.EXCLUDED, "1 more run that leaves it out")
     aged = current(facts, Policy(orphan_min_age=60), remove_excluded=True)
     assert (aged.min_age, aged.due(NOW)) == (0, True)
     absent = current(replace(facts, finding=Finding.ABSENT), remove_excluded=True)
@@ -179,15 +179,19 @@ def test_an_excluded_page_ages_like_an_orphan_unless_it_goes_at_once():
     [
         (
             Finding.MOVED,
-            Rule.REDIRECT,
+            RemovalRule.REDIRECT,
             "1 more run that finds its redirect to lead to an indexed page",
         ),
         (
             Finding.NOT_ACCEPTABLE,
-            Rule.NOT_ACCEPTABLE,
+            RemovalRule.NOT_ACCEPTABLE,
             "1 more run that finds that it must not be indexed",
         ),
-        (Finding.CANONICAL, Rule.CANONICAL, "1 more run that finds its canonical page indexed"),
+        (
+            Finding.CANONICAL,
+            RemovalRule.CANONICAL,
+            "1 more run that finds its canonical page indexed",
+        ),
     ],
 )
 def test_what_the_answer_itself_says_goes_with_the_next_run(found, rule, text):
@@ -201,7 +205,7 @@ def test_links_alone_have_nothing_to_lose_but_by_a_redirect():
 
     for found in (Finding.NOT_ACCEPTABLE, Finding.CANONICAL):
         assert current(replace(links, finding=found)) is None
-    assert current(replace(links, finding=Finding.MOVED)).rule is Rule.REDIRECT
+    assert current(replace(links, finding=Finding.MOVED)).rule is RemovalRule.REDIRECT
 
 
 @pytest.mark.parametrize("found", [Finding.FINE, Finding.TROUBLE])
@@ -230,7 +234,9 @@ def test_nothing_is_under_way_for_a_page_that_answers_or_fails_otherwise(found):
 def test_an_error_that_does_not_count_keeps_what_was_counted_and_an_answer_clears_it(found, runs):
     """M-08: 404, 503, 404 is twice gone; 404, 200, 404 is once."""
     facts = replace(HELD, finding=found, gone_count=2, gone_since=NOW)
-    gone = next(way for way in ways(facts, Policy(lost_min_age=60)) if way.rule is Rule.GONE)
+    gone = next(
+        way for way in forecast_ways(facts, Policy(lost_min_age=60)) if way.rule is RemovalRule.GONE
+    )
 
     assert gone.runs == runs
     assert gone.earliest == (NOW + 60 if runs == 1 else None)
@@ -238,16 +244,16 @@ def test_an_error_that_does_not_count_keeps_what_was_counted_and_an_answer_clear
 
 @pytest.mark.parametrize("found", list(Finding))
 def test_a_pinned_page_goes_only_for_what_it_answers(found):
-    rules = {way.rule for way in ways(replace(HELD, finding=found, pinned=True), POLICY)}
+    rules = {way.rule for way in forecast_ways(replace(HELD, finding=found, pinned=True), POLICY)}
 
-    assert rules <= {Rule.GONE, Rule.NOT_ACCEPTABLE}
-    assert (Rule.NOT_ACCEPTABLE in rules) is (found is Finding.NOT_ACCEPTABLE)
+    assert rules <= {RemovalRule.GONE, RemovalRule.NOT_ACCEPTABLE}
+    assert (RemovalRule.NOT_ACCEPTABLE in rules) is (found is Finding.NOT_ACCEPTABLE)
 
 
 def test_without_statuses_that_count_nothing_goes_for_being_lost():
-    rules = {way.rule for way in ways(HELD, Policy(purge_statuses=frozenset()))}
+    rules = {way.rule for way in forecast_ways(HELD, Policy(purge_statuses=frozenset()))}
 
-    assert rules == {Rule.ORPHAN}
+    assert rules == {RemovalRule.ORPHAN}
 
 
 # When
@@ -262,8 +268,8 @@ def test_ages_are_told_as_the_earliest_time():
     assert current(absent, policy).earliest == NOW + 90
     assert current(gone).earliest is None
     assert current(absent).earliest is None
-    assert [way.earliest for way in ways(HELD, policy)] == [None, None]
-    assert [way.min_age for way in ways(HELD, policy)] == [60, 90]
+    assert [way.earliest for way in forecast_ways(HELD, policy)] == [None, None]
+    assert [way.min_age for way in forecast_ways(HELD, policy)] == [60, 90]
 
 
 @pytest.mark.parametrize("age", [0, 1, 59, 60])
@@ -294,7 +300,9 @@ def test_an_orphan_is_due_exactly_when_the_next_run_removes_it(gone, age, waited
 
 
 def test_what_is_not_under_way_is_never_due():
-    assert not any(way.due(NOW) for way in ways(HELD, Policy(lost_threshold=1, orphan_threshold=1)))
+    assert not any(
+        way.due(NOW) for way in forecast_ways(HELD, Policy(lost_threshold=1, orphan_threshold=1))
+    )
 
 
 # What the last visit was
@@ -324,7 +332,7 @@ def test_a_record_tells_what_its_last_visit_found(standing, outcome, http_status
     verdict = DECISIONS[outcome][standing]
     before = {Standing.HELD: Status.INDEXED, Standing.LINKS: Status.CRAWLED}
     status = status_after(verdict.action, outcome, before.get(standing, Status.PENDING), standing)
-    found = outcome_of_record(status, verdict.word, http_status)
+    found = forecast_outcome(status, verdict.word, http_status)
 
     if outcome is Outcome.NOT_MODIFIED and standing is Standing.BARE:
         assert found is Outcome.BAD_HEADER  # nobody asks so for what is not held
@@ -336,7 +344,7 @@ def test_a_record_tells_what_its_last_visit_found(standing, outcome, http_status
 
 @pytest.mark.parametrize("word", [None, Word.ORPHANED, Word.SKIPPED, Word.DELETED])
 def test_a_record_that_was_not_visited_tells_no_outcome(word):
-    assert outcome_of_record(Status.INDEXED, word, 200) is None
+    assert forecast_outcome(Status.INDEXED, word, 200) is None
 
 
 @pytest.mark.parametrize(
@@ -383,9 +391,11 @@ def test_a_304_that_named_another_version_is_followed_by_a_request_without_valid
 
 
 def test_a_way_without_a_least_age_is_due_at_once():
-    assert Way(Rule.GONE, 1, "find 404", complete=False, current=True).due(NOW)
-    assert not Way(Rule.GONE, 1, "find 404", complete=False, current=True, min_age=1).due(NOW)
-    assert Way(Rule.GONE, 1, "find 404", complete=False, current=True).min_age == 0
+    assert ForecastWay(RemovalRule.GONE, 1, "find 404", complete=False, current=True).due(NOW)
+    assert not ForecastWay(
+        RemovalRule.GONE, 1, "find 404", complete=False, current=True, min_age=1
+    ).due(NOW)
+    assert ForecastWay(RemovalRule.GONE, 1, "find 404", complete=False, current=True).min_age == 0
 
 
 @pytest.mark.parametrize(
@@ -398,7 +408,7 @@ def test_a_way_without_a_least_age_is_due_at_once():
     ],
 )
 def test_what_a_record_keeps_of_an_error_tells_its_outcome(status, word, http_status, outcome):
-    assert outcome_of_record(status, word, http_status) is outcome
+    assert forecast_outcome(status, word, http_status) is outcome
 
 
 def test_any_status_that_counts_is_named_so():

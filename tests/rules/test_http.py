@@ -11,11 +11,11 @@ from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     MAX_VALIDATOR,
     REDIRECTS,
-    conditional_headers,
+    http_conditional_headers,
     is_other_version,
     is_same_by_head,
     kept_validators,
-    outcome_of,
+    outcome_of_response,
 )
 from smartcrawl.rules.model import Outcome
 from tests.rules.manual import header, numbers, section, table
@@ -37,7 +37,9 @@ def told(status, *, conditional):
 @pytest.mark.parametrize("conditional", [True, False])
 def test_every_status_has_the_outcome_of_the_manual(conditional):
     for status in range(100, 1000):
-        assert outcome_of(status, conditional=conditional) == told(status, conditional=conditional)
+        assert outcome_of_response(status, conditional=conditional) == told(
+            status, conditional=conditional
+        )
 
 
 @pytest.mark.covers("R4-37", "M-30")
@@ -47,7 +49,7 @@ def test_every_status_has_the_outcome_of_the_manual(conditional):
     + [(406, Outcome.NOT_ACCEPTABLE), (200, Outcome.CHANGED), (304, Outcome.BAD_HEADER)],
 )
 def test_statuses_with_a_case_of_their_own(status, outcome):
-    assert outcome_of(status, conditional=False) is outcome
+    assert outcome_of_response(status, conditional=False) is outcome
 
 
 def test_every_outcome_is_told_of_some_answer():
@@ -76,11 +78,11 @@ def test_the_sets_of_statuses_are_the_manuals():
 @pytest.mark.covers("R0-38", "RD-04", "RP-05")
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_validators_are_sent_byte_for_byte(etag, last_modified):
-    sent = conditional_headers(etag, last_modified, trusted=True)
+    sent = http_conditional_headers(etag, last_modified, trusted=True)
 
     assert sent == {"If-None-Match": etag, "If-Modified-Since": last_modified}
-    assert conditional_headers(etag, last_modified, trusted=False) == {}
-    assert conditional_headers(None, "", trusted=True) == {}
+    assert http_conditional_headers(etag, last_modified, trusted=False) == {}
+    assert http_conditional_headers(None, "", trusted=True) == {}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_validators_are_sent_byte_for_byte(etag, last_modified):
     ],
 )
 def test_each_validator_is_sent_without_the_other(etag, last_modified, sent):
-    assert conditional_headers(etag, last_modified, trusted=True) == sent
+    assert http_conditional_headers(etag, last_modified, trusted=True) == sent
 
 
 NOW = 1_700_000_000

@@ -2,10 +2,19 @@
 
 import pytest
 
-from smartcrawl.rules.model import Fault, Mode, Outcome, Rule, RunState, Standing, Status, Word
+from smartcrawl.rules.model import (
+    Fault,
+    Mode,
+    Outcome,
+    RemovalRule,
+    RunState,
+    Standing,
+    Status,
+    Word,
+)
 from tests.rules.manual import numbers, table
 
-KINDS = [Status, Standing, Word, RunState, Rule, Mode]
+KINDS = [Status, Standing, Word, RunState, RemovalRule, Mode]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -14,11 +14,11 @@ from smartcrawl.rules.moves import (
     MAX_CANONICAL_SHARE,
     Fate,
     Move,
-    canonical_of,
-    chain,
-    fates,
+    canonical_after_moves,
+    chain_of_moves,
+    fates_of_moves,
     floods,
-    wall,
+    login_wall,
 )
 from tests.rules.manual import header, numbers, section, table
 
@@ -84,7 +84,7 @@ WAYS = {
     ],
 )
 def test_the_fate_of_a_redirect_is_the_manuals(status, leads_to, fate):
-    found = fates(WAYS[leads_to](status), {END}, {ASIDE: GONE}, ended={GONE})
+    found = fates_of_moves(WAYS[leads_to](status), {END}, {ASIDE: GONE}, ended={GONE})
 
     assert found[PAGE][0] == Fate(fate)
 
@@ -95,14 +95,16 @@ def test_a_target_that_cannot_be_followed_is_not_out_of_scope(status):
     """A trap, or more redirects than are followed: the address has no number."""
     refused, leaves = (Move(PAGE, status, "http://a.example/", None, True, way) for way in (0, 1))
 
-    assert fates([refused], ())[PAGE] == (Fate.WAITS, [])
-    assert fates([leaves], ())[PAGE] == (Fate.AWAY, [])
+    assert fates_of_moves([refused], ())[PAGE] == (Fate.WAITS, [])
+    assert fates_of_moves([leaves], ())[PAGE] == (Fate.AWAY, [])
 
 
 def test_an_end_that_answered_nothing_is_waited_for():
-    assert fates(way(301, 2, 3), (), ended={GONE})[PAGE][0] is Fate.WAITS
-    assert fates(way(301, 2, 3), (), ended={2})[PAGE][0] is Fate.WAITS  # only the end counts
-    assert fates(way(301, 2, 3), (), ended={3})[PAGE][0] is Fate.AWAY
+    assert fates_of_moves(way(301, 2, 3), (), ended={GONE})[PAGE][0] is Fate.WAITS
+    assert (
+        fates_of_moves(way(301, 2, 3), (), ended={2})[PAGE][0] is Fate.WAITS
+    )  # only the end counts
+    assert fates_of_moves(way(301, 2, 3), (), ended={3})[PAGE][0] is Fate.AWAY
 
 
 def test_every_fate_and_kind_of_redirect_is_in_the_manual():
@@ -121,34 +123,36 @@ def test_a_target_shared_by_pages_with_content_is_a_wall(size, others, is_wall):
     size, others = int(size), int(others)
     moves = [replace(move, has_content=move.no < PAGE + size) for move in crowd(302, size + others)]
     moves += [Move(1000, 301, "http://a.example/login?from=1000", END)]
-    found = fates(moves, {END})
+    found = fates_of_moves(moves, {END})
 
     assert {found[move.no][0] for move in moves[:-1]} == {
         Fate.LOST if is_wall == "yes" else Fate.MOVED
     }
     assert found[1000][0] is Fate.MOVED
-    assert {fate for fate, _ in fates(moves, {END}, walls=False).values()} == {Fate.MOVED}
+    assert {fate for fate, _ in fates_of_moves(moves, {END}, walls=False).values()} == {Fate.MOVED}
 
 
 @pytest.mark.covers("M-21")
 def test_only_temporary_redirects_make_a_wall():
     moves = crowd(302, 1) + crowd(301, 10)[1:]
 
-    assert {fate for fate, _ in fates(moves, {END}).values()} == {Fate.MOVED}
+    assert {fate for fate, _ in fates_of_moves(moves, {END}).values()} == {Fate.MOVED}
 
 
 def test_a_page_that_moved_behind_a_wall_keeps_what_is_held():
     """http to https for good, then to the login for a moment: nothing says that it moved there."""
     walled = [replace(move, has_content=False) for move in crowd(302, 3)]
     first = [Move(500 + n, 301, f"http://a.example/{n}", PAGE + n) for n in range(2)]
-    found = fates([*walled, *first], {END})
+    found = fates_of_moves([*walled, *first], {END})
 
     assert {found[move.no][0] for move in walled} == {Fate.LOST}
     assert {found[move.no][0] for move in first} == {Fate.WAITS}
-    alone = fates([*walled, first[0]], {END})
+    alone = fates_of_moves([*walled, first[0]], {END})
     assert {fate for fate, _ in alone.values()} == {Fate.MOVED}
     one_door = [first[0], replace(first[1], target_no=PAGE)]  # both by way of one page
-    assert {fate for fate, _ in fates([*walled, *one_door], {END}).values()} == {Fate.MOVED}
+    assert {fate for fate, _ in fates_of_moves([*walled, *one_door], {END}).values()} == {
+        Fate.MOVED
+    }
 
 
 @pytest.mark.parametrize(
@@ -158,12 +162,12 @@ def test_a_page_that_moved_behind_a_wall_keeps_what_is_held():
 def test_the_first_redirect_of_a_chain_decides_whether_its_page_is_lost(first, then, fate):
     moves = [Move(PAGE, first, "http://a.example/2", 2), Move(2, then, "http://a.example/3", 3)]
 
-    assert fates(moves, ())[PAGE][0] is fate
+    assert fates_of_moves(moves, ())[PAGE][0] is fate
 
 
 @pytest.mark.covers("M-21")
 def test_the_way_of_a_redirect_is_told():
-    found = fates(way(301, 2, 3, END), {END})
+    found = fates_of_moves(way(301, 2, 3, END), {END})
 
     assert found == {
         PAGE: (Fate.MOVED, [2, 3, END]),
@@ -184,17 +188,17 @@ def test_the_way_of_a_redirect_is_told():
     ],
 )
 def test_a_wall_is_an_address_without_its_query(one, other, same):
-    assert (wall(one) == wall(other)) is same
+    assert (login_wall(one) == login_wall(other)) is same
 
 
 def test_a_wall_reads_as_an_address():
-    assert wall("https://a.example/login?next=/1#top") == "https://a.example/login"
+    assert login_wall("https://a.example/login?next=/1#top") == "https://a.example/login"
 
 
 @pytest.mark.covers("M-21")
 @given(st.integers(0, 9), HOPS)
 def test_every_chain_ends(no, hops):
-    passed, circle = chain(no, hops)
+    passed, circle = chain_of_moves(no, hops)
 
     assert passed == [hops[start] for start in [no, *passed][: len(passed)]]
     assert len(passed) <= len(hops)
@@ -206,7 +210,7 @@ def test_every_chain_ends(no, hops):
 @given(HOPS, st.sets(st.integers(0, 12)), st.sampled_from(sorted(PERMANENT | TEMPORARY)))
 def test_a_page_moved_only_to_one_that_is_indexed(hops, indexed, status):
     moves = [Move(no, status, f"http://a.example/{target}", target) for no, target in hops.items()]
-    for fate, passed in fates(moves, indexed).values():
+    for fate, passed in fates_of_moves(moves, indexed).values():
         if fate is Fate.MOVED:
             assert passed[-1] in indexed
             assert len(passed) <= MAX_REDIRECTS
@@ -233,7 +237,7 @@ def test_who_stands_aside_for_whom_is_the_manuals(names, told):
     leads, expected = LEADS[names]
     stands_for = {"no page": None, "that one": leads[PAGE], "the last one": END}
 
-    assert canonical_of(PAGE, leads, {PAGE, END}) == expected == stands_for[told]
+    assert canonical_after_moves(PAGE, leads, {PAGE, END}) == expected == stands_for[told]
 
 
 @pytest.mark.covers("M-20")
@@ -241,7 +245,7 @@ def test_the_way_into_a_circle_of_others_ends_where_it_enters_it():
     """Each of the circle stands for itself, so the one that is met first counts."""
     leads = {PAGE: 2, 2: 3, 3: 4, 4: 3}
 
-    assert canonical_of(PAGE, leads, {PAGE, 2, 3, 4}) == 3
+    assert canonical_after_moves(PAGE, leads, {PAGE, 2, 3, 4}) == 3
 
 
 def test_every_kind_of_canonical_page_is_in_the_manual():
@@ -250,13 +254,13 @@ def test_every_kind_of_canonical_page_is_in_the_manual():
 
 @pytest.mark.covers("M-20")
 def test_a_page_that_names_none_stands_for_itself():
-    assert canonical_of(PAGE, {}, {PAGE, END}) is None
+    assert canonical_after_moves(PAGE, {}, {PAGE, END}) is None
 
 
 @pytest.mark.covers("M-20")
 @given(st.integers(0, 9), HOPS, st.sets(st.integers(0, 12)))
 def test_nobody_stands_aside_for_itself_or_for_what_is_not_indexed(no, leads, indexed):
-    target = canonical_of(no, leads, indexed)
+    target = canonical_after_moves(no, leads, indexed)
 
     assert target is None or (target in indexed and target != no)
 
@@ -280,6 +284,6 @@ def test_a_target_without_a_number_is_not_out_of_scope_by_itself():
     move = Move(1, 301, "https://a.example/x", None)
     away = Move(2, 301, "https://b.example/x", None, leaves=True)
 
-    judged = fates([move, away], frozenset(), walls=True)
+    judged = fates_of_moves([move, away], frozenset(), walls=True)
 
     assert [fate for fate, _ in judged.values()] == [Fate.WAITS, Fate.AWAY]

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.model import Action, Mode, Outcome, Rule, Standing, Status, Word
+from smartcrawl.rules.model import Action, Mode, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.reindex import (
     DECISIONS,
     REMOVALS,
     Removal,
     Verdict,
     decide,
+    decide_extraction,
     effective_after,
     effective_status,
-    extraction,
-    removal,
+    state_after_removal,
     status_after,
 )
 from tests.rules.manual import PAGE, fits, header, table
@@ -172,12 +172,12 @@ def test_effective_status_is_200_only_where_content_is_held():
 
 
 @pytest.mark.covers("R4-06", "M-01")
-@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize("rule", list(RemovalRule))
 def test_what_is_left_after_a_removal_is_the_manuals(rule):
     ((status, standing, word, effective),) = (
         row for name, *row in table("After a removal") if name == rule.word
     )
-    left = removal(rule)
+    left = state_after_removal(rule)
 
     assert left == REMOVALS[rule] == Removal(*left)
     assert left.status.word == status
@@ -191,15 +191,15 @@ def test_what_is_left_after_a_removal_is_the_manuals(rule):
 
 
 def test_every_rule_of_removal_leaves_no_content():
-    assert [name for name, *_ in table("After a removal")] == [rule.word for rule in Rule]
-    assert set(REMOVALS) == set(Rule)
-    assert all(removal(rule).standing is not Standing.HELD for rule in Rule)
+    assert [name for name, *_ in table("After a removal")] == [rule.word for rule in RemovalRule]
+    assert set(REMOVALS) == set(RemovalRule)
+    assert all(state_after_removal(rule).standing is not Standing.HELD for rule in RemovalRule)
 
 
 @pytest.mark.covers("R4-06", "R4-45")
 @pytest.mark.parametrize(("said", "kept"), [(404, 404), (410, 410), (200, 404), (403, 403)])
 def test_a_tombstone_keeps_what_the_server_said_and_never_a_200(said, kept):
-    assert effective_after(Rule.GONE, said) == kept
+    assert effective_after(RemovalRule.GONE, said) == kept
 
 
 @pytest.mark.covers("M-15", "R4-20")
@@ -216,4 +216,6 @@ def test_how_a_page_comes_to_another_configuration_is_the_manuals(standing, mode
     ]
 
     assert len(told) == 1
-    assert extraction(standing, mode, same_configuration=same, snapshot=snapshot) == told[0][4]
+    assert (
+        decide_extraction(standing, mode, same_configuration=same, snapshot=snapshot) == told[0][4]
+    )

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.rules.seal import MAX_UNREACHABLE_SHARE, Evidence, no_answer, reasons
+from smartcrawl.rules.seal import (
+    MAX_UNREACHABLE_SHARE,
+    Evidence,
+    counts_as_unanswered,
+    reasons_against_seal,
+)
 from smartcrawl.rules.traps import Trap
 from tests.rules.manual import numbers, section, table
 
@@ -48,7 +53,7 @@ CUTS = [
 def test_every_gap_of_the_manual_is_a_reason(reason):
     told, found = GAPS.get(reason, ({"cut_by": (reason,)}, reason))
 
-    assert reasons(Evidence(**(WHOLE | told))) == (found,)
+    assert reasons_against_seal(Evidence(**(WHOLE | told))) == (found,)
 
 
 def test_every_reason_of_the_rules_is_in_the_manual():
@@ -63,7 +68,7 @@ def test_several_gaps_are_told_in_the_order_in_which_they_cut_deepest():
         ("http://a.example/", "http://b.example/"), ("max_pages", "interrupted"), 0, 1, 7
     )
 
-    assert reasons(evidence) == (
+    assert reasons_against_seal(evidence) == (
         "max_pages",
         "interrupted",
         "seed_failed: http://a.example/",
@@ -76,8 +81,8 @@ def test_several_gaps_are_told_in_the_order_in_which_they_cut_deepest():
 
 @pytest.mark.covers("RD-07")
 def test_a_run_without_a_gap_is_complete():
-    assert reasons(Evidence(**WHOLE)) == ()
-    assert reasons(Evidence(**(WHOLE | {"visits": 1}))) == ()
+    assert reasons_against_seal(Evidence(**WHOLE)) == ()
+    assert reasons_against_seal(Evidence(**(WHOLE | {"visits": 1}))) == ()
 
 
 @pytest.mark.covers("RD-07")
@@ -87,18 +92,18 @@ def test_a_tenth_of_the_visits_may_bring_no_answer(visits):
     most = visits * int(share) // 100
 
     assert int(share) / 100 == MAX_UNREACHABLE_SHARE
-    assert reasons(Evidence((), (), visits, most, 0)) == ()
-    assert len(reasons(Evidence((), (), visits, most + 1, 0))) == 1
+    assert reasons_against_seal(Evidence((), (), visits, most, 0)) == ()
+    assert len(reasons_against_seal(Evidence((), (), visits, most + 1, 0))) == 1
 
 
 @pytest.mark.covers("U-16", "M-11")
 def test_what_was_not_due_counts_as_seen_once_it_was_asked_since_the_last_complete_run():
     skipped = WHOLE | {"visits": 0, "skipped": 10}
 
-    assert reasons(Evidence(**skipped)) == ()
-    assert reasons(Evidence(**skipped | {"not_due": 3})) == ("not_due: 3",)
-    assert reasons(Evidence(**skipped | {"visits": 1, "unreachable": 1})) == ()
-    assert reasons(Evidence(**skipped | {"visits": 2, "unreachable": 2})) == (
+    assert reasons_against_seal(Evidence(**skipped)) == ()
+    assert reasons_against_seal(Evidence(**skipped | {"not_due": 3})) == ("not_due: 3",)
+    assert reasons_against_seal(Evidence(**skipped | {"visits": 1, "unreachable": 1})) == ()
+    assert reasons_against_seal(Evidence(**skipped | {"visits": 2, "unreachable": 2})) == (
         "unreachable: 2 of 2 visits",
     )
 
@@ -114,7 +119,7 @@ def test_what_counts_as_unreachable_is_the_manuals(outcome):
             if statuses in ("any", "any other, or none") or status in numbers(statuses)
         )
 
-        assert no_answer(outcome, status) == (told == "yes"), status
+        assert counts_as_unanswered(outcome, status) == (told == "yes"), status
 
 
 @pytest.mark.covers("RD-07")
@@ -137,14 +142,14 @@ def test_only_a_run_without_any_gap_is_complete(evidence):
         10 * evidence.unreachable > evidence.visits,
     )
 
-    assert bool(reasons(evidence)) == any(gaps)
+    assert bool(reasons_against_seal(evidence)) == any(gaps)
 
 
 def test_of_our_own_statuses_these_are_answers():
     answers = {Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET}
     answers |= {*range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
     for fault in Fault:
-        assert no_answer(fault.outcome, fault) is (fault not in answers), fault
+        assert counts_as_unanswered(fault.outcome, fault) is (fault not in answers), fault
 
 
 @pytest.mark.covers("U-16", "RD-07")
@@ -161,10 +166,10 @@ def test_of_our_own_statuses_these_are_answers():
 def test_what_was_asked_in_vain_before_may_be_a_tenth_of_all(unreachable, silent, told):
     found = Evidence((), (), 50, unreachable, 0, skipped=50, silent=silent)
 
-    assert reasons(found) == told
+    assert reasons_against_seal(found) == told
     if told:  # on top of what was not asked at all
         more = replace(found, not_due=3)
-        assert reasons(more)[-1] == f"not_due: {silent + 3}"
+        assert reasons_against_seal(more)[-1] == f"not_due: {silent + 3}"
 
 
 def test_nothing_is_silent_unless_it_is_said():

@@ -16,11 +16,11 @@ from smartcrawl.rules.shield import (
     MIN_COLLAPSE,
     START,
     accepts_collapse,
-    are_edits,
+    are_collapses_edits,
     challenge,
     is_collapsed,
     is_login,
-    may_be_edits,
+    may_collapses_be_edits,
 )
 
 
@@ -675,13 +675,13 @@ def different(count):
 )
 def test_few_pages_that_collapse_are_edits(pages, bodies, found):
     assert (FEW, EDITS) == (3, 100)
-    assert are_edits(different(pages), bodies=bodies) is found
+    assert are_collapses_edits(different(pages), bodies=bodies) is found
 
 
 def test_two_pages_that_collapse_to_the_same_text_are_no_edits():
-    assert are_edits([b"1", b"2"], bodies=9_999)
-    assert not are_edits([b"1", b"1"], bodies=9_999)
-    assert not are_edits([*different(50), b"7"], bodies=9_999)
+    assert are_collapses_edits([b"1", b"2"], bodies=9_999)
+    assert not are_collapses_edits([b"1", b"1"], bodies=9_999)
+    assert not are_collapses_edits([*different(50), b"7"], bodies=9_999)
 
 
 @pytest.mark.parametrize(
@@ -698,4 +698,4 @@ def test_two_pages_that_collapse_to_the_same_text_are_no_edits():
 )
 def test_what_waits_is_bounded(pages, texts, size, found):
     assert (MAX_WAITING, MAX_WAITING_SIZE) == (1_000, 64 << 20)
-    assert may_be_edits(pages, texts=texts, size=size) is found
+    assert may_collapses_be_edits(pages, texts=texts, size=size) is found

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
-from smartcrawl.rules.simulate import Life, Replay, every, pace, simulate, unhurried
+from smartcrawl.rules.simulate import (
+    Life,
+    Replay,
+    fixed_schedule,
+    simulate_schedules,
+    simulated_pace,
+    unhurried_schedule,
+)
 
 DAY = 86_400  #: seconds
 #: Visits after 0: on days 1 to 3, 6, 9, 12, 19, 26, 33, 47 and so on.
@@ -34,7 +41,7 @@ WINDOWS = st.tuples(TIMES, TIMES).map(sorted)
 
 def replay(lives, schedule, *, pace=DAY, since=-1, now):
     """Replay under one schedule, all of the history unless a window is given."""
-    (found,) = simulate(lives, [schedule], pace=pace, since=since, now=now)
+    (found,) = simulate_schedules(lives, [schedule], pace=pace, since=since, now=now)
     return found
 
 
@@ -123,7 +130,7 @@ def test_the_window_begins_with_the_interval_that_was_reached_by_then():
 
 def test_what_happens_at_the_beginning_lies_before_the_window_and_at_the_end_within():
     life = Life(0, 2 * DAY, (3 * DAY, 4 * DAY))
-    flat = every(DAY, pace=DAY)
+    flat = fixed_schedule(DAY, pace=DAY)
 
     assert replay([life], flat, since=2 * DAY, now=4 * DAY).requests == 2
     assert replay([life], flat, since=2 * DAY - 1, now=4 * DAY).requests == 3
@@ -147,17 +154,17 @@ def test_a_page_that_is_seen_after_the_end_is_left_out():
 def test_pages_are_spread_over_the_time_between_two_runs():
     """By number: 1 lies 40,503 of 65,536 parts of it before the other one."""
     lives = [Life(no, 0, (3 * DAY,)) for no in (0, 1)]
-    first, second = (replay([life], every(DAY, pace=DAY), now=9 * DAY) for life in lives)
+    first, second = (replay([life], fixed_schedule(DAY, pace=DAY), now=9 * DAY) for life in lives)
 
     assert (first.late, second.late) == (0, DAY - DAY * 40_503 // 65_536)
     lives = [Life(no, 0, (3 * DAY,)) for no in range(1, 1_001)]
-    many = replay(lives, every(DAY, pace=DAY), now=9 * DAY)
+    many = replay(lives, fixed_schedule(DAY, pace=DAY), now=9 * DAY)
     assert many.staleness == pytest.approx(DAY / 2, rel=0.01)
 
 
 def test_95_percent_are_not_later():
     lives = [Life(0, 0, (10 * DAY - late,)) for late in range(200)]
-    flat = every(10 * DAY, pace=10 * DAY)
+    flat = fixed_schedule(10 * DAY, pace=10 * DAY)
 
     assert replay(lives, flat, pace=10 * DAY, now=10 * DAY).late == 189
     assert replay(lives[:21], flat, pace=10 * DAY, now=10 * DAY).late == 19
@@ -165,7 +172,9 @@ def test_95_percent_are_not_later():
 
 def test_lives_are_read_once_for_all_schedules():
     lives = iter([Life(0, 0, (DAY,)), Life(0, DAY)])
-    plain, flat = simulate(lives, [PLAIN, every(DAY, pace=DAY)], pace=DAY, since=-1, now=5 * DAY)
+    plain, flat = simulate_schedules(
+        lives, [PLAIN, fixed_schedule(DAY, pace=DAY)], pace=DAY, since=-1, now=5 * DAY
+    )
 
     assert (plain.pages, flat.pages) == (2, 2)
     assert (plain.requests, flat.requests) == (5 + 4, 6 + 5)
@@ -182,7 +191,7 @@ def test_nothing_is_asked_between_two_runs():
 def test_every_run_asks_most_and_finds_first(lives, schedule, pace, window):
     since, now = window
     names = {"pace": pace, "since": since, "now": now}
-    most, other = simulate(lives, [every(pace, pace=pace), schedule], **names)
+    most, other = simulate_schedules(lives, [fixed_schedule(pace, pace=pace), schedule], **names)
 
     assert other.requests <= most.requests
     assert other.waiting >= most.waiting
@@ -197,15 +206,15 @@ def test_who_asks_more_often_is_not_later(life, schedule, pace, window, often, t
     """The visits of the one are visits of the other, too."""
     since, now = window
     names = {"pace": pace, "since": since, "now": now}
-    seldom, more = (every(pace * often * n, pace=pace) for n in (times, 1))
+    seldom, more = (fixed_schedule(pace * often * n, pace=pace) for n in (times, 1))
     single = replace(life, changes=life.changes[:1])
-    fewer, flat = simulate([single], [seldom, more], **names)
+    fewer, flat = simulate_schedules([single], [seldom, more], **names)
 
     assert fewer.requests <= flat.requests
     assert (fewer.staleness or 0) >= (flat.staleness or 0)
     steps = (1, *schedule.steps)
     backs_off = Schedule(pace, pace * 99, steps, schedule.patience, jitter=0)
-    fewer, flat = simulate([life], [backs_off, unhurried(backs_off)], **names)
+    fewer, flat = simulate_schedules([life], [backs_off, unhurried_schedule(backs_off)], **names)
     assert fewer.requests <= flat.requests
     assert (fewer.staleness or 0) >= (flat.staleness or 0)
 
@@ -239,21 +248,21 @@ def test_a_long_history_is_replayed_without_walking_through_it():
 def test_the_pace_is_the_mean_time_between_runs():
     runs = [0, 90, 110, 290, 300, 301]
 
-    assert pace(runs, begin=0, now=300, longest=1_000) == 75
-    assert pace(runs, begin=-1, now=300, longest=1_000) == 60
-    assert pace(runs, begin=0, now=300, longest=70) == 70
-    assert pace(runs, begin=290, now=299, longest=70) == 70
-    assert pace([], begin=0, now=300, longest=70) == 70
-    assert pace([1, 1, 1], begin=0, now=1, longest=70) == 1
+    assert simulated_pace(runs, begin=0, now=300, longest=1_000) == 75
+    assert simulated_pace(runs, begin=-1, now=300, longest=1_000) == 60
+    assert simulated_pace(runs, begin=0, now=300, longest=70) == 70
+    assert simulated_pace(runs, begin=290, now=299, longest=70) == 70
+    assert simulated_pace([], begin=0, now=300, longest=70) == 70
+    assert simulated_pace([1, 1, 1], begin=0, now=1, longest=70) == 1
 
 
 def test_every_run_is_a_schedule_of_whole_runs():
-    assert every(100, pace=100) == Schedule(100, 100, (1,), jitter=0)
-    assert [every(seconds, pace=10).interval(9) for seconds in (1, 14, 15, 24, 25)] == [
+    assert fixed_schedule(100, pace=100) == Schedule(100, 100, (1,), jitter=0)
+    assert [fixed_schedule(seconds, pace=10).interval(9) for seconds in (1, 14, 15, 24, 25)] == [
         10, 10, 20, 20, 30,
     ]  # fmt: skip
-    assert every(100, pace=99).spread(99, 7) == 99
+    assert fixed_schedule(100, pace=99).spread(99, 7) == 99
 
 
 def test_who_is_unhurried_no_longer_waits_the_longer():
-    assert unhurried(Schedule(steps=(2, 3, 7))) == Schedule(steps=(2,))
+    assert unhurried_schedule(Schedule(steps=(2, 3, 7))) == Schedule(steps=(2,))

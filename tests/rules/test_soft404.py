@@ -18,16 +18,16 @@ from smartcrawl.rules.soft404 import (
     MAX_TITLE,
     MIN_WORDS,
     SHORT,
-    NotFound,
-    distance,
-    is_not_found,
-    is_same,
-    profile,
-    random_path,
-    simhash,
+    Soft404Profile,
+    is_soft404_page,
+    is_soft404_text,
+    soft404_distance,
+    soft404_profile,
+    soft404_random_path,
+    soft404_simhash,
 )
 
-PATH = random_path("k3v9q1zz")
+PATH = soft404_random_path("k3v9q1zz")
 TITLE = "Page not found - Harbour Books"
 BRIEF = "Sorry! We looked everywhere, but this page is not on our shelves any more."
 LONG = (
@@ -46,7 +46,7 @@ WORDS = st.lists(st.text(st.sampled_from("abcdefgh"), min_size=3, max_size=8), m
 
 
 def known(title=TITLE, text=LONG, path=PATH):
-    answer = profile(title, text, path)
+    answer = soft404_profile(title, text, path)
     assert answer is not None
     return answer
 
@@ -61,8 +61,8 @@ def numbered(words):
 
 
 def test_the_path_says_what_it_is_and_is_another_with_each_token():
-    assert random_path("a1") == "/smartcrawl-does-this-exist-a1"
-    assert random_path("b2") == "/smartcrawl-does-this-exist-b2"
+    assert soft404_random_path("a1") == "/smartcrawl-does-this-exist-a1"
+    assert soft404_random_path("b2") == "/smartcrawl-does-this-exist-b2"
 
 
 # Fingerprints
@@ -74,7 +74,7 @@ def words_of(text):
 
 
 def fingerprint(text):
-    return simhash(words_of(text))
+    return soft404_simhash(words_of(text))
 
 
 def reference(text):
@@ -115,7 +115,7 @@ def test_the_less_texts_share_the_farther_apart_their_fingerprints_are():
     apart = []
     for changed in (1, 10, 60, 150, 300):
         text = " ".join(["other" + word for word in words[:changed]] + words[changed:])
-        apart.append(distance(fingerprint(text), fingerprint(" ".join(words))))
+        apart.append(soft404_distance(fingerprint(text), fingerprint(" ".join(words))))
 
     assert apart == sorted(apart)
     assert apart[0] <= 6
@@ -124,9 +124,13 @@ def test_the_less_texts_share_the_farther_apart_their_fingerprints_are():
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 def test_a_distance_is_the_number_of_bits_that_differ(one, other):
-    assert distance(one, other) == distance(other, one) == f"{one ^ other:b}".count("1")
-    assert distance(one, one) == 0
-    assert distance(one, ~one & 2**64 - 1) == 64
+    assert (
+        soft404_distance(one, other)
+        == soft404_distance(other, one)
+        == f"{one ^ other:b}".count("1")
+    )
+    assert soft404_distance(one, one) == 0
+    assert soft404_distance(one, ~one & 2**64 - 1) == 64
 
 
 # What a host is known by
@@ -138,7 +142,7 @@ def test_a_profile_is_title_length_and_fingerprints_without_path_and_numbers():
 
     answer = known(f"404: {PATH}", said + " at once", PATH)
 
-    assert answer == NotFound(
+    assert answer == Soft404Profile(
         title="",
         words=9,
         text_length=len(rest),
@@ -149,19 +153,19 @@ def test_a_profile_is_title_length_and_fingerprints_without_path_and_numbers():
 
 def test_fewer_than_eight_words_say_nothing():
     assert MIN_WORDS == 8
-    assert profile(TITLE, numbered(8), PATH) is not None
-    assert profile(TITLE, numbered(7), PATH) is None
-    assert profile(TITLE, "", PATH) is None
-    assert profile(TITLE, f"{numbered(7)} {PATH} 404", PATH) is None
-    assert profile(numbered(20), numbered(7), PATH) is None
+    assert soft404_profile(TITLE, numbered(8), PATH) is not None
+    assert soft404_profile(TITLE, numbered(7), PATH) is None
+    assert soft404_profile(TITLE, "", PATH) is None
+    assert soft404_profile(TITLE, f"{numbered(7)} {PATH} 404", PATH) is None
+    assert soft404_profile(numbered(20), numbered(7), PATH) is None
 
 
 def test_a_shell_that_asks_for_javascript_says_nothing():
     assert SHORT == 50
-    assert profile("App", "You need to enable JavaScript to run this app.", PATH) is None
-    assert profile("App", f"JavaScript {numbered(48)}", PATH) is None
-    assert profile("App", f"JavaScript {numbered(49)}", PATH) is not None
-    assert profile("App", numbered(49), PATH) is not None
+    assert soft404_profile("App", "You need to enable JavaScript to run this app.", PATH) is None
+    assert soft404_profile("App", f"JavaScript {numbered(48)}", PATH) is None
+    assert soft404_profile("App", f"JavaScript {numbered(49)}", PATH) is not None
+    assert soft404_profile("App", numbered(49), PATH) is not None
 
 
 @pytest.mark.parametrize(
@@ -179,8 +183,8 @@ def test_where_no_spaces_are_written_each_sign_is_a_word(sentence):
     answer = known("x", sentence)
 
     assert answer.words == len(sentence.replace(" ", ""))
-    assert is_same(answer, title="x", text=sentence, path="/a")
-    assert not is_same(answer, title="x", text=sentence[:-1], path="/a")
+    assert is_soft404_text(answer, title="x", text=sentence, path="/a")
+    assert not is_soft404_text(answer, title="x", text=sentence[:-1], path="/a")
 
 
 def test_words_are_letters_of_any_case_between_anything_else():
@@ -196,7 +200,7 @@ def test_a_profile_is_a_short_json_string_in_the_registry(text):
 
     packed = answer.pack()
 
-    assert NotFound.unpack(packed) == answer
+    assert Soft404Profile.unpack(packed) == answer
     assert packed == (
         f'{{"title":"ça n existe pas","words":{answer.words},"text_length":{answer.text_length},'
         f'"fingerprint":{answer.fingerprint},"exact":{answer.exact}}}'
@@ -230,7 +234,7 @@ def test_a_packed_profile_has_less_than_400_characters():
 def test_texts_that_differ_in_the_echoed_path_are_the_same(text, echo, path):
     answer = known(text=f"{text} {echo.format(PATH)}")
 
-    assert is_not_found(answer, title=TITLE, text=f"{text} {echo.format(path)}", path=path)
+    assert is_soft404_page(answer, title=TITLE, text=f"{text} {echo.format(path)}", path=path)
 
 
 @pytest.mark.parametrize(
@@ -255,9 +259,11 @@ def test_a_path_is_echoed_whole_or_by_its_end_decoded_or_not(path, echo):
     for said, asked in ((f"{BRIEF} ({{}}) Goodbye then.", path), ("{} " + LONG, path)):
         answer = known(f"{last} | Books", said.format(last))
 
-        assert is_not_found(answer, title=f"{echo} | Books", text=said.format(echo), path=asked)
+        assert is_soft404_page(answer, title=f"{echo} | Books", text=said.format(echo), path=asked)
         other = path.replace("h", "z")  # names neither the one nor the other
-        assert not is_not_found(answer, title=f"{echo} | Books", text=said.format(echo), path=other)
+        assert not is_soft404_page(
+            answer, title=f"{echo} | Books", text=said.format(echo), path=other
+        )
 
 
 def test_what_is_echoed_are_whole_words_side_by_side():
@@ -269,14 +275,14 @@ def test_what_is_echoed_are_whole_words_side_by_side():
         (f"{BRIEF} It was not hat that stood there", "/hats"),
         (f"{BRIEF} It was not what that stood there", "/hat"),
     ):
-        assert not is_not_found(answer, title=TITLE, text=text, path=path)
+        assert not is_soft404_page(answer, title=TITLE, text=text, path=path)
 
 
 def test_a_page_that_is_named_in_every_menu_may_not_exist():
     menu = f"{BRIEF} Home, Search, Contact"
 
-    assert is_not_found(known(text=menu), title=TITLE, text=menu, path="/contact")
-    assert is_not_found(known("Contact us"), title="Contact us", text=LONG, path="/contact")
+    assert is_soft404_page(known(text=menu), title=TITLE, text=menu, path="/contact")
+    assert is_soft404_page(known("Contact us"), title="Contact us", text=LONG, path="/contact")
 
 
 def test_numbers_times_and_ids_do_not_count():
@@ -284,55 +290,55 @@ def test_numbers_times_and_ids_do_not_count():
     answer = known("Error 1 (2024)", said.format(BRIEF, "18.2d351ab8", "10:22:33"))
 
     text = said.format(BRIEF, "7f-9.c0ffee1", "2031-01-02 1:02")
-    assert is_not_found(answer, title="Error 77", text=text, path="/a")
+    assert is_soft404_page(answer, title="Error 77", text=text, path="/a")
 
 
 def test_a_root_is_never_not_found():
     answer = known()
 
     for path in ("/", "", "//"):
-        assert not is_not_found(answer, title=TITLE, text=LONG, path=path)
-        assert is_same(answer, title=TITLE, text=LONG, path=path)
-    assert is_not_found(answer, title=TITLE, text=LONG, path="/?p=12")
+        assert not is_soft404_page(answer, title=TITLE, text=LONG, path=path)
+        assert is_soft404_text(answer, title=TITLE, text=LONG, path=path)
+    assert is_soft404_page(answer, title=TITLE, text=LONG, path="/?p=12")
 
 
 def test_titles_have_to_be_equal():
     for text in (BRIEF, LONG):
         answer = known(text=text)
-        assert is_not_found(answer, title=TITLE.upper(), text=text, path="/a")
-        assert not is_not_found(answer, title="Atlases - Harbour Books", text=text, path="/a")
-        assert not is_not_found(answer, title="", text=text, path="/a")
+        assert is_soft404_page(answer, title=TITLE.upper(), text=text, path="/a")
+        assert not is_soft404_page(answer, title="Atlases - Harbour Books", text=text, path="/a")
+        assert not is_soft404_page(answer, title="", text=text, path="/a")
 
     long = known("word " * 50)
     assert MAX_TITLE == len(long.title) == 200
-    assert is_not_found(long, title="word " * 40 + "more", text=LONG, path="/a")
-    assert not is_not_found(long, title="word " * 39 + "more", text=LONG, path="/a")
+    assert is_soft404_page(long, title="word " * 40 + "more", text=LONG, path="/a")
+    assert not is_soft404_page(long, title="word " * 39 + "more", text=LONG, path="/a")
 
 
 @pytest.mark.parametrize("word", ["shelves", "not", "Sorry", "more"])
 def test_short_texts_have_to_be_equal_word_by_word(word):
     answer = known(text=BRIEF)
 
-    assert is_not_found(answer, title=TITLE, text=BRIEF.lower() + "!", path="/a")
+    assert is_soft404_page(answer, title=TITLE, text=BRIEF.lower() + "!", path="/a")
     for other in (word + " indeed", "", word[::-1]):
         text = BRIEF.replace(word, other)
-        assert not is_not_found(answer, title=TITLE, text=text, path="/a")
+        assert not is_soft404_page(answer, title=TITLE, text=text, path="/a")
 
 
 def test_texts_are_short_up_to_49_words():
     for words, same in ((49, False), (50, True)):
         text = numbered(words)
         answer = replace(known(text=text), exact=0)
-        assert is_same(answer, title=TITLE, text=text, path="/a") is same
+        assert is_soft404_text(answer, title=TITLE, text=text, path="/a") is same
 
     text = numbered(49)
     answer = known(text=text)
     for words in (48, 49, 50):
-        assert is_same(replace(answer, words=words), title=TITLE, text=text, path="/a")
+        assert is_soft404_text(replace(answer, words=words), title=TITLE, text=text, path="/a")
         answer_of_another = replace(answer, words=words, exact=0)
-        assert not is_same(answer_of_another, title=TITLE, text=text, path="/a")
+        assert not is_soft404_text(answer_of_another, title=TITLE, text=text, path="/a")
     fifty = replace(known(text=numbered(50)), words=49, exact=0)
-    assert not is_same(fifty, title=TITLE, text=numbered(50), path="/a")
+    assert not is_soft404_text(fifty, title=TITLE, text=numbered(50), path="/a")
 
 
 def test_longer_texts_may_differ_in_three_bits():
@@ -341,7 +347,7 @@ def test_longer_texts_may_differ_in_three_bits():
     assert MAX_DISTANCE == 3
     for bits, same in ((0b1, True), (0b111, True), (0b1111, False), (2**64 - 1, False)):
         other = replace(answer, fingerprint=answer.fingerprint ^ bits, exact=0)
-        assert is_same(other, title=TITLE, text=LONG, path="/a") is same
+        assert is_soft404_text(other, title=TITLE, text=LONG, path="/a") is same
 
 
 def test_longer_texts_may_differ_by_five_words():
@@ -350,7 +356,7 @@ def test_longer_texts_may_differ_by_five_words():
     assert MAX_APART == 5
     for words, same in ((94, False), (95, True), (105, True), (106, False)):
         other = replace(answer, words=words)
-        assert is_same(other, title=TITLE, text=numbered(100), path="/a") is same
+        assert is_soft404_text(other, title=TITLE, text=numbered(100), path="/a") is same
 
 
 def test_longer_texts_may_differ_by_a_tenth_of_their_characters():
@@ -361,20 +367,20 @@ def test_longer_texts_may_differ_by_a_tenth_of_their_characters():
     assert answer.text_length == 360
     for length, same in ((323, False), (324, True), (400, True), (401, False)):
         other = replace(answer, text_length=length)
-        assert is_same(other, title=TITLE, text=text, path="/a") is same
+        assert is_soft404_text(other, title=TITLE, text=text, path="/a") is same
 
 
 def test_a_changing_line_in_a_long_answer_does_not_matter():
     said = f"{LONG} {ARTICLE} {ARTICLE.upper()[:200]} Reader of the day: {{}}."
     answer = known(text=said.format("Ada"))
 
-    assert is_not_found(answer, title=TITLE, text=said.format("Grace"), path="/a")
+    assert is_soft404_page(answer, title=TITLE, text=said.format("Grace"), path="/a")
 
 
 def test_pages_are_not_taken_for_the_answer():
     for answer in (known(), known(text=BRIEF)):
         for text in (ARTICLE, f"{LONG} {ARTICLE}", f"{BRIEF} {ARTICLE}", "", "Page not found"):
-            assert not is_not_found(answer, title=TITLE, text=text, path="/pier")
+            assert not is_soft404_page(answer, title=TITLE, text=text, path="/pier")
 
 
 @given(WORDS, WORDS, st.integers(0, 2**32))
@@ -383,14 +389,14 @@ def test_two_answers_are_the_same_both_ways_or_neither(shared, own, seed):
     mixed = [*shared, *own[: chance.choice((0, 0, 1, 5, 90))]]
     paths = ("/zzyx", "/zzxy")
     texts = (" ".join(shared), " ".join(mixed))
-    answers = [profile("t", text, path) for text, path in zip(texts, paths, strict=True)]
+    answers = [soft404_profile("t", text, path) for text, path in zip(texts, paths, strict=True)]
     if None in answers:
         return
 
-    found = is_not_found(answers[0], title="t", text=texts[1], path=paths[1])
+    found = is_soft404_page(answers[0], title="t", text=texts[1], path=paths[1])
 
-    assert found is is_not_found(answers[1], title="t", text=texts[0], path=paths[0])
-    assert answers[0] == profile("T!", texts[0], paths[0])
+    assert found is is_soft404_page(answers[1], title="t", text=texts[0], path=paths[0])
+    assert answers[0] == soft404_profile("T!", texts[0], paths[0])
     if shared == mixed:
         assert found
 
@@ -410,7 +416,7 @@ def test_whatever_path_is_echoed_wherever_the_answer_is_the_same(words, segments
         template = " ".join([*words[:place], "{}", *words[place:]])
         answer = known("t", template.format(echo.format(PATH.lstrip("/"))), PATH)
         text = template.format(echo.format(said))
-        assert is_not_found(answer, title="t", text=text, path=asked)
+        assert is_soft404_page(answer, title="t", text=text, path=asked)
 
 
 @given(
@@ -422,4 +428,4 @@ def test_texts_that_share_less_than_half_are_never_the_same(answered, said, shar
     answer = known("t", " ".join(answered))
     page = [*answered[: min(shared, len(said) - 1)], *said]
 
-    assert not is_not_found(answer, title="t", text=" ".join(page), path="/page")
+    assert not is_soft404_page(answer, title="t", text=" ".join(page), path="/page")

@@ -10,8 +10,8 @@ from smartcrawl.rules.traps import (
     MAX_PLACES,
     MAX_REPEATS,
     MAX_SEGMENTS,
-    Budget,
     Trap,
+    TrapBudget,
     trap_of,
 )
 
@@ -102,7 +102,7 @@ REAL = [
 def test_ordinary_addresses_are_no_traps(path):
     assert trap_of(SITE + path, YEAR) is None
     assert trap_of("http://localhost:8080" + path, YEAR) is None
-    assert Budget(year=YEAR, per_host=1, hosts=1).refuse(SITE + path, "example.com") is None
+    assert TrapBudget(year=YEAR, per_host=1, hosts=1).refuse(SITE + path, "example.com") is None
 
 
 def test_a_host_alone_is_no_trap():
@@ -371,12 +371,12 @@ def test_any_spelling_is_judged(rest):
 # Numbers of a run
 
 
-def asked(budget: Budget, host: str, count: int, path: str = "/{}") -> list[Trap | None]:
+def asked(budget: TrapBudget, host: str, count: int, path: str = "/{}") -> list[Trap | None]:
     return [budget.refuse(f"https://{host}{path.format(n)}", host) for n in range(count)]
 
 
 def test_a_host_may_have_so_many_addresses_known_and_new():
-    budget = Budget(year=YEAR, per_host=5, hosts=0)
+    budget = TrapBudget(year=YEAR, per_host=5, hosts=0)
     budget.known("a.example", 1)
     budget.known("a.example", 2)
     budget.known("b.example", 5)
@@ -389,7 +389,7 @@ def test_a_host_may_have_so_many_addresses_known_and_new():
 
 
 def test_there_may_be_so_many_hosts_known_and_new():
-    budget = Budget(year=YEAR, per_host=0, hosts=3)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=3)
     budget.known("a.example", 0)
     budget.known("b.example", 9)
 
@@ -400,7 +400,7 @@ def test_there_may_be_so_many_hosts_known_and_new():
 
 
 def test_more_hosts_may_be_known_than_are_allowed():
-    budget = Budget(year=YEAR, per_host=2, hosts=1)
+    budget = TrapBudget(year=YEAR, per_host=2, hosts=1)
     for host in ("a.example", "b.example"):
         budget.known(host, 1)
 
@@ -409,7 +409,7 @@ def test_more_hosts_may_be_known_than_are_allowed():
 
 
 def test_zero_is_no_limit():
-    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=0)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=0)
 
     assert asked(budget, "a.example", 500) == [None] * 500
     assert asked(budget, "a.example", 500, "/x?phpsessid={}") == [None] * 500
@@ -417,7 +417,7 @@ def test_zero_is_no_limit():
 
 
 def test_what_is_refused_is_not_counted():
-    budget = Budget(year=YEAR, per_host=2, hosts=2, per_session=1)
+    budget = TrapBudget(year=YEAR, per_host=2, hosts=2, per_session=1)
 
     assert asked(budget, "a.example", 1, "/calendar/2031/05") == [Trap.CALENDAR]
     assert asked(budget, "a.example", 2, "/x?phpsessid={}") == [None, Trap.SESSION_ID]
@@ -463,7 +463,7 @@ def test_what_is_refused_is_not_counted():
     ],
 )
 def test_a_page_may_be_met_under_so_many_session_ids(path):
-    budget = Budget(year=YEAR, per_host=0, hosts=0)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0)
 
     assert asked(budget, "a.example", 25, path) == [*[None] * 20, *[Trap.SESSION_ID] * 5]
     assert asked(budget, "a.example", 2, f"/other{path}") == [None] * 2
@@ -496,20 +496,20 @@ def test_a_page_may_be_met_under_so_many_session_ids(path):
     ],
 )
 def test_other_parameters_are_no_session_ids(path):
-    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=5)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=5)
 
     assert asked(budget, "a.example", 10, path) == [None] * 10
 
 
 def test_letters_alone_are_no_session_id():
-    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=1)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=1)
     values = ["abcdefghijklmnop", "bcdefghijklmnopqrs", "cdefghijklmnopqrstuvw"]
 
     assert [budget.refuse(f"{SITE}/?s={value}", "example.com") for value in values] == [None] * 3
 
 
 def test_addresses_that_differ_in_more_than_their_session_id_are_others():
-    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=1)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=1)
 
     for n in range(50):
         assert budget.refuse(f"{SITE}/{n}?phpsessid={n}", "example.com") is None
@@ -524,7 +524,7 @@ def test_addresses_that_differ_in_more_than_their_session_id_are_others():
 
 def test_the_first_addresses_with_session_ids_are_forgotten_when_there_are_too_many():
     assert MAX_COUNTED == 65_536
-    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=1)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=1)
     for n in range(MAX_COUNTED):
         budget.refuse(f"http://a/{n};sessid=1", "a")
 
@@ -599,7 +599,7 @@ def test_there_are_no_other_traps():
 
 
 def test_known_addresses_count_among_the_session_ids_of_a_page():
-    budget = Budget(year=YEAR, per_host=0, hosts=0, per_session=3)
+    budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=3)
     budget.seen(f"https://a.example/p?PHPSESSID={n}" for n in range(2))
     budget.seen(["https://a.example/other", "https://a.example/q?PHPSESSID=9"])
 

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Claim, Waiting
-from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim, FrontierNumber
+from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
 from tests.run.stepped import Stepped
 
 HOSTS = 7
@@ -27,8 +27,8 @@ CREATE TABLE IF NOT EXISTS twice (no INTEGER, one TEXT, other TEXT);
 """
 
 
-def waiting(no: int, depth: int) -> Waiting:
-    return Waiting(no, f"h{no % HOSTS}.example", depth)
+def waiting(no: int, depth: int) -> FrontierNumber:
+    return FrontierNumber(no, f"h{no % HOSTS}.example", depth)
 
 
 class Ledger:
@@ -46,7 +46,7 @@ class Ledger:
         yield
         self._db.execute("COMMIT")
 
-    def reach(self, numbers: Iterable[Waiting]) -> None:
+    def reach(self, numbers: Iterable[FrontierNumber]) -> None:
         self._db.executemany(
             "INSERT OR IGNORE INTO number VALUES (?, ?, NULL)",
             [(one.no, one.depth) for one in numbers],
@@ -76,7 +76,7 @@ class Ledger:
     def visit(self, no: int, worker: str) -> None:
         self._db.execute("UPDATE number SET visited_by = ? WHERE no = ?", [worker, no])
 
-    def numbers(self, *, pending: bool) -> list[Waiting]:
+    def numbers(self, *, pending: bool) -> list[FrontierNumber]:
         rows = self._db.execute(
             "SELECT no, depth FROM number WHERE (visited_by IS NULL) = ? ORDER BY depth, no",
             [pending],
@@ -120,8 +120,8 @@ class Worker:
         self._frontier.refill(*numbers)
 
     def drain(self, hold_at: int) -> None:
-        done: list[Claim] = []
-        found: list[Waiting] = []
+        done: list[FrontierClaim] = []
+        found: list[FrontierNumber] = []
         while True:
             try:
                 result = self._frontier.exchange(10, done=done, found=found)
@@ -151,7 +151,7 @@ class Worker:
             found = self._visit(result.claims)
             done = result.claims
 
-    def _visit(self, claims: list[Claim]) -> list[Waiting]:
+    def _visit(self, claims: list[FrontierClaim]) -> list[FrontierNumber]:
         """Fetch what nobody has visited, and commit it with what it leads to."""
         found = []
         with self._ledger.transaction():
@@ -167,7 +167,7 @@ class Worker:
             self._ledger.reach(found)
         return found
 
-    def _hold(self, claims: list[Claim]) -> None:
+    def _hold(self, claims: list[FrontierClaim]) -> None:
         """Say what is held, and hold it until a line comes; then say which of it is stale.
 
         It is not visited, as if the commit had failed: the ledger has it refilled.
@@ -195,13 +195,13 @@ def main() -> None:
         right = time.time
         time.time = lambda: right() + given.clock
     frontier = Stepped(
-        connect(given.url), "docs", 1, per_host=50, worker=given.worker, lease=given.lease
+        connect_redis(given.url), "docs", 1, per_host=50, worker=given.worker, lease=given.lease
     )
     ledger = Ledger(given.ledger)
     worker = Worker(frontier, ledger, given.total, settle=given.lease / 2)
     if frontier.begin():
         worker.fill()
-    heartbeat = Heartbeat(frontier, lambda gone: None, given.lease / 6)
+    heartbeat = ClaimHeartbeat(frontier, lambda gone: None, given.lease / 6)
     heartbeat.start()
     while frontier.census().workers < given.crew:
         time.sleep(0.01)

@@ -2,30 +2,30 @@
 
 from collections.abc import Iterable
 
-from smartcrawl.run.frontier.redis.exchanges import Claim, Waiting
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim, FrontierNumber
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 
 
 class Stepped(RedisFrontier):
     """`exchange` in parts, and questions that only tests have; a worker has no use for them."""
 
-    def claim(self, want: int) -> list[Claim]:
+    def claim(self, want: int) -> list[FrontierClaim]:
         """Claim up to `want` numbers."""
         return self.exchange(want).claims
 
-    def ack(self, claims: Iterable[Claim]) -> list[Claim]:
+    def ack(self, claims: Iterable[FrontierClaim]) -> list[FrontierClaim]:
         """Report outcomes as committed; return the claims that this worker had lost."""
         return self.exchange(done=claims).stale
 
-    def land(self, claims: Iterable[Claim]) -> list[Claim]:
+    def land(self, claims: Iterable[FrontierClaim]) -> list[FrontierClaim]:
         """Report requests as over; return the claims that this worker had lost."""
         return self.exchange(landed=claims).stale
 
-    def release(self, claims: Iterable[Claim]) -> list[Claim]:
+    def release(self, claims: Iterable[FrontierClaim]) -> list[FrontierClaim]:
         """Give claims back unvisited; return those that this worker had lost."""
         return self.exchange(released=claims).stale
 
-    def offer(self, found: Iterable[Waiting]) -> tuple[list[int], list[int]]:
+    def offer(self, found: Iterable[FrontierNumber]) -> tuple[list[int], list[int]]:
         """Offer numbers; return those that are new, and those that are shallower now."""
         result = self.exchange(found=found)
         return result.news, result.shallower

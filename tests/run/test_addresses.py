@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.batches import Address
-from smartcrawl.model.urls import Trackers, digest, normalize
+from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.run import address_book
 from smartcrawl.run.address_book import AddressBook, Found
@@ -68,7 +68,7 @@ def test_a_new_address_is_registered_once_and_has_its_number_ever_after(book: Bo
     assert book.numbers(f"{HOST}/b", f"{HOST}/c", f"{HOST}/a") == [2, 3, 1]
 
     assert [found.url for found in book.new] == [f"{HOST}/a", f"{HOST}/b", f"{HOST}/c"]
-    assert book.new[0] == Found(1, digest(f"{HOST}/a"), f"{HOST}/a", None, "a.example")
+    assert book.new[0] == Found(1, url_digest(f"{HOST}/a"), f"{HOST}/a", None, "a.example")
 
 
 def test_numbers_are_distinct_and_in_the_order_of_the_links(book: Book):
@@ -230,4 +230,4 @@ def test_the_generation_before_is_still_remembered(book: Book, monkeypatch: pyte
 
 def test_an_address_that_is_no_url_is_out_of_scope(book: Book):
     assert book.numbers("", "http://", "http://[", "\ud800", "//a.example/x") == []
-    assert normalize(f"{HOST}/a") == f"{HOST}/a"
+    assert normalize_url(f"{HOST}/a") == f"{HOST}/a"

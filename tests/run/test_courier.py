@@ -7,8 +7,8 @@ import pytest
 from redis import Redis
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Claim, Exchange, Waiting
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import Exchange, FrontierClaim, FrontierNumber
 from smartcrawl.run.shared import courier as module
 from smartcrawl.run.shared.courier import Courier
 from tests import servers
@@ -19,7 +19,7 @@ class Desk:
     """A worker that takes notes."""
 
     def __init__(self) -> None:
-        self.claims: list[Claim] = []
+        self.claims: list[FrontierClaim] = []
         self.refills = 0
         self.looks = 0
         self.errors: list[SmartcrawlError] = []
@@ -51,7 +51,7 @@ def desk() -> Desk:
 
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Redis]:
-    with connect(redis_url) as client:
+    with connect_redis(redis_url) as client:
         yield client
 
 
@@ -78,8 +78,8 @@ def until(fact: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def waiting(*numbers: int) -> list[Waiting]:
-    return [Waiting(number, "a.example", 0) for number in numbers]
+def waiting(*numbers: int) -> list[FrontierNumber]:
+    return [FrontierNumber(number, "a.example", 0) for number in numbers]
 
 
 @pytest.mark.covers("R2-42")

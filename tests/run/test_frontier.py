@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.pages import Page
-from smartcrawl.run.frontier.memory import UNREACHED, Frontier, Queue, RankedQueue
+from smartcrawl.run.frontier.memory import UNREACHED, Frontier, FrontierQueue, RankedFrontierQueue
 
 
 class Shelf:
@@ -267,7 +267,7 @@ def test_the_smallest_depth_counts_and_a_lower_one_is_noted(first: int, second: 
 @given(st.lists(st.one_of(st.integers(1, 3_000), st.integers(-3_000, -1)), max_size=30))
 def test_a_queue_is_first_in_first_out_whatever_it_compacts(steps):
     """Positive steps put that many numbers, negative ones take them."""
-    queue, model, number = Queue(), deque[int](), 0
+    queue, model, number = FrontierQueue(), deque[int](), 0
     for step in steps:
         for _ in range(step):
             queue.put(number)
@@ -281,7 +281,7 @@ def test_a_queue_is_first_in_first_out_whatever_it_compacts(steps):
 
 
 def test_a_queue_gives_back_the_room_of_what_was_taken():
-    queue = Queue()
+    queue = FrontierQueue()
     for number in range(20_000):
         queue.put(number)
 
@@ -299,7 +299,7 @@ def test_a_ranked_queue_gives_the_smallest_rank_and_then_what_came_first():
         asked.append(list(numbers))
         return {number: ranks[number] for number in numbers if number in ranks}
 
-    queue = RankedQueue(rank)
+    queue = RankedFrontierQueue(rank)
     for number in (1, 2, 3, 4):
         queue.put(number)
     assert len(queue) == 4

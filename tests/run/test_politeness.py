@@ -21,14 +21,14 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
-from smartcrawl.commands.hosts import host_meant
+from smartcrawl.commands.hosts import host_argument
 from smartcrawl.engine.download import faults
-from smartcrawl.engine.download.faults import fault_of
-from smartcrawl.engine.gate import gate_of, host_of
+from smartcrawl.engine.download.faults import download_fault
+from smartcrawl.engine.gate import gate_of_crawler, host_of_request
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.hosts.gate import HostGate, Turn
 from smartcrawl.spiders.base import VisitSpider
@@ -399,10 +399,10 @@ class Bench:
         )
         self.hosts = HostMiddleware.from_crawler(self.crawler)
         self.retry = PassingRetryMiddleware.from_crawler(self.crawler)
-        self.gate = gate_of(self.crawler)
+        self.gate = gate_of_crawler(self.crawler)
 
     def request(self, url: str = "http://a.example/x", **more: object) -> Request:
-        meta = {"attempt": Attempt(Page(1, url, "a.example", 0)), "download_slot": HOST}
+        meta = {"attempt": VisitAttempt(Page(1, url, "a.example", 0)), "download_slot": HOST}
         return Request(url, meta=meta, callback=self.crawler.spider.parse, **more)
 
     def tries(self, what: object, request: Request | None = None) -> int:
@@ -480,10 +480,10 @@ def test_a_failure_that_lasts_is_not_tried_again(bench: Bench, error: Exception)
 
 
 def test_a_refused_address_is_not_tried_again(bench: Bench, monkeypatch):
-    monkeypatch.setattr(faults, "refused_address", lambda _: "10.0.0.1")
+    monkeypatch.setattr(faults, "resolver_refusal", lambda _: "10.0.0.1")
     error = CannotResolveHostError("x")
 
-    assert fault_of(error, "http://a.example/")[0] is Fault.ADDRESS_REFUSED
+    assert download_fault(error, "http://a.example/")[0] is Fault.ADDRESS_REFUSED
     assert bench.tries(error) == 1
 
 
@@ -559,7 +559,7 @@ def test_robots_txt_and_what_was_refused_are_no_visits(bench: Bench):
     bench.gate.down.clear()
     assert bench.tries(caught.value) == 1
     assert not bench.gate.throttled
-    assert fault_of(caught.value, "http://a.example/")[0] is Fault.HOST_DOWN
+    assert download_fault(caught.value, "http://a.example/")[0] is Fault.HOST_DOWN
 
 
 def run(coroutine) -> None:
@@ -619,19 +619,19 @@ def test_a_blocked_host_is_refused_with_the_remedy_and_its_robots_txt_too():
 
 
 def test_the_host_of_a_request_is_the_name_of_its_slot():
-    assert host_of(Request("http://a.example:81/", meta={"download_slot": "s"})) == "s"
-    assert host_of(Request("http://A.example:81/")) == "a.example"
-    assert host_of(Request("http://[::1]:81/")) == "::1"
+    assert host_of_request(Request("http://a.example:81/", meta={"download_slot": "s"})) == "s"
+    assert host_of_request(Request("http://A.example:81/")) == "a.example"
+    assert host_of_request(Request("http://[::1]:81/")) == "::1"
 
 
 def test_a_spider_without_a_run_has_no_gate():
     crawler = get_crawler(Spider)
     crawler.spider = Spider()
-    assert gate_of(crawler) is None
+    assert gate_of_crawler(crawler) is None
 
 
 def test_the_parts_of_a_crawl_share_one_gate(bench: Bench):
-    assert gate_of(bench.crawler) is bench.gate
+    assert gate_of_crawler(bench.crawler) is bench.gate
 
 
 # How a host is written
@@ -649,7 +649,7 @@ def test_the_parts_of_a_crawl_share_one_gate(bench: Bench):
     ],
 )
 def test_a_host_is_meant_by_the_name_that_its_pages_have(value: str, host: str):
-    assert host_meant(value) == host
+    assert host_argument(value) == host
 
 
 @pytest.mark.parametrize(
@@ -659,7 +659,7 @@ def test_a_host_is_meant_by_the_name_that_its_pages_have(value: str, host: str):
 )  # fmt: skip
 def test_what_is_no_host_is_told_how_one_is_written(value: str):
     with pytest.raises(RegistryError) as caught:
-        host_meant(value)
+        host_argument(value)
     assert str(caught.value).startswith(f"{value!r} is no host: write its name, with the port")
     assert "did you mean" not in str(caught.value)
 
@@ -667,4 +667,4 @@ def test_what_is_no_host_is_told_how_one_is_written(value: str):
 @pytest.mark.parametrize("value", ["https://a.example", "HTTP://A.example:80/x?y"])
 def test_an_address_is_told_its_host(value: str):
     with pytest.raises(RegistryError, match=r"did you mean a\.example\?"):
-        host_meant(value)
+        host_argument(value)

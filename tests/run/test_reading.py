@@ -10,7 +10,7 @@ from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.reading import Reading
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.extraction import ExtractionConfig
+from smartcrawl.sources.extraction import SourceExtractionConfig
 from tests.choices import options
 
 URL = "http://a.example/"
@@ -24,7 +24,7 @@ class Parts:
         self.calls: list[str] = []
         self.error = error
         self.options = options(tmp_path)
-        self.configuration = ExtractionConfig.of(Source(name="a", seeds=(URL,)), self.options)
+        self.configuration = SourceExtractionConfig.of(Source(name="a", seeds=(URL,)), self.options)
         self.scope = SimpleNamespace(hosts={"b.example"}, holds=lambda url: True)
         self.registry = SimpleNamespace(database=self)
         self.stored_pages = SimpleNamespace(

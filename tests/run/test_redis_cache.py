@@ -7,8 +7,8 @@ import pytest
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Waiting
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
@@ -19,7 +19,7 @@ ROBOTS = StoredRobots(1_795_219_200, 200, '"e1"', None, b"User-agent: *\nDisallo
 
 @pytest.fixture
 def client(redis_url):
-    with connect(redis_url) as connected:
+    with connect_redis(redis_url) as connected:
         yield connected
 
 
@@ -29,7 +29,7 @@ def client(redis_url):
 def test_redis_keeps_robots_for_the_workers_of_all_sources(client, redis_url):
     SharedRobots(client, 60, source="blog", run=3).put(ORIGIN, ROBOTS)
 
-    with connect(redis_url) as other:
+    with connect_redis(redis_url) as other:
         docs = SharedRobots(other, 60, source="docs", run=4, began=ROBOTS.fetched_at - 1)
         assert docs.get(ORIGIN) == ROBOTS
         assert docs.get("http://a.example") is None
@@ -80,7 +80,7 @@ def test_redis_keeps_text_and_never_a_pickle(client):
     ids=["get", "put"],
 )
 def test_redis_that_does_not_answer_is_told_with_the_remedy(use):
-    with redis_server() as server, connect(server.url) as client:
+    with redis_server() as server, connect_redis(server.url) as client:
         server.kill()
         with pytest.raises(FrontierError, match="start it, or correct REDIS_URL"):
             use(client)
@@ -96,12 +96,12 @@ def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     names = {"source": "docs", "run": "7", "host": "a.example", "origin": ORIGIN, "chunk": "0"}
     frontier = Stepped(client, "docs", 7, per_host=2, robots=True)
     frontier.begin()
-    frontier.offer([Waiting(no, "a.example", 300) for no in (1, 2, 3, 4)])
-    frontier.offer([Waiting(5, "b.example", 0), Waiting(4, "a.example", 299)])
+    frontier.offer([FrontierNumber(no, "a.example", 300) for no in (1, 2, 3, 4)])
+    frontier.offer([FrontierNumber(5, "b.example", 0), FrontierNumber(4, "a.example", 299)])
     frontier.claim(3)
     frontier.hosts.pause("a.example", 9)
     frontier.hosts.give_up("c.example")
-    frontier.offer([Waiting(6, "c.example", 0)])
+    frontier.offer([FrontierNumber(6, "c.example", 0)])
     SharedRobots(client, 60).put(ORIGIN, ROBOTS)
 
     found = {key: client.type(key).replace("zset", "sorted set") for key in client.scan_iter()}

@@ -9,8 +9,8 @@ from redis import Redis
 
 from smartcrawl.model.exceptions import FrontierError, SettingError
 from smartcrawl.model.options import Options
-from smartcrawl.run.frontier.redis.connection import connect, refusal
-from smartcrawl.run.frontier.redis.exchanges import Waiting
+from smartcrawl.run.frontier.redis.connection import connect_redis, redis_refusal
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from tests.model.test_options import SETTINGS
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
@@ -20,7 +20,7 @@ SOUND = {"redis_version": "7.0.15", "role": "master", "maxmemory_policy": "noevi
 
 def refused(url):
     with pytest.raises(FrontierError) as caught:
-        connect(url)
+        connect_redis(url)
     message = str(caught.value)
     assert "8c1f" not in message
     return message
@@ -88,14 +88,14 @@ def test_redis_is_not_used_unless_it_is_named():
 @pytest.mark.parametrize("option", ["ssl_cert_reqs=often", "ssl_nothing=1", "ssl_min_version=x"])
 def test_redis_options_that_it_does_not_take_are_refused(option):
     with pytest.raises(SettingError, match=r"REDIS_URL is 'rediss://redis\.example/0' with"):
-        connect(f"rediss://redis.example/0?{option}")
+        connect_redis(f"rediss://redis.example/0?{option}")
 
 
 # Who answers
 
 
 def test_redis_that_is_sound_is_taken_and_no_probe_is_left(redis_url):
-    with connect(redis_url) as client:
+    with connect_redis(redis_url) as client:
         assert list(client.scan_iter()) == []
 
 
@@ -131,7 +131,7 @@ def test_redis_of_another_password_is_refused(guarded):
     assert "a user and a password" in refused(f"redis://{address}/0")
     assert "a user and a password" in refused(f"redis://:wrong-8c1f@{address}/0")
     assert "a user and a password" in refused(f"redis://nobody:8c1f@{address}/0")
-    connect(f"redis://:8c1f@{address}/0").close()
+    connect_redis(f"redis://:8c1f@{address}/0").close()
 
 
 def test_redis_user_without_rights_is_refused(guarded):
@@ -160,7 +160,7 @@ def test_redis_that_evicts_is_refused(policy):
         message = refused(server.url)
         with Redis.from_url(server.url) as client:
             client.config_set("maxmemory-policy", "noeviction")
-        connect(server.url).close()
+        connect_redis(server.url).close()
 
     assert f"(maxmemory-policy {policy})" in message
     assert message.endswith("redis-cli CONFIG SET maxmemory-policy noeviction")
@@ -189,7 +189,7 @@ def test_redis_that_is_full_is_refused():
 )
 def test_redis_of_another_version_is_refused(version, taken):
     """An older server cannot run here."""
-    why = refusal(SOUND | {"redis_version": version})
+    why = redis_refusal(SOUND | {"redis_version": version})
 
     assert why is None if taken else why == f"is Redis {version}: it takes 6.2 or newer"
 
@@ -198,15 +198,15 @@ def test_redis_of_another_version_is_refused(version, taken):
 
 
 def test_redis_that_becomes_full_refuses_a_call_as_a_whole():
-    with redis_server() as server, connect(server.url) as client:
+    with redis_server() as server, connect_redis(server.url) as client:
         frontier = Stepped(client, "docs", 7, per_host=9, place="redis://here")
         frontier.begin()
-        frontier.offer([Waiting(1, "a.example", 0)])
+        frontier.offer([FrontierNumber(1, "a.example", 0)])
         claims = frontier.claim(1)
         client.config_set("maxmemory", "1")
         assert frontier.ack(claims) == []  # what makes room is done
         with pytest.raises(FrontierError, match=r"redis://here .* raise maxmemory of this Redis"):
-            frontier.offer([Waiting(2, "a.example", 1)])
+            frontier.offer([FrontierNumber(2, "a.example", 1)])
         assert list(client.scan_iter("docs:7:frontier:*")) == []
         client.config_set("maxmemory", "0")
 
@@ -215,10 +215,10 @@ def test_redis_that_becomes_full_refuses_a_call_as_a_whole():
 
 def test_redis_that_is_away_for_a_while_is_told_later_what_it_was_to_be_told():
     keeps = {"appendonly": "yes", "appendfsync": "always"}
-    with redis_server(**keeps) as server, connect(server.url) as client:
+    with redis_server(**keeps) as server, connect_redis(server.url) as client:
         frontier = Stepped(client, "docs", 7, per_host=9)
         frontier.begin()
-        frontier.offer([Waiting(no, "a.example", 0) for no in (1, 2, 3)])
+        frontier.offer([FrontierNumber(no, "a.example", 0) for no in (1, 2, 3)])
         claims = frontier.claim(1)
         server.kill()
         with pytest.raises(FrontierError, match="start it, or correct REDIS_URL"):
@@ -231,25 +231,25 @@ def test_redis_that_is_away_for_a_while_is_told_later_what_it_was_to_be_told():
 
 
 def test_redis_that_forgot_a_script_is_sent_it_again(redis_url):
-    with connect(redis_url) as client:
+    with connect_redis(redis_url) as client:
         frontier = Stepped(client, "docs", 7, per_host=9)
         frontier.begin()
         client.script_flush()
 
-        assert frontier.offer([Waiting(1, "a.example", 0)]) == ([1], [])
+        assert frontier.offer([FrontierNumber(1, "a.example", 0)]) == ([1], [])
 
 
 def test_redis_calls_are_short(redis_url):
     """All other workers wait meanwhile."""
-    with connect(redis_url) as client:
+    with connect_redis(redis_url) as client:
         frontier = Stepped(client, "docs", 7, per_host=99)
         frontier.begin()
-        frontier.offer([Waiting(no, f"h{no % 500}.example", 0) for no in range(1, 1_001)])
+        frontier.offer([FrontierNumber(no, f"h{no % 500}.example", 0) for no in range(1, 1_001)])
         client.config_resetstat()
         began = time.monotonic()
         for turn in range(200):
             claims = frontier.claim(1)
-            found = [Waiting(2_000 + turn * 60 + no, "a.example", 1) for no in range(60)]
+            found = [FrontierNumber(2_000 + turn * 60 + no, "a.example", 1) for no in range(60)]
             frontier.exchange(done=claims, found=found)
         stats = client.info("commandstats")["cmdstat_evalsha"]
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Waiting
-from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
-from smartcrawl.run.frontier.redis.keys import prefix_of
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
+from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
+from smartcrawl.run.frontier.redis.keys import redis_run_prefix
 from tests.crawls.commands import wait_until
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
@@ -20,7 +20,7 @@ A, B = "a.example", "b.example"
 
 @pytest.fixture
 def client(redis_url):
-    with connect(redis_url) as connected:
+    with connect_redis(redis_url) as connected:
         yield connected
 
 
@@ -38,7 +38,7 @@ def worker(client):
 
 
 def some(numbers, host=A, depth=0, **more):
-    return [Waiting(number, host, depth, **more) for number in numbers]
+    return [FrontierNumber(number, host, depth, **more) for number in numbers]
 
 
 def numbers(claims):
@@ -102,7 +102,13 @@ def test_redis_is_breadth_first_within_a_host(worker):
 def test_redis_scores_are_priority_times_a_million_plus_the_time_of_discovery(client, worker):
     frontier = worker()
     before = time.time()
-    frontier.offer([Waiting(1, A, 0), Waiting(2, A, 0, priority=1), Waiting(3, A, 0, since=86_400)])
+    frontier.offer(
+        [
+            FrontierNumber(1, A, 0),
+            FrontierNumber(2, A, 0, priority=1),
+            FrontierNumber(3, A, 0, since=86_400),
+        ]
+    )
     after = time.time()
 
     scores = dict(client.zrange("docs:7:frontier:a.example", 0, -1, withscores=True))
@@ -115,7 +121,9 @@ def test_redis_scores_are_priority_times_a_million_plus_the_time_of_discovery(cl
 
 def test_redis_takes_the_oldest_visit_first_and_of_equal_ones_the_smaller_number(worker):
     frontier = worker()
-    frontier.offer([Waiting(no, A, 0, since=at) for no, at in [(7, 50), (100, 0), (20, 0), (3, 9)]])
+    frontier.offer(
+        [FrontierNumber(no, A, 0, since=at) for no, at in [(7, 50), (100, 0), (20, 0), (3, 9)]]
+    )
 
     assert [numbers(frontier.claim(1)) for _ in range(4)] == [[20], [100], [3], [7]]
 
@@ -155,7 +163,7 @@ def test_redis_keys_carry_source_and_run_and_those_of_hosts_do_not(client, worke
 
 
 def test_redis_keys_hold_no_hash_tag():
-    assert "{" not in prefix_of("{a}[b]*", 1)
+    assert "{" not in redis_run_prefix("{a}[b]*", 1)
 
 
 # Politeness
@@ -515,7 +523,7 @@ def test_redis_worker_is_heard_of_by_its_heartbeat_until_that_stops(client, work
     frontier, other = worker(lease=3), worker()
     frontier.offer(some([1]))
     claims, gone = frontier.claim(1), []
-    heartbeat = Heartbeat(frontier, gone.extend, 0.1)
+    heartbeat = ClaimHeartbeat(frontier, gone.extend, 0.1)
     heartbeat.start()
     time.sleep(3.5)
     assert other.claim(1) == []
@@ -553,13 +561,13 @@ class Beats:
 
 
 def test_redis_that_is_away_is_told_once_by_the_heartbeat(caplog):
-    with redis_server() as server, connect(server.url) as client:
+    with redis_server() as server, connect_redis(server.url) as client:
         frontier = Stepped(client, "docs", 7, per_host=1, lease=60)
         frontier.begin()
         frontier.offer(some([1]))
         [claim] = frontier.claim(1)
         beats = Beats(frontier)
-        heartbeat = Heartbeat(beats, lambda gone: None, 0.05)
+        heartbeat = ClaimHeartbeat(beats, lambda gone: None, 0.05)
         heartbeat.start()
         for _ in range(2):
             server.kill()

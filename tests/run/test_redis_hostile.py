@@ -12,8 +12,8 @@ from redis import Redis
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
 from smartcrawl.registry.runs.shared_reader import SharedReader
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Waiting
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.shared.frontier import SharedFrontier
 from tests.registry.build import Desk
@@ -36,7 +36,7 @@ class Planted:
 
 @pytest.fixture
 def client(redis_url):
-    with connect(redis_url) as connected:
+    with connect_redis(redis_url) as connected:
         yield connected
 
 
@@ -51,7 +51,7 @@ def others(redis_url):
 def frontier(client):
     made = Stepped(client, "docs", 7, per_host=100)
     made.begin()
-    made.offer([Waiting(number, HOST, 0) for number in (1, 2, 3)])
+    made.offer([FrontierNumber(number, HOST, 0) for number in (1, 2, 3)])
     return made
 
 
@@ -108,7 +108,7 @@ def test_redis_replies_that_no_worker_wrote_are_a_loss(frontier, others, reply):
     with pytest.raises(FrontierLostError):
         frontier.claim(1)
     frontier.recover(settle=0)
-    frontier.refill([Waiting(number, HOST, 0) for number in (1, 2, 3)])
+    frontier.refill([FrontierNumber(number, HOST, 0) for number in (1, 2, 3)])
 
     assert [claim.no for claim in frontier.claim(9)] == [1, 2, 3]
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Waiting
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from tests.run.stepped import Stepped
 from tests.servers import redis_server
 
@@ -22,7 +22,7 @@ A = "a.example"
 
 @pytest.fixture
 def client(redis_url):
-    with connect(redis_url) as connected:
+    with connect_redis(redis_url) as connected:
         yield connected
 
 
@@ -37,7 +37,7 @@ def worker(client):
 
 
 def some(numbers, depth=0):
-    return [Waiting(number, A, depth) for number in numbers]
+    return [FrontierNumber(number, A, depth) for number in numbers]
 
 
 def numbers(claims):
@@ -85,7 +85,7 @@ class Proxy:
 def behind_proxy(redis, url):
     proxy = Proxy(redis.port)
     try:
-        with connect(url.replace(str(redis.port), str(proxy.port))) as client:
+        with connect_redis(url.replace(str(redis.port), str(proxy.port))) as client:
             yield proxy, client
     finally:
         proxy.close()
@@ -96,7 +96,7 @@ def behind_proxy(redis, url):
 
 def test_redis_keeps_everything_when_a_worker_ends_first(redis_url):
     """Loss a: there the first one that closes deletes queue and dupefilter of all."""
-    with connect(redis_url) as ours, connect(redis_url) as theirs:
+    with connect_redis(redis_url) as ours, connect_redis(redis_url) as theirs:
         first = Stepped(theirs, "docs", 7, per_host=9)
         second = Stepped(ours, "docs", 7, per_host=9)
         first.begin()
@@ -113,7 +113,7 @@ def test_redis_never_knows_a_number_that_does_not_wait():
     """Loss b: there an address is seen before it is queued, and a crash between loses it."""
     with redis_server(appendonly="yes", appendfsync="no") as server:
         for turn in range(4):
-            with connect(server.url) as client:
+            with connect_redis(server.url) as client:
                 frontier = Stepped(client, "docs", turn, per_host=9)
                 frontier.begin()
                 killer = threading.Timer(0.05, server.kill)
@@ -125,7 +125,7 @@ def test_redis_never_knows_a_number_that_does_not_wait():
                         offered += 40
                 killer.join()
             server.start()
-            with connect(server.url) as client:
+            with connect_redis(server.url) as client:
                 reached = sum(
                     byte != 0
                     for key in client.scan_iter(f"docs:{turn}:reached:*")
@@ -419,7 +419,7 @@ def test_redis_says_for_how_long_nothing_is_handed_out_after_a_loss(worker, lose
 
 def test_redis_that_came_back_with_older_data_is_filled_again(redis_url):
     """A backup of it knows of claims that are over, and not of what was found since."""
-    with redis_server() as server, connect(server.url) as client:
+    with redis_server() as server, connect_redis(server.url) as client:
         one, two, three = (Stepped(client, "docs", 7, per_host=99) for _ in range(3))
         for each in (one, two, three):
             each.begin()
@@ -445,7 +445,7 @@ def test_redis_that_came_back_with_older_data_is_filled_again(redis_url):
 
 
 def test_redis_that_came_back_from_before_a_refill_is_filled_again(redis_url):
-    with redis_server() as server, connect(server.url) as client:
+    with redis_server() as server, connect_redis(server.url) as client:
         one, two = (Stepped(client, "docs", 7, per_host=99) for _ in range(2))
         one.begin()
         one.offer(some([1, 2]))

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from smartcrawl.run.frontier.redis.exchanges import Waiting
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from tests.run.stepped import Stepped
 
 HOSTS = 3
@@ -181,7 +181,7 @@ class Crew:
             worker.begin()
 
     def offer(self, worker, numbers, depth, priority):
-        found = [Waiting(number, host(number), depth, priority) for number in numbers]
+        found = [FrontierNumber(number, host(number), depth, priority) for number in numbers]
         assert self.workers[worker].offer(found) == self.model.offer(numbers, depth, priority)
 
     def claim(self, worker, want):
@@ -243,8 +243,12 @@ class Crew:
             model.gone(worker)
             assert frontier.recover(settle=0)
         added = frontier.refill(
-            [Waiting(number, host(number), depths[number]) for number in pending],
-            [Waiting(no, host(no), depth) for no, depth in depths.items() if no not in pending],
+            [FrontierNumber(number, host(number), depths[number]) for number in pending],
+            [
+                FrontierNumber(no, host(no), depth)
+                for no, depth in depths.items()
+                if no not in pending
+            ],
         )
         assert added == model.refill(pending)
         for each in range(3):

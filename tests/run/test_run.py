@@ -11,12 +11,12 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Attempt, Page, Visit
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
-from smartcrawl.run.frontier.memory import Queue, RankedQueue
+from smartcrawl.run.frontier.memory import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import Source, ad_hoc
@@ -45,7 +45,7 @@ def asked(run: Run) -> Page:
 
 def redirected(run: Run, page: Page, target: str) -> None:
     """Let the answer to a page be a redirect."""
-    visit = Attempt(page).visit(page.url)
+    visit = VisitAttempt(page).visit(page.url)
     visit.outcome, visit.http_status = Outcome.REDIRECT, 301
     run.seeds.move(page.no, target)
     run.links.follow_redirect(visit, target)
@@ -95,7 +95,7 @@ def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
 def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
     """The next run begins with the pages that a limited run did not reach (design.md 12)."""
     visits = {1: NOW - 10, 3: NOW - 20}
-    queue = RankedQueue(lambda asked: {n: visits[n] for n in asked if n in visits})
+    queue = RankedFrontierQueue(lambda asked: {n: visits[n] for n in asked if n in visits})
     for number in (1, 2, 3, 4):
         queue.put(number)
 
@@ -154,7 +154,7 @@ def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: O
     seed, page = asked(run), asked(run)
     assert (page.url, page.kind) == (maps[0], 1)
     run.sitemaps_named("http://www.example.com", ["http://www.example.com/other.xml"])
-    visit = Attempt(page).visit(page.url)
+    visit = VisitAttempt(page).visit(page.url)
     visit.outcome = Outcome.NOT_ACCEPTABLE
     visit.http_status = 200
     visit.parsed.document = Document()
@@ -215,7 +215,7 @@ def answered(
     """Let the next page, which is this one, give this answer."""
     page = asked(run)
     assert page.url == url
-    visit = Attempt(page).visit(page.url)
+    visit = VisitAttempt(page).visit(page.url)
     visit.outcome, visit.http_status, visit.answer.etag = outcome, status, '"1"'
     visit.traffic.conditional = status == 304
     if outcome is Outcome.CHANGED:
@@ -335,13 +335,16 @@ def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
     answered(run, ONE, Outcome.NOT_FOUND, 404)
     answered(run, TWO, Outcome.NOT_MODIFIED, 304)
     flushed(run)
-    runs.seal(run.registry.connection, run.opened.no, (), NOW)
+    runs.seal_run_row(run.registry.connection, run.opened.no, (), NOW)
     run.close()
 
     again = Run.open(SOURCE, held, Orders(lost_threshold=1, resume=True), NOW + 9)
 
     assert (again.opened.no, again.opened.resumed) == (3, False)
-    assert runs.result(again.registry.connection, 2).counts == {"unchanged": 1, "gone": 1}
+    assert runs.stored_run_result(again.registry.connection, 2).counts == {
+        "unchanged": 1,
+        "gone": 1,
+    }
     assert standing(again, ONE) == (Status.GONE, Standing.BARE, Word.GONE, 0, 0)
     again.close()
 
@@ -402,18 +405,18 @@ def test_a_run_that_moved_and_died_sealed_is_settled_where_it_moved_to(moved: Op
     redirected(run, asked(run), MOVED)
     answered(run, MOVED, Outcome.CHANGED, 200, "home without a link")
     flushed(run)
-    runs.seal(run.registry.connection, run.opened.no, (), NOW)
+    runs.seal_run_row(run.registry.connection, run.opened.no, (), NOW)
     run.close()
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
 
-    result = runs.result(again.registry.connection, 2)
+    result = runs.stored_run_result(again.registry.connection, 2)
     assert (result.removed, result.counts) == (0, {"redirected": 1, "modified": 1, "orphaned": 1})
     again.close()
 
 
 def test_what_is_given_up_with_its_store_is_counted(run: Run, caplog: pytest.LogCaptureFixture):
-    queue = Queue()
+    queue = FrontierQueue()
     for number in range(7):
         queue.put(number)
     run.extractions.again = queue
@@ -434,5 +437,5 @@ def test_a_run_is_not_over_while_pages_wait_to_be_extracted_again_or_are(run: Ru
     assert run.extractions.pending
 
     run.extractions.under_way = True
-    run.extractions.again = Queue()
+    run.extractions.again = FrontierQueue()
     assert run.extractions.pending

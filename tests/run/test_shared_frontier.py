@@ -7,8 +7,8 @@ import pytest
 from smartcrawl.model.batches import Batch
 from smartcrawl.registry.runs.shared_reader import Reached
 from smartcrawl.registry.writer import Written
-from smartcrawl.run.frontier.redis.connection import connect
-from smartcrawl.run.frontier.redis.exchanges import Waiting
+from smartcrawl.run.frontier.redis.connection import connect_redis
+from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from smartcrawl.run.shared.frontier import SharedFrontier
 from tests.run.stepped import Stepped
 
@@ -17,12 +17,12 @@ def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     """R2-21: else the run would be cut, and not by max_pages."""
-    with connect(redis_url) as client:
+    with connect_redis(redis_url) as client:
         ours, other = (
             Stepped(client, "docs", 7, per_host=100, most=2, worker=name) for name in "ab"
         )
         ours.begin()
-        ours.offer(Waiting(number, "h.example", 1) for number in (1, 2, 3))
+        ours.offer(FrontierNumber(number, "h.example", 1) for number in (1, 2, 3))
         absent = cast("Any", None)
         shared = SharedFrontier(
             ours, absent, readers=(absent, absent), retried=absent, limited=True, capacity=1
@@ -41,7 +41,7 @@ def test_a_worker_looks_again_after_something_was_found_under_no_claim(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     """The links of a collapsed page are found without a claim: Redis does not show it before."""
-    with connect(redis_url) as client:
+    with connect_redis(redis_url) as client:
         redis = Stepped(client, "docs", 7, per_host=100, worker="a")
         redis.begin()
         absent = cast("Any", None)

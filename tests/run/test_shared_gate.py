@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.hosts.gate import Turn
 from smartcrawl.run.shared.gate import SharedGate
 
@@ -55,8 +55,8 @@ def gate(hosts: Hosts) -> SharedGate:
     return SharedGate(Limits(), lambda act: act(hosts))  # type: ignore[arg-type]
 
 
-def claim(*, down: bool = False, parked: bool = False) -> Claim:
-    return Claim(1, HOST, 0, "token", "score", down, parked)
+def claim(*, down: bool = False, parked: bool = False) -> FrontierClaim:
+    return FrontierClaim(1, HOST, 0, "token", "score", down, parked)
 
 
 def test_a_pause_is_told(gate: SharedGate, hosts: Hosts):

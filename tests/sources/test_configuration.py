@@ -5,8 +5,8 @@ import pytest
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.declared import Source, load
-from smartcrawl.sources.extraction import ExtractionConfig, Selectors
+from smartcrawl.sources.declared import Source, load_declared_sources
+from smartcrawl.sources.extraction import Selectors, SourceExtractionConfig
 from tests.model.test_options import options
 
 RULES = (("/tag/", Mode.LINKS_ONLY), ("/tag/x", Mode.NONE))
@@ -15,7 +15,7 @@ RULES = (("/tag/", Mode.LINKS_ONLY), ("/tag/x", Mode.NONE))
 def declared(tmp_path, text: str) -> Source:
     path = tmp_path / "sources.toml"
     path.write_text(f'[sources.docs]\nkind = "site"\nseeds = ["http://a.example/"]\n{text}')
-    return load(path)["docs"]
+    return load_declared_sources(path)["docs"]
 
 
 @pytest.mark.covers("M-15", "M-28", "R4-20")
@@ -25,23 +25,23 @@ def test_the_first_rule_that_matches_says_how_a_page_enters_the_index(tmp_path):
         "index_modes = [{ pattern = '/tag/', mode = 'links_only' },"
         " { pattern = '^http://a', mode = 'none' }]",
     )
-    found = ExtractionConfig.of(source, options())
+    found = SourceExtractionConfig.of(source, options())
 
     assert found.mode_of("http://a.example/tag/1") is Mode.LINKS_ONLY
     assert found.mode_of("http://a.example/") is Mode.NONE
     assert found.mode_of("http://b.example/") is Mode.INDEX
-    assert ExtractionConfig.of(None, options()).mode_of("http://a.example/tag/") is Mode.INDEX
+    assert SourceExtractionConfig.of(None, options()).mode_of("http://a.example/tag/") is Mode.INDEX
 
 
 @pytest.mark.covers("M-15")
 def test_whatever_shapes_a_page_moves_its_fingerprint():
-    plain = ExtractionConfig()
+    plain = SourceExtractionConfig()
     others = [
-        ExtractionConfig(selectors=Selectors(keep=("main",))),
-        ExtractionConfig(selectors=Selectors(drop=("main",))),
-        ExtractionConfig(selectors=Selectors(keep=("main", "aside"))),
-        ExtractionConfig(selectors=Selectors(keep=("main",), drop=("aside",))),
-        ExtractionConfig(basis="bytes"),
+        SourceExtractionConfig(selectors=Selectors(keep=("main",))),
+        SourceExtractionConfig(selectors=Selectors(drop=("main",))),
+        SourceExtractionConfig(selectors=Selectors(keep=("main", "aside"))),
+        SourceExtractionConfig(selectors=Selectors(keep=("main",), drop=("aside",))),
+        SourceExtractionConfig(basis="bytes"),
     ]
     prints = [c.fingerprint(Mode.INDEX) for c in (plain, *others)]
 
@@ -54,18 +54,18 @@ def test_whatever_shapes_a_page_moves_its_fingerprint():
 @pytest.mark.parametrize("mode", [Mode.LINKS_ONLY, Mode.NONE])
 def test_of_what_is_not_indexed_only_the_links_are_read(mode):
     """So that a selector reads no page again that has no entry anyway; nor does a rule."""
-    told = ExtractionConfig(RULES, Selectors(("main",), ("nav",)), "bytes")
+    told = SourceExtractionConfig(RULES, Selectors(("main",), ("nav",)), "bytes")
 
-    assert told.fingerprint(mode) == ExtractionConfig().fingerprint(mode)
-    assert ExtractionConfig(RULES).fingerprint(Mode.INDEX) == ExtractionConfig().fingerprint(
+    assert told.fingerprint(mode) == SourceExtractionConfig().fingerprint(mode)
+    assert SourceExtractionConfig(RULES).fingerprint(
         Mode.INDEX
-    )
+    ) == SourceExtractionConfig().fingerprint(Mode.INDEX)
 
 
 def test_the_basis_is_the_settings():
-    assert ExtractionConfig.of(None, options()).basis == "text"
-    assert ExtractionConfig.of(None, options(CONTENT_HASH_BASIS="text")).basis == "text"
-    assert ExtractionConfig.of(None, options(CONTENT_HASH_BASIS="bytes")).basis == "bytes"
+    assert SourceExtractionConfig.of(None, options()).basis == "text"
+    assert SourceExtractionConfig.of(None, options(CONTENT_HASH_BASIS="text")).basis == "text"
+    assert SourceExtractionConfig.of(None, options(CONTENT_HASH_BASIS="bytes")).basis == "bytes"
     assert isinstance(options(), Options)
 
 

@@ -6,7 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError, SourceError
-from smartcrawl.sources.declared import Source, ad_hoc, load, select
+from smartcrawl.sources.declared import (
+    Source,
+    ad_hoc,
+    load_declared_sources,
+    select_declared_source,
+)
 
 EXAMPLE = Path(__file__).parents[2] / "sources.example.toml"
 
@@ -20,7 +25,7 @@ def declare(tmp_path):
     def declare(text: str, encoding: str = "utf-8") -> dict[str, Source]:
         path = tmp_path / "sources.toml"
         path.write_text(text, encoding=encoding)
-        return load(path)
+        return load_declared_sources(path)
 
     return declare
 
@@ -76,7 +81,7 @@ def test_release_makes_a_source_of_its_own(declare):
 
 
 def test_missing_file_declares_nothing(tmp_path):
-    assert load(tmp_path / "sources.toml") == {}
+    assert load_declared_sources(tmp_path / "sources.toml") == {}
 
 
 def test_empty_file_declares_nothing(declare):
@@ -91,7 +96,7 @@ def test_source_cannot_be_changed(declare):
 
 
 def test_shipped_example_is_accepted():
-    sources = load(EXAMPLE)
+    sources = load_declared_sources(EXAMPLE)
 
     assert list(sources) == ["docs", "handbook", "manual@2.1"]
     assert sources["handbook"].scope.domains == {"example.com"}
@@ -260,7 +265,7 @@ def test_file_that_is_not_utf_8_is_told(declare):
 
 def test_file_that_cannot_be_read_is_told(tmp_path):
     with pytest.raises(SourceError, match=r"cannot be read .*SOURCES_FILE"):
-        load(tmp_path)
+        load_declared_sources(tmp_path)
 
 
 @covers("RD-20")
@@ -349,15 +354,15 @@ def test_ad_hoc_source_does_not_take_a_declared_name(declare):
 def test_select_finds_a_source_by_name(declare):
     declared = declare(f"[sources.a]\n{SEEDS}[sources.b]\n{SEEDS}release = '1'")
 
-    assert select("a", declared) is declared["a"]
-    assert select("b@1", declared) is declared["b@1"]
+    assert select_declared_source("a", declared) is declared["a"]
+    assert select_declared_source("b@1", declared) is declared["b@1"]
 
 
 def test_unknown_source_is_told_with_the_known_ones(declare):
     declared = declare(f"[sources.docs]\n{SEEDS}[sources.handbook]\n{SEEDS}")
 
     with pytest.raises(SourceError) as caught:
-        select("dosc", declared)
+        select_declared_source("dosc", declared)
 
     assert "no source 'dosc', did you mean docs?" in str(caught.value)
     assert "docs, handbook" in str(caught.value)
@@ -365,7 +370,7 @@ def test_unknown_source_is_told_with_the_known_ones(declare):
 
 def test_unknown_source_is_told_when_none_is_declared():
     with pytest.raises(SourceError, match=r"\[sources\.docs\].*sources\.example\.toml"):
-        select("docs", {})
+        select_declared_source("docs", {})
 
 
 def test_held_run_names_its_holder_and_the_remedy():

@@ -11,7 +11,7 @@ from scrapy.http import Response
 from smartcrawl.rules.shield import MARKS, START, challenge
 
 
-def wall_of(response: Response) -> str | None:
+def bot_wall_of_response(response: Response) -> str | None:
     """Return the name of the bot wall that answered instead of a page, None without one.
 
     Nearly every page has none of the signs. One search for all of them shows that, in a sixth of

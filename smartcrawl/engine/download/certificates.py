@@ -41,7 +41,7 @@ _OFF: Final = "or accept any certificate with verify_certificates = false (VERIF
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class CertificateTrust:
     """Choice of the certificates of web servers that are accepted."""
 
     verify: bool = True
@@ -62,7 +62,7 @@ class Trust:
         return cls(verify, ca_file)
 
 
-def asyncio_context(settings: BaseSettings, trust: Trust) -> ssl.SSLContext:
+def asyncio_context(settings: BaseSettings, trust: CertificateTrust) -> ssl.SSLContext:
     """Return the TLS context of connections over asyncio: those of the lane.
 
     Versions and ciphers are those of Scrapy's settings.
@@ -86,7 +86,7 @@ class ContextFactory(_ScrapyClientContextFactory):
     load the authorities of the system.
     """
 
-    trust = Trust()
+    trust = CertificateTrust()
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
         """Return the creator of connections to a host."""
@@ -137,9 +137,9 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
         problem = None
         try:
             if not ok:
-                problem = chain_problem(code, found.to_cryptography(), depth)
+                problem = tls_chain_problem(code, found.to_cryptography(), depth)
             elif depth == 0:
-                problem = name_problem(found, host)
+                problem = tls_name_problem(found, host)
         except Exception as error:  # noqa: BLE001  # OpenSSL would lose it, and trust the certificate
             problem = f"it cannot be read ({type(error).__name__}: {error}): {_FIX}, {_OFF}"
         if problem is not None:
@@ -153,7 +153,7 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
     return verified
 
 
-def chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
+def tls_chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
     """Return the meaning of OpenSSL's error number for a certificate, and the remedy.
 
     ``depth`` is 0 for the server's own certificate, more for those of its authorities.
@@ -175,7 +175,7 @@ def chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
     return f"{words} ({code}): {_FIX}, {_OFF}"
 
 
-def name_problem(found: X509, host: str) -> str | None:
+def tls_name_problem(found: X509, host: str) -> str | None:
     """Return why a certificate does not belong to a host, and the remedy; None: it does."""
     wanted: ServiceID = IPAddress_ID(host) if _is_address(host) else DNS_ID(host)
     try:

@@ -12,8 +12,8 @@ from scrapy.exceptions import NotConfigured, StopDownload
 from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.extract.encodings import ACCEPTED, decoded
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.extract.encodings import ACCEPTED, decode_encodings
 
 _PATIENCE = 10  #: seconds before the rate of a body counts
 
@@ -50,7 +50,7 @@ class DecodingMiddleware:
             return response
         words = [word.strip() for line in lines for word in line.decode("latin-1").split(",")]
         limit = request.meta.get("download_maxsize", self._max_size)
-        body = decoded(response.body, words, limit=limit)
+        body = decode_encodings(response.body, words, limit=limit)
         del response.headers["Content-Encoding"]
         kind = responsetypes.from_args(headers=response.headers, url=response.url, body=body)
         return response.replace(cls=kind, body=body)
@@ -71,7 +71,7 @@ class SlowBodies:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Listen for received bytes, if there is a least rate."""
         rate = crawler.settings.getint("MIN_DOWNLOAD_RATE")
-        if not rate or run_of(crawler) is None:
+        if not rate or run_of_crawler(crawler) is None:
             raise NotConfigured("no body is too slow")
         slow = cls(rate)
         crawler.signals.connect(slow.received, signal=signals.bytes_received)
@@ -87,14 +87,18 @@ class SlowBodies:
         since, size = self._bodies.get(request, (now, 0))  # a retry is another request
         size += len(data)
         self._bodies[request] = since, size
-        if is_slow(size, now - since, self._rate):
+        if is_download_slow(size, now - since, self._rate):
             raise StopDownload(fail=True)
 
 
-def is_slow(size: int, seconds: float, rate: int) -> bool:
+def is_download_slow(size: int, seconds: float, rate: int) -> bool:
     """Whether a body of which ``size`` bytes came in so many seconds is too slow.
 
-    >>> is_slow(5_000, 9.9, 1_024), is_slow(5_000, 10.0, 1_024), is_slow(10_240, 10.0, 1_024)
+    >>> (
+    ...     is_download_slow(5_000, 9.9, 1_024),
+    ...     is_download_slow(5_000, 10.0, 1_024),
+    ...     is_download_slow(10_240, 10.0, 1_024),
+    ... )
     (False, True, False)
     """
     return seconds >= _PATIENCE and size < rate * seconds

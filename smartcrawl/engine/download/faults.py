@@ -13,7 +13,7 @@ from scrapy.exceptions import (
     StopDownload,
 )
 
-from smartcrawl.engine.download.network import refused_address
+from smartcrawl.engine.download.network import resolver_refusal
 from smartcrawl.extract.encodings import EncodingError
 from smartcrawl.model.exceptions import (
     AddressRefusedError,
@@ -74,7 +74,7 @@ MESSAGES: Final = {
 _PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
 
 
-def fault_of(error: BaseException, url: str) -> tuple[Fault, str]:
+def download_fault(error: BaseException, url: str) -> tuple[Fault, str]:
     """Return the extended status of a failed download, and a message with the remedy.
 
     The message has at most 1,024 characters.
@@ -88,7 +88,7 @@ def fault_of(error: BaseException, url: str) -> tuple[Fault, str]:
     fault, detail = _fault_of(error), _detail(error)
     if isinstance(error, AddressRefusedError):
         fault = Fault.ADDRESS_REFUSED
-    elif fault is Fault.DNS and (refusal := refused_address(url)) is not None:
+    elif fault is Fault.DNS and (refusal := resolver_refusal(url)) is not None:
         fault, detail = Fault.ADDRESS_REFUSED, refusal
     if fault is Fault.ADDRESS_REFUSED and detail.startswith("port"):
         return fault, f"{detail}: permit it with ALLOW_PORTS"

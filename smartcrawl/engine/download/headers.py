@@ -21,11 +21,11 @@ from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
 from twisted.web.client import HTTPConnectionPool
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.download.certificates import ContextFactory, Trust
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.certificates import CertificateTrust, ContextFactory
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
-from smartcrawl.run.strays import FRESH, Strays, origin_of
+from smartcrawl.run.strays import FRESH, Strays, stray_origin
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included
@@ -43,7 +43,7 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        run = run_of(crawler)
+        run = run_of_crawler(crawler)
         self._strays = Strays() if run is None else run.strays
         self._kept = self._pool
         self._single: Any = HTTPConnectionPool(self._pool._reactor, persistent=False)  # type: ignore[no-untyped-call]
@@ -52,14 +52,14 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         if crawler.settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] == "SENTINEL":  # Scrapy's default
             contexts: Any = ContextFactory.from_crawler(crawler)
             if run is None:
-                contexts.trust = Trust.of(None, Options.of(crawler.settings))
+                contexts.trust = CertificateTrust.of(None, Options.of(crawler.settings))
             else:
-                contexts.trust = Trust.of(run.source, run.options)
+                contexts.trust = CertificateTrust.of(run.source, run.options)
             self._contextFactory = contexts
 
     async def download_request(self, request: Request) -> Response:
         """Download a request on a kept connection, or on a new one."""
-        alone = FRESH in request.meta or self._strays.suspects(origin_of(request.url))
+        alone = FRESH in request.meta or self._strays.suspects(stray_origin(request.url))
         self._pool = self._single if alone else self._kept  # read by super() before its first await
         return await super().download_request(request)
 

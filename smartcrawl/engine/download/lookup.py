@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.names import source_names
+from smartcrawl.registry.names import stored_source_names
 from smartcrawl.sources.declared import Source
 
 _RESOLVER: Final = "smartcrawl.engine.download.network.GuardedResolver"
@@ -72,6 +72,6 @@ def _is_known(source: str, options: Options) -> bool:
     with database.translated("read"):
         connection = database.open()
         try:
-            return source in source_names(connection)
+            return source in stored_source_names(connection)
         finally:
             connection.close()

@@ -27,7 +27,7 @@ from twisted.internet.interfaces import IAddress, IResolutionReceiver
 from zope.interface import implementer
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import endpoint
+from smartcrawl.model.urls import url_endpoint
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -85,10 +85,10 @@ _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 
 
-def unwrapped(address: Address) -> Address:
+def unwrapped_ipv4(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 address carries, or the address itself.
 
-    >>> unwrapped(ip_address("::ffff:127.0.0.1")), unwrapped(ip_address("2002:7f00:1::"))
+    >>> unwrapped_ipv4(ip_address("::ffff:127.0.0.1")), unwrapped_ipv4(ip_address("2002:7f00:1::"))
     (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'))
     """
     if isinstance(address, IPv4Address):
@@ -102,7 +102,7 @@ def unwrapped(address: Address) -> Address:
     return address
 
 
-class Guard:
+class ConnectionGuard:
     """Decides which addresses may be connected to."""
 
     def __init__(self, networks: Sequence[Network] = (), ports: Iterable[int] = ()) -> None:
@@ -122,7 +122,7 @@ class Guard:
     def refusal(self, address: str, *, host: str, port: int) -> str | None:
         """Return why ``address``, which ``host`` resolved to, may not be connected to.
 
-        >>> guard = Guard([ip_network("10.1.0.0/16")])
+        >>> guard = ConnectionGuard([ip_network("10.1.0.0/16")])
         >>> guard.permit("localhost", 8000)
         >>> asked = ("10.1.2.3", "10.2.0.1", "8.8.8.8")
         >>> [guard.refusal(address, host="x.example", port=80) for address in asked]
@@ -143,7 +143,7 @@ class Guard:
         found = _parsed(address)
         if found is None:
             return f"address not allowed: it is none ({address})"
-        forms = {found, unwrapped(found)}
+        forms = {found, unwrapped_ipv4(found)}
         if any(form in network for network in self._networks for form in forms):
             return None
         for block, purpose in SPECIAL:
@@ -182,7 +182,7 @@ class GuardedResolver(CachingHostnameResolver):
 
     def __init__(self, reactor: ReactorBase, cache_size: int) -> None:
         super().__init__(reactor, cache_size)
-        self.guard = Guard()
+        self.guard = ConnectionGuard()
         self.guarding = False
         self.refused: dict[tuple[str, int], str] = {}
 
@@ -191,7 +191,7 @@ class GuardedResolver(CachingHostnameResolver):
         """Read ALLOW_NETWORKS and ALLOW_PORTS, once."""
         resolver = super().from_crawler(crawler, reactor)
         options = Options.of(crawler.settings)
-        resolver.guard = Guard(options.allow_networks, options.allow_ports)
+        resolver.guard = ConnectionGuard(options.allow_networks, options.allow_ports)
         return resolver
 
     def protect(
@@ -287,19 +287,19 @@ class _Found:
         self._done.callback(self._addresses)
 
 
-async def addresses_of(resolver: GuardedResolver, host: str, port: int) -> list[str]:
+async def resolve_allowed_addresses(resolver: GuardedResolver, host: str, port: int) -> list[str]:
     """Look a host up; return the addresses that may be connected to, none if it is refused."""
     done: Deferred[list[str]] = Deferred()
     resolver.resolveHostName(_Found(done), host, port)
     return await maybe_deferred_to_future(done)
 
 
-async def looked_up(resolver: GuardedResolver, host: str, port: int) -> str | None:
+async def resolve_for_proxy(resolver: GuardedResolver, host: str, port: int) -> str | None:
     """Look a host up that a proxy will connect to; return why it is refused, None if it is not.
 
     A name that cannot be resolved here is not refused: the proxy may know it.
     """
-    await addresses_of(resolver, host, port)
+    await resolve_allowed_addresses(resolver, host, port)
     return resolver.refused.get((_bare(host), port))
 
 
@@ -323,12 +323,12 @@ class AddressCheck:
         resolver = self._resolver
         if resolver is None:
             return None
-        host, port = endpoint(url)
+        host, port = url_endpoint(url)
         refusal = resolver.refusal(host, port)
         if refusal is not None or not (self._proxied or proxied):
             return refusal
         if (host, port) not in self._looked_up:
-            self._looked_up[host, port] = await looked_up(resolver, host, port)
+            self._looked_up[host, port] = await resolve_for_proxy(resolver, host, port)
         return self._looked_up[host, port]
 
 
@@ -337,10 +337,10 @@ def environment_has_proxies() -> bool:
     return bool(getproxies())
 
 
-def refused_address(url: str) -> str | None:
+def resolver_refusal(url: str) -> str | None:
     """Return why the host of ``url`` was refused when it was resolved."""
     resolver = installed_resolver()
-    return resolver.refused.get(endpoint(url)) if resolver is not None else None
+    return resolver.refused.get(url_endpoint(url)) if resolver is not None else None
 
 
 def installed_resolver() -> GuardedResolver | None:

@@ -18,17 +18,17 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.download.faults import fault_of
-from smartcrawl.extract.robots_txt import as_utf8, crawl_delay, sitemaps
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.faults import download_fault
+from smartcrawl.extract.robots_txt import robots_txt_as_utf8, robots_txt_delay, robots_txt_sitemaps
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError
-from smartcrawl.model.options import robots_parser
-from smartcrawl.model.urls import host_key, join
+from smartcrawl.model.options import robots_parser_option
+from smartcrawl.model.urls import join_url, url_host_key
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     REDIRECTS,
-    conditional_headers,
+    http_conditional_headers,
     is_other_version,
     kept_validators,
 )
@@ -40,7 +40,7 @@ MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer; DOWNLOAD_MAXSIZE is for p
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DownloadedRobots:
     """The rules in an origin's robots.txt for this crawler."""
 
     origin: str
@@ -57,7 +57,7 @@ class Rules:
         return self.parser is None or self.parser.allowed(url, self.user_agent)
 
 
-class RobotsCache:
+class RobotsDownloads:
     """The rules of each origin: requested once a run, conditionally if rules are stored.
 
     A 2xx has the rules, a 304 confirms the stored ones, and every 4xx except 429 means that
@@ -82,9 +82,9 @@ class RobotsCache:
         self._ttl = ttl
         self._max_stale = max_stale
         self.delays = CrawlDelays(crawler)
-        self._rules: dict[str, Rules] = {}
+        self._rules: dict[str, DownloadedRobots] = {}
         self._kept: dict[str, StoredRobots] = {}  #: Answers of this run.
-        self._asking: dict[str, asyncio.Task[Rules]] = {}
+        self._asking: dict[str, asyncio.Task[DownloadedRobots]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -96,13 +96,13 @@ class RobotsCache:
         settings = crawler.settings
         return cls(
             crawler,
-            parser=robots_parser(settings),
+            parser=robots_parser_option(settings),
             user_agent=settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"],
             ttl=settings.getint("ROBOTS_TTL_SECONDS"),
             max_stale=settings.getint("ROBOTS_MAX_STALE_SECONDS"),
         )
 
-    async def of(self, request: Request) -> Rules:
+    async def of(self, request: Request) -> DownloadedRobots:
         """Return the rules for a request, and keep its host at their Crawl-delay."""
         parts = urlsplit(request.url)
         origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
@@ -111,7 +111,7 @@ class RobotsCache:
             self.delays.hold(request, rules.crawl_delay)
         return rules
 
-    def at_hand(self, origin: str) -> Rules | None:
+    def at_hand(self, origin: str) -> DownloadedRobots | None:
         """Return the rules of an origin if no request is needed for them.
 
         ``of`` set the delay of its host when it read them.
@@ -121,7 +121,7 @@ class RobotsCache:
             return None
         return rules
 
-    async def _ask(self, origin: str) -> Rules:
+    async def _ask(self, origin: str) -> DownloadedRobots:
         """Request robots.txt once, however many pages wait for the answer."""
         task = self._asking.get(origin)
         if task is None:
@@ -129,8 +129,8 @@ class RobotsCache:
             task.add_done_callback(lambda _: self._asking.pop(origin, None))
         return await asyncio.shield(task)
 
-    async def _fetch(self, origin: str) -> Rules:
-        run, url = run_of(self._crawler), f"{origin}/robots.txt"
+    async def _fetch(self, origin: str) -> DownloadedRobots:
+        run, url = run_of_crawler(self._crawler), f"{origin}/robots.txt"
         kept = self._kept.get(origin)
         if kept is None and run is not None:
             kept = run.hosts.stored_robots(origin)
@@ -163,7 +163,7 @@ class RobotsCache:
         headers = (
             {}
             if kept is None
-            else conditional_headers(kept.etag, kept.last_modified, trusted=trusted)
+            else http_conditional_headers(kept.etag, kept.last_modified, trusted=trusted)
         )
         for hop in range(MAX_REDIRECTS + 1):
             request = Request(
@@ -192,7 +192,7 @@ class RobotsCache:
                 last_modified=last_modified or kept.last_modified,
             )
         if 200 <= status < 300:
-            body = as_utf8(response.body)
+            body = robots_txt_as_utf8(response.body)
             if hop:
                 return StoredRobots(now, status, body=body)
             return StoredRobots(now, status, etag, last_modified, body)
@@ -203,23 +203,25 @@ class RobotsCache:
             why = f"more than {MAX_REDIRECTS} redirects"
         raise RobotsUnknownError(why, Fault.ROBOTS_UNKNOWN)
 
-    def _read(self, origin: str, stored: StoredRobots) -> Rules:
-        rules = Rules(origin, self._user_agent, time.monotonic())
+    def _read(self, origin: str, stored: StoredRobots) -> DownloadedRobots:
+        rules = DownloadedRobots(origin, self._user_agent, time.monotonic())
         if stored.status >= 400:
             return rules
         parser = self._parser.from_crawler(self._crawler, stored.body)
         delay = parser.crawl_delay(self._user_agent)
         if delay is not None:
-            delay = crawl_delay(str(delay))  # Scrapy's parsers have no upper bound
-        if (run := run_of(self._crawler)) is not None:
-            run.sitemaps_named(origin, sitemaps(stored.body, origin))
+            delay = robots_txt_delay(str(delay))  # Scrapy's parsers have no upper bound
+        if (run := run_of_crawler(self._crawler)) is not None:
+            run.sitemaps_named(origin, robots_txt_sitemaps(stored.body, origin))
         return replace(rules, parser=parser, crawl_delay=delay)
 
-    def _without(self, origin: str, kept: StoredRobots | None, error: Exception) -> Rules:
+    def _without(
+        self, origin: str, kept: StoredRobots | None, error: Exception
+    ) -> DownloadedRobots:
         """Return the rules that count after a failed request: the stored ones, or unknown ones."""
         url = f"{origin}/robots.txt"
-        fault, why = fault_of(error, url)
-        run = run_of(self._crawler)
+        fault, why = download_fault(error, url)
+        run = run_of_crawler(self._crawler)
         if run is not None:
             run.hosts.robots_failed(origin, why)
         if kept is not None and time.time() - kept.fetched_at < self._max_stale:
@@ -233,9 +235,9 @@ class RobotsCache:
             if fault is not Fault.TLS:  # its pages fail in the same way: name the remedy
                 fault = Fault.ROBOTS_UNKNOWN
             if run is not None:
-                run.incomplete(f"robots_unknown: {host_key(origin)}")
+                run.incomplete(f"robots_unknown: {url_host_key(origin)}")
         now = time.monotonic()
-        return Rules(origin, self._user_agent, now, unknown=why, fault=fault)
+        return DownloadedRobots(origin, self._user_agent, now, unknown=why, fault=fault)
 
 
 def _target(response: Response, url: str) -> str | None:
@@ -243,7 +245,7 @@ def _target(response: Response, url: str) -> str | None:
     location = (response.headers.get("Location") or b"").decode("latin-1")
     if response.status not in REDIRECTS or not location:
         return None
-    return join(can_ada.parse(url), location)
+    return join_url(can_ada.parse(url), location)
 
 
 def _header(response: Response, name: str) -> str | None:

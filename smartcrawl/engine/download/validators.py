@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smartcrawl.model.pages import Page
-from smartcrawl.rules.http import conditional_headers
+from smartcrawl.rules.http import http_conditional_headers
 from smartcrawl.rules.model import Extraction
 from smartcrawl.run.run import Run
 
 
-def conditions(run: Run, page: Page, url: str) -> Mapping[str, str]:
+def request_validator_headers(run: Run, page: Page, url: str) -> Mapping[str, str]:
     """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none."""
     plan = page.plan
-    return conditional_headers(
+    return http_conditional_headers(
         *run.trust.validators(page),
         trusted=page.state.standing > 0
         and not (run.forces(page) or plan.named or plan.doubted)

@@ -16,7 +16,7 @@ _FIRST_BYTE: Final = ord("H")
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
 
 
-class AnswerParser:
+class LaneAnswerParser:
     """Reads one answer after another; llhttp rejects everything that is not strict HTTP/1.x.
 
     ``begin`` prepares for an answer, ``feed`` takes its bytes. An answer ends at an exact byte.

@@ -14,12 +14,12 @@ from typing import Final
 
 from scrapy.settings import BaseSettings
 
-from smartcrawl.engine.download.certificates import Trust, asyncio_context
-from smartcrawl.engine.download.network import GuardedResolver, addresses_of
-from smartcrawl.engine.lane.connections import Answer, ClosedError, Connection
+from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
+from smartcrawl.engine.download.network import GuardedResolver, resolve_allowed_addresses
+from smartcrawl.engine.lane.connections import ClosedError, LaneAnswer, LaneConnection
 from smartcrawl.model.exceptions import LaneError
-from smartcrawl.model.urls import endpoint
-from smartcrawl.run.strays import Strays, origin_of
+from smartcrawl.model.urls import url_endpoint
+from smartcrawl.run.strays import Strays, stray_origin
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +34,14 @@ class LaneClient:
 
     The address guard resolves names, as for the engine, and the client connects only to its
     addresses. The limits of the engine for the size, the rate and the headers of an answer apply.
-    An answer counts when its connection is found clean (``Answer.clean``).
+    An answer counts when its connection is found clean (``LaneAnswer.clean``).
     """
 
     def __init__(
         self,
         settings: BaseSettings,
         resolver: GuardedResolver,
-        trust: Trust | None = None,
+        trust: CertificateTrust | None = None,
         headers: Mapping[str, str] | None = None,
         unasked: Strays | None = None,
     ) -> None:
@@ -59,13 +59,13 @@ class LaneClient:
         self._most_idle = settings.getint("CONCURRENT_REQUESTS")
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         self._settings = settings
-        self._trust = trust or Trust()
+        self._trust = trust or CertificateTrust()
         self._tls: ssl.SSLContext | None = None
         self._origins: dict[str, _Origin] = {}
-        self._connections: dict[Connection, None] = {}
+        self._connections: dict[LaneConnection, None] = {}
         self._checks: asyncio.TimerHandle | None = None
 
-    async def ask(self, url: str, headers: Mapping[str, str]) -> Answer:
+    async def ask(self, url: str, headers: Mapping[str, str]) -> LaneAnswer:
         """Send one GET and return the whole answer; no redirect is followed.
 
         Header values are sent as Latin-1, the way they were received (RD-04).
@@ -73,7 +73,7 @@ class LaneClient:
         Raises:
             LaneError: no whole answer within the limits came.
         """
-        name = origin_of(url)
+        name = stray_origin(url)
         target = url[len(name) :] or "/"
         if not _TARGET.fullmatch(target):
             raise LaneError(f"{url} cannot be sent as it is", sent=False)
@@ -98,7 +98,7 @@ class LaneClient:
             self._tls = asyncio_context(self._settings, self._trust)
         return self._tls
 
-    def began(self, connection: Connection) -> None:
+    def began(self, connection: LaneConnection) -> None:
         """Watch a new connection, and close the oldest of too many idle ones."""
         spare = [one for one in self._connections if one.is_spare]
         for one in spare[: max(0, len(spare) - self._most_idle + 1)]:
@@ -107,7 +107,7 @@ class LaneClient:
         if self._checks is None:
             self._check()
 
-    def ended(self, connection: Connection) -> None:
+    def ended(self, connection: LaneConnection) -> None:
         """Stop watching a connection that ended."""
         self._connections.pop(connection, None)
 
@@ -136,12 +136,12 @@ class _Origin:
         self.name = name
         self._client = client
         self._scheme, _, authority = name.partition("://")
-        self._host, self._port = endpoint(name)
+        self._host, self._port = url_endpoint(name)
         if not authority or re.search(r"[@?#\s]", authority) or not authority.isascii():
             raise LaneError(f"{name} is not asked by the lane", sent=False)
         self._named = b"Host: %b\r\n%b" % (authority.encode("ascii"), client.head)
-        self._idle: dict[Connection, None] = {}  #: used from the end
-        self._open: set[Connection] = set()
+        self._idle: dict[LaneConnection, None] = {}  #: used from the end
+        self._open: set[LaneConnection] = set()
         self._opening = 0  #: connections that are being opened
         self._serial = 0
         self._waiting: list[asyncio.Future[None]] = []  #: requests that wait for a connection
@@ -157,7 +157,7 @@ class _Origin:
         """The header lines of each request to this origin."""
         return self._named + b"Connection: close\r\n" if self.one_request_each else self._named
 
-    def taken(self) -> Connection | None:
+    def taken(self) -> LaneConnection | None:
         """Return an idle connection, or None when a new one is needed."""
         while self._idle:
             connection, _ = self._idle.popitem()
@@ -165,7 +165,7 @@ class _Origin:
                 return connection
         return None
 
-    async def opened(self, deadline: float) -> Connection:
+    async def opened(self, deadline: float) -> LaneConnection:
         """Return a new connection, or one that became idle meanwhile.
 
         Raises:
@@ -189,8 +189,8 @@ class _Origin:
         except (OSError, TimeoutError, ValueError) as error:
             raise LaneError(f"{type(error).__name__}: {error}", sent=False) from error
 
-    async def _connected(self) -> Connection:
-        addresses = await addresses_of(self._client.resolver, self._host, self._port)
+    async def _connected(self) -> LaneConnection:
+        addresses = await resolve_allowed_addresses(self._client.resolver, self._host, self._port)
         if not addresses:
             raise OSError(f"{self._host} has no address that may be asked")
         if self._first in addresses:
@@ -204,7 +204,7 @@ class _Origin:
                 logger.debug("%s at %s: %s", self._host, address, error)
         return await self._connected_to(addresses[-1])
 
-    async def _connected_to(self, address: str) -> Connection:
+    async def _connected_to(self, address: str) -> LaneConnection:
         """Connect to an address of the guard, without resolving a name."""
         loop, began = asyncio.get_running_loop(), time.monotonic()
         numeric = ip_address(address.partition("%")[0])
@@ -216,7 +216,7 @@ class _Origin:
             client, secure = self._client, self._scheme == "https"
             self._serial += 1
             _, connection = await loop.create_connection(
-                lambda: Connection(
+                lambda: LaneConnection(
                     self,
                     sock,
                     tls=secure,
@@ -248,7 +248,7 @@ class _Origin:
 
     # Reports of connections
 
-    def usable(self, connection: Connection) -> None:
+    def usable(self, connection: LaneConnection) -> None:
         """Add a connection to the idle ones."""
         self._idle[connection] = None
         self._wake()
@@ -258,7 +258,7 @@ class _Origin:
         self._client.strays += 1
         self._client.unasked.came(self.name)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: LaneConnection) -> None:
         """Remove a connection that ended."""
         self._idle.pop(connection, None)
         self._open.discard(connection)

@@ -10,23 +10,25 @@ from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
 
 from smartcrawl.engine.delays import DelayControl
-from smartcrawl.engine.download.robots import RobotsCache
-from smartcrawl.engine.gate import gate_of
-from smartcrawl.engine.lane.connections import Answer
-from smartcrawl.engine.lane.flights import Counts, Flight, NotModified
-from smartcrawl.run.visits import confirmed
+from smartcrawl.engine.download.robots import RobotsDownloads
+from smartcrawl.engine.gate import gate_of_crawler
+from smartcrawl.engine.lane.connections import LaneAnswer
+from smartcrawl.engine.lane.flights import Flight, LaneCounts, NotModified
+from smartcrawl.run.visits import fill_confirmed_visit
 
 #: Headers of a 304.
 _ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
 
 
-class Confirmations:
+class LaneConfirmations:
     """Processes 304 answers as the engine, its extensions and its pipelines would."""
 
-    def __init__(self, crawler: Crawler, robots: RobotsCache | None, counts: Counts) -> None:
+    def __init__(
+        self, crawler: Crawler, robots: RobotsDownloads | None, counts: LaneCounts
+    ) -> None:
         self._robots = robots
         self._counts = counts
-        self._gate = gate_of(crawler)
+        self._gate = gate_of_crawler(crawler)
         self._control: DelayControl | None = None
         extensions, engine = crawler.extensions, crawler.engine
         assert engine is not None
@@ -44,7 +46,7 @@ class Confirmations:
         if self._robots is not None:
             self._robots.delays.answered(flight)
 
-    async def visit(self, flight: Flight, answer: Answer) -> None:
+    async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
         """Pass the Visit of a page that a 304 confirmed through the pipelines."""
         read: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
         tags = []
@@ -57,7 +59,7 @@ class Confirmations:
         self._counts.confirmed(answer.size, has_length=read[_LENGTH] is not None)
         visit = flight.attempt.visit(flight.page.url)
         visit.answer.robots_tags = tuple(tags)
-        item: Any = confirmed(visit, read[_ETAG], read[_DATE], latency=answer.latency)
+        item: Any = fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
         for step in self._steps:
             done = step(item)
             item = await done if isawaitable(done) else done

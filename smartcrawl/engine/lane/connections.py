@@ -12,8 +12,8 @@ import socket
 import time
 from typing import Final, NamedTuple, Protocol
 
-from smartcrawl.engine.download.decoding import is_slow
-from smartcrawl.engine.lane.answers import AnswerParser
+from smartcrawl.engine.download.decoding import is_download_slow
+from smartcrawl.engine.lane.answers import LaneAnswerParser
 from smartcrawl.model.exceptions import LaneError
 
 MOST_UNSETTLED: Final = 16  #: most unsettled answers of a connection
@@ -22,7 +22,7 @@ _SHORTEST, _LONGEST = 0.01, 2.0  #: least and most seconds of a round trip
 _IDLE: Final = 15  #: seconds after which an unused connection is closed
 
 
-class Answer(NamedTuple):
+class LaneAnswer(NamedTuple):
     """The answer of a server, as it was received."""
 
     status: int
@@ -43,31 +43,38 @@ class ClosedError(LaneError):
     """A kept connection ended before a byte of the answer: the request may be sent again."""
 
 
-class Owner(Protocol):
+class LaneConnectionOwner(Protocol):
     """The owner of a connection, which receives its reports."""
 
     @property
     def one_request_each(self) -> bool:
         """Whether no connection is used twice."""
 
-    def usable(self, connection: Connection) -> None:
+    def usable(self, connection: LaneConnection) -> None:
         """Add a connection to those that may be used again."""
 
     def strayed(self) -> None:
         """Count a connection that received bytes without a request."""
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: LaneConnection) -> None:
         """Remove a connection that ended."""
 
 
-class Connection(asyncio.Protocol):
+class LaneConnection(asyncio.Protocol):
     """One connection to a server.
 
     Source: docs/adr/0032; RFC 9112 section 9.
     """
 
     def __init__(
-        self, owner: Owner, sock: socket.socket, *, tls: bool, max_size: int, rate: int, serial: int
+        self,
+        owner: LaneConnectionOwner,
+        sock: socket.socket,
+        *,
+        tls: bool,
+        max_size: int,
+        rate: int,
+        serial: int,
     ) -> None:
         """``rate``: MIN_DOWNLOAD_RATE; ``serial``: count of connections that were opened before."""
         self.last = time.monotonic()  #: when the last bytes were received or sent
@@ -76,9 +83,9 @@ class Connection(asyncio.Protocol):
         self._tls = tls
         self._rate = rate
         self._loop = asyncio.get_running_loop()
-        self._parser = AnswerParser(max_size)
+        self._parser = LaneAnswerParser(max_size)
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Answer] | None = None  #: the request in flight
+        self._waiter: asyncio.Future[LaneAnswer] | None = None  #: the request in flight
         self._sent = self._deadline = self.last
         self._latency: float | None = None
         self._slowest = 0.0  #: longest round trip, in seconds
@@ -113,7 +120,7 @@ class Connection(asyncio.Protocol):
         """Set the first round trip: the seconds that opening the connection took."""
         self._slowest = seconds
 
-    def send(self, request: bytes, deadline: float) -> asyncio.Future[Answer]:
+    def send(self, request: bytes, deadline: float) -> asyncio.Future[LaneAnswer]:
         """Send a request; the future gets the whole answer, or a LaneError."""
         assert self._transport is not None
         if not self.is_usable:
@@ -178,7 +185,7 @@ class Connection(asyncio.Protocol):
         """Whether a body is received at less than MIN_DOWNLOAD_RATE."""
         if self._latency is None or not self._rate:
             return False
-        return is_slow(self._parser.size, now - self._sent - self._latency, self._rate)
+        return is_download_slow(self._parser.size, now - self._sent - self._latency, self._rate)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Settle the unsettled answers: they count if the end was orderly."""
@@ -201,12 +208,12 @@ class Connection(asyncio.Protocol):
 
     # Settling
 
-    def _answer(self, waiter: asyncio.Future[Answer]) -> None:
+    def _answer(self, waiter: asyncio.Future[LaneAnswer]) -> None:
         """Return an unsettled answer to its request, and watch the connection from now on."""
         parser, latency = self._parser, self._latency or 0.0
         if self._clean is None:
             self._clean = self._loop.create_future()
-        answer = Answer(
+        answer = LaneAnswer(
             parser.status, tuple(parser.headers), parser.body, latency, parser.protocol, self._clean
         )
         self._waiter, self._used = None, True

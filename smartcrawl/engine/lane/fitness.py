@@ -63,7 +63,7 @@ _LISTENERS: Final = frozenset(
 )
 
 
-def unfit(crawler: Crawler) -> str | None:
+def lane_obstacle(crawler: Crawler) -> str | None:
     """Return the component of a crawl that rules the lane out, as a message; None: all permit it.
 
     Every component is ruled out that is not known to leave conditional requests alone: components

@@ -10,7 +10,7 @@ from scrapy.core.downloader import Slot
 from scrapy.statscollectors import StatsCollector
 
 from smartcrawl.engine.lane.origins import Origin
-from smartcrawl.model.pages import Attempt, Page
+from smartcrawl.model.pages import Page, VisitAttempt
 
 _STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
 _LENGTH_LINE: Final = len("Content-Length: 0\r\n")
@@ -21,7 +21,7 @@ class Flight:
     """A request in flight; it is listed with Scrapy's own requests where those are counted."""
 
     page: Page
-    attempt: Attempt
+    attempt: VisitAttempt
     headers: Mapping[str, str]  #: the conditional ones
     origin: Origin
     slot: Slot
@@ -36,7 +36,7 @@ class NotModified(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class LaneCounts:
     """Counts for Scrapy's stats of requests that its downloader did not see."""
 
     requests: int = 0

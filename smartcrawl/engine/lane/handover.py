@@ -10,11 +10,11 @@ from scrapy.crawler import Crawler
 from scrapy.http import Headers
 from scrapy.responsetypes import responsetypes
 
-from smartcrawl.engine.lane.connections import Answer
-from smartcrawl.engine.lane.flights import Counts, Flight
+from smartcrawl.engine.lane.connections import LaneAnswer
+from smartcrawl.engine.lane.flights import Flight, LaneCounts
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.model.exceptions import LaneError
-from smartcrawl.model.pages import Attempt
+from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.run.strays import FRESH
 
 logger = logging.getLogger(__name__)
@@ -22,15 +22,15 @@ logger = logging.getLogger(__name__)
 IN_HAND: Final = "in_hand"  #: key of Request.meta: the Response that the lane already received
 
 
-class Handover:
+class LaneHandover:
     """Makes the engine's requests for pages that the lane does not finish."""
 
-    def __init__(self, crawler: Crawler, scheduler: NumberScheduler, counts: Counts) -> None:
+    def __init__(self, crawler: Crawler, scheduler: NumberScheduler, counts: LaneCounts) -> None:
         self._crawler = crawler
         self._scheduler = scheduler
         self._counts = counts
 
-    def in_hand(self, flight: Flight, answer: Answer) -> Request:
+    def in_hand(self, flight: Flight, answer: LaneAnswer) -> Request:
         """Return the engine's request for a page, with the received answer in its meta.
 
         Pauses and delays that follow from the answer begin at once.
@@ -78,7 +78,7 @@ class Handover:
         flight.origin.failures += 1
         self._counts.fallbacks += 1
         if not error.sent:
-            flight.attempt = Attempt(flight.page)
+            flight.attempt = VisitAttempt(flight.page)
         logger.debug("the engine asks %s: %s", flight.page.url, error)
         self._scheduler.pass_on(self._request(flight))
 

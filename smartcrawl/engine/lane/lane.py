@@ -16,25 +16,25 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
-from smartcrawl.engine.current_run import run_of
-from smartcrawl.engine.download.certificates import Trust
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.certificates import CertificateTrust
 from smartcrawl.engine.download.network import installed_resolver
-from smartcrawl.engine.download.robots import RobotsCache
-from smartcrawl.engine.download.validators import conditions
-from smartcrawl.engine.gate import gate_of
+from smartcrawl.engine.download.robots import RobotsDownloads
+from smartcrawl.engine.download.validators import request_validator_headers
+from smartcrawl.engine.gate import gate_of_crawler
 from smartcrawl.engine.lane.client import LaneClient
-from smartcrawl.engine.lane.confirmations import Confirmations
-from smartcrawl.engine.lane.connections import Answer
-from smartcrawl.engine.lane.fitness import unfit
-from smartcrawl.engine.lane.flights import Counts, Flight
-from smartcrawl.engine.lane.handover import IN_HAND, Handover
-from smartcrawl.engine.lane.origins import Origin, Origins, same_headers
-from smartcrawl.engine.lane.turns import Turns
+from smartcrawl.engine.lane.confirmations import LaneConfirmations
+from smartcrawl.engine.lane.connections import LaneAnswer
+from smartcrawl.engine.lane.fitness import lane_obstacle
+from smartcrawl.engine.lane.flights import Flight, LaneCounts
+from smartcrawl.engine.lane.handover import IN_HAND, LaneHandover
+from smartcrawl.engine.lane.origins import Origin, Origins, lane_request_headers
+from smartcrawl.engine.lane.turns import LaneTurns
 from smartcrawl.engine.scheduler import NumberScheduler
-from smartcrawl.engine.stopping import is_stopping
+from smartcrawl.engine.stopping import is_crawl_stopping
 from smartcrawl.model.exceptions import LaneError
-from smartcrawl.model.pages import Attempt, Page
-from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.model.pages import Page, VisitAttempt
+from smartcrawl.run.hosts.gate import host_gate_slot
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class _Unsettled(NamedTuple):
     """An answer of a connection that is not known to be clean yet."""
 
     flight: Flight
-    answer: Answer
+    answer: LaneAnswer
     request: Request | None  #: the engine's, with the answer in its meta; None: a 304
 
 
@@ -72,11 +72,11 @@ class RevalidationLane:
         self._crawler = crawler
         self._run = run
         self._client: LaneClient | None = None
-        self._wait_turn = Turns(crawler).wait
+        self._wait_turn = LaneTurns(crawler).wait
         self._tasks: set[asyncio.Task[None]] = set()
-        self._robots: RobotsCache | None = None
+        self._robots: RobotsDownloads | None = None
         self._headers: dict[str, str] = {}
-        self._counts = Counts()
+        self._counts = LaneCounts()
         self._unsettled: dict[asyncio.Future[bool], list[_Unsettled]] = {}
 
     @classmethod
@@ -86,7 +86,7 @@ class RevalidationLane:
         Raises:
             NotConfigured: REVALIDATION_LANE is off, or the spider has no run.
         """
-        run = run_of(crawler)
+        run = run_of_crawler(crawler)
         if run is None or not run.options.revalidation_lane:
             raise NotConfigured
         lane = cls(crawler, run)
@@ -96,7 +96,7 @@ class RevalidationLane:
 
     def opened(self) -> None:
         """Attach the lane to the scheduler, if all components of the crawl permit it."""
-        why, resolver = unfit(self._crawler), installed_resolver()
+        why, resolver = lane_obstacle(self._crawler), installed_resolver()
         if why is not None or resolver is None:
             logger.info("the revalidation lane is not used: %s", why)
             return
@@ -106,16 +106,16 @@ class RevalidationLane:
         middlewares = self._downloader.middleware.middlewares
         for middleware in middlewares:
             rules = getattr(middleware, "rules", None)
-            if isinstance(rules, RobotsCache):
+            if isinstance(rules, RobotsDownloads):
                 self._robots = rules
-        self._headers = same_headers(middlewares)
+        self._headers = lane_request_headers(middlewares)
         self._usable_origin = Origins(resolver, self._headers).usable
-        self._gate = gate_of(self._crawler)
+        self._gate = gate_of_crawler(self._crawler)
         scheduler = engine.scheduler
         assert isinstance(scheduler, NumberScheduler)
         self._scheduler = scheduler
-        self._confirmations = Confirmations(self._crawler, self._robots, self._counts)
-        self._handover = Handover(self._crawler, scheduler, self._counts)
+        self._confirmations = LaneConfirmations(self._crawler, self._robots, self._counts)
+        self._handover = LaneHandover(self._crawler, scheduler, self._counts)
         scheduler.lane = self
 
     @property
@@ -145,18 +145,18 @@ class RevalidationLane:
         plan = page.plan
         if plan.verify or page.kind or plan.signed is not None or self._run.trust.asks_head(page):
             return None
-        headers = conditions(self._run, page, page.url)
+        headers = request_validator_headers(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None
         if origin is None:
             return None
-        name = slot_of(page.host)
+        name = host_gate_slot(page.host)
         slot = self._downloader.slots.get(name)
         if slot is None or slot.free_transfer_slots() <= 0:
             return None
         if not self._allows(page, origin, name):
             return None
         flight = Flight(
-            page, Attempt(page), headers, origin, slot, {Downloader.DOWNLOAD_SLOT: name}
+            page, VisitAttempt(page), headers, origin, slot, {Downloader.DOWNLOAD_SLOT: name}
         )
         request: Any = flight
         assert self._engine._slot is not None
@@ -245,7 +245,7 @@ class RevalidationLane:
         assert self._engine._slot is not None
         self._engine._slot.remove_request(request)
 
-    async def _ask(self, flight: Flight) -> Answer | None:
+    async def _ask(self, flight: Flight) -> LaneAnswer | None:
         """Send the request and return its unsettled answer.
 
         None: no answer counts. The page stays pending, or the engine requests it.
@@ -255,7 +255,7 @@ class RevalidationLane:
             await self._wait_turn(flight)
         else:
             slot.lastseen = time.monotonic()
-        if is_stopping(self._crawler):
+        if is_crawl_stopping(self._crawler):
             self._run.turns.unanswered(flight.page)  # it stays pending
             return None
         etag = flight.headers.get("If-None-Match")
@@ -281,7 +281,7 @@ class RevalidationLane:
 
     def _open(self) -> LaneClient:
         if self._client is None:
-            trust = Trust.of(self._run.source, self._run.options)
+            trust = CertificateTrust.of(self._run.source, self._run.options)
             self._client = LaneClient(
                 self._crawler.settings, self._resolver, trust, self._headers, self._run.strays
             )

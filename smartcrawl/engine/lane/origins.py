@@ -13,8 +13,8 @@ from scrapy.utils.request import request_httprepr
 
 from smartcrawl.engine.download.decoding import DecodingMiddleware
 from smartcrawl.engine.download.network import GuardedResolver
-from smartcrawl.model.urls import endpoint
-from smartcrawl.run.strays import origin_of
+from smartcrawl.model.urls import url_endpoint
+from smartcrawl.run.strays import stray_origin
 
 _MOST_FAILURES: Final = 3  #: failures of an origin, after which the engine asks its pages
 
@@ -39,10 +39,10 @@ class Origins:
 
     def usable(self, url: str) -> Origin | None:
         """Return the origin of a URL, or None where the lane must not send requests."""
-        name = origin_of(url)
+        name = stray_origin(url)
         origin = self._origins.get(name)
         if origin is None:
-            refusal = self._resolver.refusal(*endpoint(url))
+            refusal = self._resolver.refusal(*url_endpoint(url))
             sent = {key: value.encode("latin-1") for key, value in self._headers.items()}
             size = len(request_httprepr(Request(f"{name}/", headers=sent)))
             size -= len(name) + 1  # a flight adds the length of its whole URL
@@ -50,7 +50,7 @@ class Origins:
         return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
 
 
-def same_headers(middlewares: Any) -> dict[str, str]:
+def lane_request_headers(middlewares: Any) -> dict[str, str]:
     """Return the headers that the engine's middlewares add to every request."""
     request = Request("http://localhost/")
     for middleware in middlewares:

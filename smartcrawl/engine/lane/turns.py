@@ -10,13 +10,13 @@ from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
 
 from smartcrawl.engine.lane.flights import Flight
-from smartcrawl.engine.stopping import is_stopping
+from smartcrawl.engine.stopping import is_crawl_stopping
 
 _SHORT: Final = 0.001  #: seconds
 _LONG: Final = 0.5  #: seconds within which a wait is given up when the crawl is to end
 
 
-class Turns:
+class LaneTurns:
     """Lets the requests of the lane wait for their slots, one after another."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -32,7 +32,7 @@ class Turns:
             while True:
                 wait = slot.lastseen + delay - time.monotonic()
                 gone = ahead.isdisjoint(queued for queued, _ in slot.queue)
-                if (wait <= 0 and gone) or is_stopping(self._crawler):
+                if (wait <= 0 and gone) or is_crawl_stopping(self._crawler):
                     break
                 await asyncio.sleep(min(max(wait, _SHORT), _LONG))
             slot.lastseen = time.monotonic()

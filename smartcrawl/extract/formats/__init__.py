@@ -16,7 +16,15 @@ from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.links import base_url
 from smartcrawl.model.documents import Document
 
-__all__ = ["FORMATS", "MAX_TEXT", "FormatError", "FormatFault", "check", "load", "read_document"]
+__all__ = [
+    "FORMATS",
+    "MAX_TEXT",
+    "FormatError",
+    "FormatFault",
+    "check_format",
+    "load_format_readers",
+    "read_document",
+]
 
 #: The module of this package that reads each type.
 _READERS: Final[Mapping[str, str]] = {
@@ -53,7 +61,7 @@ def read_document(body: bytes, *, media_type: str, content_type: str, url: str) 
 
     Source: R0-60, R0-17, R0-46.
     """
-    check(media_type, url)
+    check_format(media_type, url)
     reader = cast(_Reader, import_module(f"{__name__}.{_READERS[media_type]}"))
     try:
         document = reader.read(body, content_type=content_type, url=url)
@@ -70,13 +78,13 @@ def read_document(body: bytes, *, media_type: str, content_type: str, url: str) 
     return replace(document, content_type=media_type)
 
 
-def load() -> None:
+def load_format_readers() -> None:
     """Import all readers and their libraries, so that nothing is opened later."""
     for name in _READERS.values():
         import_module(f"{__name__}.{name}")
 
 
-def check(media_type: str, url: str) -> None:
+def check_format(media_type: str, url: str) -> None:
     """Raise ValueError unless ``media_type`` is one of ``FORMATS`` and ``url`` absolute."""
     if media_type not in FORMATS:
         raise ValueError(f"not a format that is read: {media_type!r}")

@@ -11,7 +11,12 @@ from typing import Final
 from urllib.parse import unquote
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
-from smartcrawl.extract.formats.common import FormatError, FormatFault, corrupt, too_large
+from smartcrawl.extract.formats.common import (
+    FormatError,
+    FormatFault,
+    corrupt_document,
+    document_too_large,
+)
 from smartcrawl.extract.formats.markup import PORTION
 from smartcrawl.extract.sniff import ENCRYPTED_MARK
 
@@ -23,7 +28,7 @@ _IS_ENCRYPTED: Final = 0x1  #: flag of a member
 _BROKEN: Final = (BadZipFile, zlib.error, EOFError, struct.error, ValueError, OSError, RuntimeError)
 
 
-class Archive:
+class ZipArchive:
     """The members of a ZIP file, each read as a stream whose bytes are counted.
 
     Sizes in the directory are not trusted. An archive within it is never opened.
@@ -42,16 +47,16 @@ class Archive:
                 FormatFault.ENCRYPTED, "the document is encrypted: it wants a password"
             )
         if body.count(b"PK\x01\x02") > MAX_MEMBERS:  # counted before they are read
-            raise too_large(f"the document has more than {MAX_MEMBERS:,} parts")
+            raise document_too_large(f"the document has more than {MAX_MEMBERS:,} parts")
         self._size = len(body)
         self._left = MAX_UNPACKED
         try:
             self._zip = ZipFile(BytesIO(body))
         except (*_BROKEN, NotImplementedError) as error:
-            raise corrupt(f"the document is no complete ZIP file: {error}") from error
+            raise corrupt_document(f"the document is no complete ZIP file: {error}") from error
         self._infos = {info.filename: info for info in self._zip.infolist()}
         if len(self._infos) > MAX_MEMBERS:
-            raise too_large(f"the document has more than {MAX_MEMBERS:,} parts")
+            raise document_too_large(f"the document has more than {MAX_MEMBERS:,} parts")
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
@@ -85,7 +90,7 @@ class Archive:
                         raise _bomb(name, seen)
                     yield portion
         except (*_BROKEN, NotImplementedError) as error:
-            raise corrupt(f"{name} in the document is broken: {error}") from error
+            raise corrupt_document(f"{name} in the document is broken: {error}") from error
 
     def read(self, name: str) -> bytes:
         """Return a whole member; see ``portions``."""
@@ -94,12 +99,14 @@ class Archive:
     def _info(self, name: str) -> ZipInfo:
         info = self._infos.get(name)
         if info is None:
-            raise corrupt(f"the document has no part {name}")
+            raise corrupt_document(f"the document has no part {name}")
         if info.flag_bits & _IS_ENCRYPTED:
             what = f"the document is encrypted: {name} wants a password"
             raise FormatError(FormatFault.ENCRYPTED, what)
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise corrupt(f"{name} in the document is packed by method {info.compress_type}")
+            raise corrupt_document(
+                f"{name} in the document is packed by method {info.compress_type}"
+            )
         return info
 
 
@@ -108,7 +115,7 @@ def _is_bomb(unpacked: int, packed: int) -> bool:
 
 
 def _bomb(what: str, size: int) -> FormatError:
-    return too_large(
+    return document_too_large(
         f"{what} unpacks to {size:,} bytes or more: limits are {MAX_UNPACKED:,} bytes of one"
         f" document, and {MAX_RATIO} times its packed size"
     )

@@ -10,8 +10,8 @@ from typing import Final
 import can_ada
 
 from smartcrawl.extract.language import SAMPLE, iso_639_1, language
-from smartcrawl.extract.links import Reference, base_url, resolve
-from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, line, sections
+from smartcrawl.extract.links import Reference, base_url, resolve_html_links
+from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line, text_sections
 from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
 
@@ -56,30 +56,30 @@ class FormatError(SmartcrawlError):
         self.lasting = lasting
 
 
-def corrupt(what: str) -> FormatError:
+def corrupt_document(what: str) -> FormatError:
     """Return the error for a document that is broken."""
     return FormatError(FormatFault.CORRUPT, what)
 
 
-def too_large(what: str) -> FormatError:
+def document_too_large(what: str) -> FormatError:
     """Return the error for a document beyond a limit."""
     return FormatError(FormatFault.TOO_LARGE, what)
 
 
-def over_budget() -> FormatError:
+def parsing_over_budget() -> FormatError:
     """Return the error for a document whose host has used up its time in this run."""
     what = "the documents of its host took all the time that they have in a run"
     return FormatError(FormatFault.BUDGET, what, lasting=False)
 
 
-def check_text(size: int) -> None:
+def check_document_text(size: int) -> None:
     """Raise FormatError when a document has more than ``MAX_TEXT`` characters."""
     if size > MAX_TEXT:
-        raise too_large(f"the document has more than {MAX_TEXT:,} characters of text")
+        raise document_too_large(f"the document has more than {MAX_TEXT:,} characters of text")
 
 
 class Tokens:
-    """Texts and marks of a document in reading order, with its headings (``sections``)."""
+    """Texts and marks of a document in reading order, with its headings (``text_sections``)."""
 
     def __init__(self) -> None:
         self._tokens: list[str] = []
@@ -92,7 +92,7 @@ class Tokens:
     def text(self, text: str) -> None:
         """Add a text without marks in it."""
         self._size += len(text)
-        check_text(self._size)
+        check_document_text(self._size)
         self._tokens.append(text)
 
     def end_line(self) -> None:
@@ -110,7 +110,7 @@ class Tokens:
 
     def _mark(self, mark: str) -> None:
         self._size += 1
-        check_text(self._size)
+        check_document_text(self._size)
         self._tokens.append(mark)
 
     def heading(self, start: int, level: int) -> None:
@@ -120,7 +120,7 @@ class Tokens:
 
     def since(self, start: int) -> str:
         """Return the tokens since ``start`` as one line."""
-        return line("".join(self._tokens[start:]))
+        return markup_line("".join(self._tokens[start:]))
 
     def sections(self) -> tuple[Section, ...]:
         """Return the sections; a heading within another is part of it."""
@@ -128,13 +128,13 @@ class Tokens:
         for heading in sorted(self._headings, key=lambda found: (found.start, -found.end)):
             if not kept or heading.start >= kept[-1].end:
                 kept.append(heading)
-        return sections(self._tokens, kept, ())
+        return text_sections(self._tokens, kept, ())
 
 
-def clean(text: str) -> str:
+def clean_document_text(text: str) -> str:
     r"""Return ``text`` without control characters and lone surrogates; CR ends a line.
 
-    >>> clean("a\0b\r\nc\ud800\x0cd")
+    >>> clean_document_text("a\0b\r\nc\ud800\x0cd")
     'ab\nc\ufffd\nd'
     """
     if "\r" in text or "\f" in text:
@@ -144,17 +144,20 @@ def clean(text: str) -> str:
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def given_title(text: str) -> str:
+def given_document_title(text: str) -> str:
     """Return the title in a document's properties, or an empty string if a program made it up.
 
-    >>> given_title(" Annual\\n report "), given_title("Microsoft Word - draft.doc")
+    >>> (
+    ...     given_document_title(" Annual\\n report "),
+    ...     given_document_title("Microsoft Word - draft.doc"),
+    ... )
     ('Annual report', '')
     """
-    title = line(clean(text))
+    title = markup_line(clean_document_text(text))
     return "" if _NO_TITLE.fullmatch(title) else title[:MAX_TITLE].rstrip()
 
 
-def document(
+def parsed_document(
     *,
     url: str,
     text: Iterable[Section],
@@ -170,15 +173,18 @@ def document(
     Without ``title``, the first heading or line is one. ``declared`` is the language that the
     document declares; ``base`` is the base URL of its links, if not ``url``.
     """
-    kept = tuple(Section(level, clean(heading), clean(content)) for level, heading, content in text)
-    check_text(sum(len(heading) + len(content) for _, heading, content in kept))
+    kept = tuple(
+        Section(level, clean_document_text(heading), clean_document_text(content))
+        for level, heading, content in text
+    )
+    check_document_text(sum(len(heading) + len(content) for _, heading, content in kept))
     page = base_url(url)
-    found = resolve(references, base=base or page, page=page)
+    found = resolve_html_links(references, base=base or page, page=page)
     first = next((s.heading or s.text for s in kept if s.heading or s.text), "")
     return Document(
-        title=given_title(title)
-        or line(first[: 4 * MAX_TITLE].partition("\n")[0])[:MAX_TITLE].rstrip(),
-        description=line(clean(description))[:MAX_DESCRIPTION],
+        title=given_document_title(title)
+        or markup_line(first[: 4 * MAX_TITLE].partition("\n")[0])[:MAX_TITLE].rstrip(),
+        description=markup_line(clean_document_text(description))[:MAX_DESCRIPTION],
         language=language(_sample(kept), declared),
         declared=iso_639_1(declared),
         sections=kept,

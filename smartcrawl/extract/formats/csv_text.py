@@ -6,8 +6,13 @@ import csv
 from io import StringIO
 from typing import Final
 
-from smartcrawl.extract.charset import decode
-from smartcrawl.extract.formats.common import check_text, clean, corrupt, document
+from smartcrawl.extract.charset import decode_charset
+from smartcrawl.extract.formats.common import (
+    check_document_text,
+    clean_document_text,
+    corrupt_document,
+    parsed_document,
+)
 from smartcrawl.model.documents import Document, Section
 
 _DELIMITERS: Final = (",", ";", "\t", "|")  #: the first wins a draw
@@ -23,9 +28,9 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: RFC 4180.
     """
-    charset, text = decode(body, content_type, markup=False)
-    text = clean(text)
-    check_text(len(text))
+    charset, text = decode_charset(body, content_type, markup=False)
+    text = clean_document_text(text)
+    check_document_text(len(text))
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     lines: list[str] = []
     try:
@@ -34,9 +39,9 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
             if written:
                 lines.append(written)
     except csv.Error as error:
-        raise corrupt(f"the table is broken: {error}") from error
+        raise corrupt_document(f"the table is broken: {error}") from error
     rows = "\n".join(lines)
-    return document(url=url, text=[Section(0, "", rows)] if rows else [], charset=charset)
+    return parsed_document(url=url, text=[Section(0, "", rows)] if rows else [], charset=charset)
 
 
 def _delimiter(text: str) -> str:

@@ -6,15 +6,15 @@ import re
 from typing import Final, NamedTuple
 
 from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import Archive
+from smartcrawl.extract.formats.archive import ZipArchive
 from smartcrawl.extract.formats.common import (
     MAX_ANCHOR,
     MAX_REFERENCES,
     Tokens,
-    document,
-    given_title,
+    given_document_title,
+    parsed_document,
 )
-from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document
 
@@ -35,24 +35,26 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: ECMA-376, part 1, section 17.
     """
-    archive = Archive(body)
-    main = opc.main_part(archive, "word/document.xml")
-    relations = opc.relations(archive, main)
+    archive = ZipArchive(body)
+    main = opc.opc_main_part(archive, "word/document.xml")
+    relations = opc.opc_relations(archive, main)
     parts = {found.kind: found.target for found in relations.values() if not found.external}
     tokens, references = Tokens(), list[Reference]()
     levels = _levels(archive, parts.get("styles", ""))
     story = _DocxText(tokens, references, levels, relations)
-    walk(story, archive.portions(main), part=main)
+    walk_markup(story, archive.portions(main), part=main)
     for kind in ("footnotes", "endnotes"):
         if (notes := parts.get(kind, "")) in archive:
             tokens.end_line()
-            linked = opc.relations(archive, notes)
-            walk(_DocxText(tokens, references, {}, linked), archive.portions(notes), part=notes)
-    properties = opc.properties(archive)
-    return document(
+            linked = opc.opc_relations(archive, notes)
+            walk_markup(
+                _DocxText(tokens, references, {}, linked), archive.portions(notes), part=notes
+            )
+    properties = opc.opc_properties(archive)
+    return parsed_document(
         url=url,
         text=tokens.sections(),
-        title=given_title(properties.get("title", "")) or story.title,
+        title=given_document_title(properties.get("title", "")) or story.title,
         declared=properties.get("language", "") or story.language,
         references=references,
     )
@@ -73,10 +75,10 @@ class _Styles:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "style":
-            self._id = attribute(attributes, "styleId")
+            self._id = markup_attribute(attributes, "styleId")
             self.found[self._id] = _Style()
         elif self._id is not None:
-            style, value = self.found[self._id], attribute(attributes, "val")
+            style, value = self.found[self._id], markup_attribute(attributes, "val")
             if name == "name":
                 self.found[self._id] = style._replace(name=value)
             elif name == "basedOn":
@@ -92,11 +94,11 @@ class _Styles:
         pass
 
 
-def _levels(archive: Archive, part: str) -> dict[str, int]:
+def _levels(archive: ZipArchive, part: str) -> dict[str, int]:
     """Return the heading level of each style that has one, by its id."""
     styles = _Styles()
     if part in archive:
-        walk(styles, archive.portions(part), part=part)
+        walk_markup(styles, archive.portions(part), part=part)
     return {key: level for key in styles.found if (level := _level(styles.found, key))}
 
 
@@ -176,9 +178,9 @@ class _DocxText:
             self._instruction(name, attributes)
 
     def _property(self, name: str, attributes: Attributes) -> None:
-        value = attribute(attributes, "val")
+        value = markup_attribute(attributes, "val")
         if name == "vanish":
-            self._hidden = opc.is_on(attributes)
+            self._hidden = opc.is_ooxml_switch_on(attributes)
         elif name == "lang":
             self.language = self.language or value
         elif self._paragraphs and name == "pStyle":
@@ -192,7 +194,7 @@ class _DocxText:
         if name == "instrText":
             self._field = self._field or ""
         elif name == "fldSimple":
-            self._link(attribute(attributes, "instr"))
+            self._link(markup_attribute(attributes, "instr"))
         elif self._field is not None:
             self._link(self._field)
             self._field = None
@@ -203,7 +205,7 @@ class _DocxText:
 
     def _outside(self, attributes: Attributes) -> str:
         """Return the address that an element leads to; empty for one within the package."""
-        relation = self._relations.get(attribute(attributes, "id"))
+        relation = self._relations.get(markup_attribute(attributes, "id"))
         return relation.target if relation is not None and relation.external else ""
 
     def _refer(self, href: str, anchor: str) -> None:

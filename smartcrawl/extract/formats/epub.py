@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.formats.archive import Archive, part_name
+from smartcrawl.extract.formats.archive import ZipArchive, part_name
 from smartcrawl.extract.formats.common import (
     MAX_REFERENCES,
     FormatError,
     FormatFault,
-    check_text,
-    corrupt,
-    document,
+    check_document_text,
+    corrupt_document,
+    parsed_document,
 )
-from smartcrawl.extract.formats.markup import Attributes, attribute, walk
-from smartcrawl.extract.html import HTML_TYPES, parse
+from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
+from smartcrawl.extract.html import HTML_TYPES, parse_html
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document, Section
 
@@ -37,31 +37,31 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: EPUB 3.3, sections 4 and 5.
     """
-    archive = Archive(body)
+    archive = ZipArchive(body)
     container = _Container()
-    walk(container, archive.portions(_CONTAINER), part=_CONTAINER, doctype=True)
+    walk_markup(container, archive.portions(_CONTAINER), part=_CONTAINER, doctype=True)
     if container.root not in archive:
-        raise corrupt("the book has no package document")
+        raise corrupt_document("the book has no package document")
     book = _Package(container.root)
-    walk(book, archive.portions(container.root), part=container.root, doctype=True)
+    walk_markup(book, archive.portions(container.root), part=container.root, doctype=True)
     _check_rights(archive, frozenset(book.chapters))
     text: list[Section] = []
     references: list[Reference] = []
     size = 0
     for part in book.chapters:
-        chapter = parse(
+        chapter = parse_html(
             archive.read(part), content_type="application/xhtml+xml", url=_INSIDE + "book"
         )
         text += chapter.sections
         size += len(chapter.text)
-        check_text(size)
+        check_document_text(size)
         if len(references) < MAX_REFERENCES:
             references += [
                 Reference(link.url, link.type, nofollow=link.nofollow, anchor=link.anchor)
                 for link in chapter.links
                 if not link.url.startswith(_INSIDE)
             ]
-    return document(
+    return parsed_document(
         url=url,
         text=text,
         title=book.properties.get("title", ""),
@@ -71,11 +71,11 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     )
 
 
-def _check_rights(archive: Archive, chapters: frozenset[str]) -> None:
+def _check_rights(archive: ZipArchive, chapters: frozenset[str]) -> None:
     if _ENCRYPTION not in archive:
         return
     seen = _Encryption()
-    walk(seen, archive.portions(_ENCRYPTION), part=_ENCRYPTION)
+    walk_markup(seen, archive.portions(_ENCRYPTION), part=_ENCRYPTION)
     if not chapters.isdisjoint(seen.found):
         what = "the book is encrypted: it is under digital rights management"
         raise FormatError(FormatFault.ENCRYPTED, what)
@@ -89,7 +89,7 @@ class _Container:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "rootfile" and not self.root:
-            self.root = part_name("", attribute(attributes, "full-path"))
+            self.root = part_name("", markup_attribute(attributes, "full-path"))
 
     def end(self, name: str) -> None:
         pass
@@ -106,7 +106,7 @@ class _Encryption:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "CipherReference":
-            self.found.add(part_name("", attribute(attributes, "URI")))
+            self.found.add(part_name("", markup_attribute(attributes, "URI")))
 
     def end(self, name: str) -> None:
         pass
@@ -138,11 +138,11 @@ class _Package:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "item":
-            part = part_name(self._part, attribute(attributes, "href"))
-            mime = attribute(attributes, "media-type").lower()
-            self._items[attribute(attributes, "id")] = _Item(part, mime)
+            part = part_name(self._part, markup_attribute(attributes, "href"))
+            mime = markup_attribute(attributes, "media-type").lower()
+            self._items[markup_attribute(attributes, "id")] = _Item(part, mime)
         elif name == "itemref":
-            self._spine[attribute(attributes, "idref")] = None
+            self._spine[markup_attribute(attributes, "idref")] = None
         self._open = name if name in _PROPERTIES and name not in self.properties else ""
 
     def end(self, name: str) -> None:

@@ -6,16 +6,16 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from smartcrawl.extract.charset import decode
+from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.formats.common import (
     MAX_TEXT,
-    check_text,
-    clean,
-    corrupt,
-    document,
-    too_large,
+    check_document_text,
+    clean_document_text,
+    corrupt_document,
+    document_too_large,
+    parsed_document,
 )
-from smartcrawl.extract.sections import line
+from smartcrawl.extract.sections import markup_line
 from smartcrawl.model.documents import Document, Section
 
 _TITLES: Final = ("title", "name", "headline")  #: keys of the outermost object, best first
@@ -46,21 +46,21 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: RFC 8259.
     """
-    charset, text = decode(body, content_type, markup=False)
+    charset, text = decode_charset(body, content_type, markup=False)
     if len(text) > _MAX_JSON:
-        raise too_large(f"the JSON has more than {_MAX_JSON:,} characters")
+        raise document_too_large(f"the JSON has more than {_MAX_JSON:,} characters")
     try:
         value = json.loads(text, **_AS_WRITTEN)
     except ValueError as error:
-        raise corrupt(f"not well-formed JSON: {error}") from error
+        raise corrupt_document(f"not well-formed JSON: {error}") from error
     lines: list[str] = []
     size = 0
     for found in _lines(value):
         size += len(found) + 1
-        check_text(size)
+        check_document_text(size)
         lines.append(found)
     written = "\n".join(lines)
-    return document(
+    return parsed_document(
         url=url,
         text=[Section(0, "", written)] if written else [],
         title=_title(value),
@@ -76,7 +76,7 @@ def _lines(value: Any) -> Iterator[str]:
         if entry is None:
             open_.pop()
             continue
-        key, value = line(clean(entry[0])), entry[1]
+        key, value = markup_line(clean_document_text(entry[0])), entry[1]
         if isinstance(value, list):
             pairs = value if isinstance(value, _Object) else [("", item) for item in value]
             open_.append(iter(pairs))
@@ -84,7 +84,7 @@ def _lines(value: Any) -> Iterator[str]:
         elif isinstance(value, bool):
             plain = str(value).lower()
         else:
-            plain = clean(value).strip() if value is not None else ""
+            plain = clean_document_text(value).strip() if value is not None else ""
         if key or plain:
             yield f"{key}: {plain}" if key and plain else key or plain
 

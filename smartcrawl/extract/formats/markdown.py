@@ -8,17 +8,17 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from smartcrawl.extract.charset import decode
+from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.formats.common import (
     MAX_DESCRIPTION,
     MAX_TITLE,
-    check_text,
-    clean,
-    given_title,
-    too_large,
+    check_document_text,
+    clean_document_text,
+    document_too_large,
+    given_document_title,
 )
-from smartcrawl.extract.html import parse
-from smartcrawl.extract.sections import line
+from smartcrawl.extract.html import parse_html
+from smartcrawl.extract.sections import markup_line
 from smartcrawl.model.documents import Document
 
 MAX_MARKDOWN: Final = 2_000_000  #: characters; the renderer takes 3 seconds for each million
@@ -45,10 +45,10 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: CommonMark 0.31.
     """
-    charset, text = decode(body, content_type, markup=False)
-    text = clean(text)
+    charset, text = decode_charset(body, content_type, markup=False)
+    text = clean_document_text(text)
     if len(text) > MAX_MARKDOWN:
-        raise too_large(f"the Markdown text has more than {MAX_MARKDOWN:,} characters")
+        raise document_too_large(f"the Markdown text has more than {MAX_MARKDOWN:,} characters")
     properties: dict[str, str] = {}
     front = _FRONT.match(text)
     if front and _ANY_KEY.search(front[2]):
@@ -57,12 +57,12 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     html = _renderer().render(text)
     if declared := properties.get("lang") or properties.get("language", ""):
         html = f'<html lang="{re.sub(r"[^A-Za-z_-]", "", declared)}">{html}'
-    page = parse(html.encode(), content_type="text/html; charset=utf-8", url=url)
-    check_text(len(page.text))
+    page = parse_html(html.encode(), content_type="text/html; charset=utf-8", url=url)
+    check_document_text(len(page.text))
     heading = next((s.heading or s.text for s in page.sections if s.heading or s.text), "")
-    given = given_title(properties.get("title", ""))
-    title = given or line(page.title or heading.partition("\n")[0])
-    description = line(properties.get("description", "")) or page.description
+    given = given_document_title(properties.get("title", ""))
+    title = given or markup_line(page.title or heading.partition("\n")[0])
+    description = markup_line(properties.get("description", "")) or page.description
     return replace(
         page, title=title[:MAX_TITLE], description=description[:MAX_DESCRIPTION], charset=charset
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 from xml.parsers import expat
 
-from smartcrawl.extract.formats.common import corrupt, too_large
+from smartcrawl.extract.formats.common import corrupt_document, document_too_large
 
 MAX_DEPTH: Final = 512  #: open elements
 MAX_TAG: Final = 1024 * 1024  #: bytes of one tag or comment; expat's time grows with its square
@@ -15,7 +15,7 @@ PORTION: Final = 65_536  #: bytes that expat is given at once
 Attributes = Mapping[str, str]
 
 
-class Walker(Protocol):
+class MarkupWalker(Protocol):
     """Handler of the events of one walk. Names are local, attributes as written."""
 
     def start(self, name: str, attributes: Attributes) -> None:
@@ -28,10 +28,10 @@ class Walker(Protocol):
         """Take a text between tags; several calls may make one text."""
 
 
-def attribute(attributes: Attributes, name: str) -> str:
+def markup_attribute(attributes: Attributes, name: str) -> str:
     """Return the attribute with this local name, or an empty string.
 
-    >>> attribute({"w:val": "Heading1"}, "val")
+    >>> markup_attribute({"w:val": "Heading1"}, "val")
     'Heading1'
     """
     if name in attributes:
@@ -40,13 +40,13 @@ def attribute(attributes: Attributes, name: str) -> str:
     return next((value for key, value in attributes.items() if key.endswith(ending)), "")
 
 
-def portions(body: bytes) -> Iterable[bytes]:
-    """Return ``body`` in pieces for ``walk``."""
+def markup_portions(body: bytes) -> Iterable[bytes]:
+    """Return ``body`` in pieces for ``walk_markup``."""
     return (body[at : at + PORTION] for at in range(0, len(body), PORTION))
 
 
-def walk(
-    walker: Walker,
+def walk_markup(
+    walker: MarkupWalker,
     xml: Iterable[bytes],
     *,
     part: str,
@@ -71,13 +71,13 @@ def walk(
             parser.Parse(portion, False)
             fed += len(portion)
             if fed - parser.CurrentByteIndex > MAX_TAG:  # expat scans it again each time
-                raise too_large(f"{part} has a tag or a comment of more than 1 MiB")
+                raise document_too_large(f"{part} has a tag or a comment of more than 1 MiB")
         parser.Parse(b"", True)
     except expat.ExpatError as error:
         what = f"{part}, line {error.lineno}: not well-formed XML ({expat.ErrorString(error.code)})"
-        raise corrupt(what) from error
+        raise corrupt_document(what) from error
     except (LookupError, UnicodeError) as error:
-        raise corrupt(f"{part} is in a charset that cannot be read: {error}") from error
+        raise corrupt_document(f"{part} is in a charset that cannot be read: {error}") from error
     finally:  # the handlers and the parser refer to each other
         parser.StartElementHandler = parser.EndElementHandler = parser.CharacterDataHandler = None
         parser.StartDoctypeDeclHandler = parser.DefaultHandler = None
@@ -87,7 +87,7 @@ class _Bounds:
     """The handlers of one parser, which count open elements and refuse declarations."""
 
     def __init__(
-        self, walker: Walker, parser: expat.XMLParserType, part: str, *, doctype: bool
+        self, walker: MarkupWalker, parser: expat.XMLParserType, part: str, *, doctype: bool
     ) -> None:
         self._walker = walker
         self._part = part
@@ -103,7 +103,9 @@ class _Bounds:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise too_large(f"{self._part} has more than {MAX_DEPTH} elements within each other")
+            raise document_too_large(
+                f"{self._part} has more than {MAX_DEPTH} elements within each other"
+            )
         self._walker.start(name[name.find(":") + 1 :], attributes)
 
     def _end(self, name: str) -> None:
@@ -111,7 +113,7 @@ class _Bounds:
         self._walker.end(name[name.find(":") + 1 :])
 
     def _doctype(self, *_: object) -> None:
-        raise corrupt(
+        raise corrupt_document(
             f"{self._part} has a document type declaration, which is never read, because it can"
             " fill the memory or name files of this machine",
         )

@@ -7,17 +7,17 @@ from typing import Final
 import can_ada
 
 from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import Archive
+from smartcrawl.extract.formats.archive import ZipArchive
 from smartcrawl.extract.formats.common import (
     MAX_ANCHOR,
     MAX_REFERENCES,
     FormatError,
     FormatFault,
     Tokens,
-    document,
-    given_title,
+    given_document_title,
+    parsed_document,
 )
-from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference, base_url
 from smartcrawl.model.documents import Document
 
@@ -39,19 +39,19 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: OpenDocument 1.3, part 3.
     """
-    archive = Archive(body)
+    archive = ZipArchive(body)
     manifest = archive.read(_MANIFEST) if _MANIFEST in archive else b""
     if b"encryption-data" in manifest or _PACKED in archive:
         what = "the document is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what)
     story = _OdtText()
-    walk(story, archive.portions("content.xml"), part="content.xml")
-    properties = opc.properties(archive, "meta.xml")
+    walk_markup(story, archive.portions("content.xml"), part="content.xml")
+    properties = opc.opc_properties(archive, "meta.xml")
     inside = _inside(url)
-    return document(
+    return parsed_document(
         url=url,
         text=story.tokens.sections(),
-        title=given_title(properties.get("title", "")) or story.title,
+        title=given_document_title(properties.get("title", "")) or story.title,
         declared=properties.get("language", ""),
         references=[found for found in story.references if _leads_out(inside, found.href)],
         base=inside,
@@ -98,19 +98,19 @@ class _OdtText:
         elif name == "line-break":
             self.tokens.end_line()
         elif name == "a":
-            self._anchors.append((attribute(attributes, "href"), len(self.tokens)))
+            self._anchors.append((markup_attribute(attributes, "href"), len(self.tokens)))
         elif name == "style":
-            style = attribute(attributes, "name")
-            self._parents[style] = attribute(attributes, "parent-style-name")
+            style = markup_attribute(attributes, "name")
+            self._parents[style] = markup_attribute(attributes, "parent-style-name")
 
     def _start_paragraph(self, name: str, attributes: Attributes) -> None:
         self.tokens.end_line()
         level = 0
         if name == "h":
-            outline = attribute(attributes, "outline-level")
+            outline = markup_attribute(attributes, "outline-level")
             level = int(outline[:4]) if outline.isdecimal() else 1
         else:
-            style = attribute(attributes, "style-name")
+            style = markup_attribute(attributes, "style-name")
             level = int("Title" in (style, self._parents.get(style)))
         self._open[-1] += 1
         self._begun.append((len(self.tokens), level))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.formats.archive import Archive, part_name
-from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+from smartcrawl.extract.formats.archive import ZipArchive, part_name
+from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
 
 #: Element whose content is not visible, or is a copy.
 FALLBACK: Final = "Fallback"
@@ -44,23 +44,23 @@ class _Relations:
         pass
 
 
-def relations(archive: Archive, part: str) -> dict[str, Relation]:
+def opc_relations(archive: ZipArchive, part: str) -> dict[str, Relation]:
     """Return the relations of ``part`` by their id; those of the package itself for ``""``."""
     folder, name = posixpath.split(part)
     path = posixpath.join(folder, "_rels", f"{name}.rels")
     seen = _Relations(part)
     if path in archive:
-        walk(seen, archive.portions(path), part=path)
+        walk_markup(seen, archive.portions(path), part=path)
     return seen.found
 
 
-def main_part(archive: Archive, usual: str) -> str:
+def opc_main_part(archive: ZipArchive, usual: str) -> str:
     """Return the main part of a document; ``usual`` if the package names none."""
-    kinds = {found.kind: found.target for found in relations(archive, "").values()}
+    kinds = {found.kind: found.target for found in opc_relations(archive, "").values()}
     return kinds.get("officeDocument", usual)
 
 
-class Properties:
+class OpcProperties:
     """Title and language, as a person entered or a program wrote them."""
 
     def __init__(self) -> None:
@@ -81,17 +81,17 @@ class Properties:
             self.found[self._open] = (self.found.get(self._open, "") + text)[:_MAX_PROPERTY]
 
 
-def properties(archive: Archive, part: str = "") -> dict[str, str]:
+def opc_properties(archive: ZipArchive, part: str = "") -> dict[str, str]:
     """Return ``title`` and ``language`` of a package, from its part ``part`` if that is given."""
     if not part:
-        kinds = {found.kind: found.target for found in relations(archive, "").values()}
+        kinds = {found.kind: found.target for found in opc_relations(archive, "").values()}
         part = kinds.get("core-properties", "docProps/core.xml")
-    seen = Properties()
+    seen = OpcProperties()
     if part in archive:
-        walk(seen, archive.portions(part), part=part)
+        walk_markup(seen, archive.portions(part), part=part)
     return seen.found
 
 
-def is_on(attributes: Attributes) -> bool:
+def is_ooxml_switch_on(attributes: Attributes) -> bool:
     """Return whether a switch of OOXML is on; without a value it is."""
-    return attribute(attributes, "val").lower() not in ("0", "false", "off")
+    return markup_attribute(attributes, "val").lower() not in ("0", "false", "off")

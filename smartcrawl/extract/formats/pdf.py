@@ -16,11 +16,11 @@ from smartcrawl.extract.formats.common import (
     MAX_REFERENCES,
     FormatError,
     FormatFault,
-    check_text,
-    corrupt,
-    document,
-    given_title,
-    too_large,
+    check_document_text,
+    corrupt_document,
+    document_too_large,
+    given_document_title,
+    parsed_document,
 )
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document, Section
@@ -48,14 +48,14 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     try:
         pages = len(pdf)
         if pages > MAX_PAGES:
-            raise too_large(f"the PDF has {pages:,} pages; at most {MAX_PAGES:,} are read")
+            raise document_too_large(f"the PDF has {pages:,} pages; at most {MAX_PAGES:,} are read")
         references: list[Reference] = []
         texts = list(_pages(pdf, pages, references))
-        title, declared = given_title(_property(pdf, "Title")), _language(pdf)
+        title, declared = given_document_title(_property(pdf, "Title")), _language(pdf)
     finally:
         pdf.close()
     text = "\n".join(filter(None, texts))
-    return document(
+    return parsed_document(
         url=url,
         text=[Section(0, "", text)] if text else [],
         title=title,
@@ -71,7 +71,7 @@ def _opened(body: bytes) -> Any:
         if error.err_code in _PASSWORD:
             what = "the PDF is encrypted: it wants a password, or a security handler"
             raise FormatError(FormatFault.ENCRYPTED, what) from error
-        raise corrupt(f"the PDF cannot be opened: {error}") from error
+        raise corrupt_document(f"the PDF cannot be opened: {error}") from error
 
 
 def _pages(pdf: Any, pages: int, references: list[Reference]) -> Iterator[str]:
@@ -85,13 +85,13 @@ def _pages(pdf: Any, pages: int, references: list[Reference]) -> Iterator[str]:
         with suppress(pypdfium2.PdfiumError):
             text = _paragraphs(_text(page))
             size += len(text) + 1
-            check_text(size)
+            check_document_text(size)
             yield text
         if len(references) < MAX_REFERENCES:
             references += _references(pdf.raw, page.raw)
         page.close()
     if failed and failed == pages:
-        raise corrupt(f"none of the {pages:,} pages of the PDF can be loaded")
+        raise corrupt_document(f"none of the {pages:,} pages of the PDF can be loaded")
 
 
 def _text(page: Any) -> str:
@@ -102,7 +102,7 @@ def _text(page: Any) -> str:
     textpage = page.get_textpage()
     try:
         room = 2 * textpage.count_chars() + 2
-        check_text(room // 2)
+        check_document_text(room // 2)
         units = (ctypes.c_ushort * room)()
         count = raw.FPDFText_GetBoundedText(textpage.raw, *_EVERYWHERE, units, room)
         written = memoryview(units).cast("B")[: 2 * count].tobytes()

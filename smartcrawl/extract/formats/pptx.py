@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import Archive
+from smartcrawl.extract.formats.archive import ZipArchive
 from smartcrawl.extract.formats.common import (
     MAX_ANCHOR,
     MAX_REFERENCES,
     Tokens,
-    check_text,
-    document,
+    check_document_text,
+    parsed_document,
 )
-from smartcrawl.extract.formats.markup import Attributes, attribute, walk
+from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document, Section
 
@@ -30,11 +30,11 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: ECMA-376, part 1, section 19.
     """
-    archive = Archive(body)
-    main = opc.main_part(archive, "ppt/presentation.xml")
-    relations = opc.relations(archive, main)
+    archive = ZipArchive(body)
+    main = opc.opc_main_part(archive, "ppt/presentation.xml")
+    relations = opc.opc_relations(archive, main)
     order = _Order()
-    walk(order, archive.portions(main), part=main)
+    walk_markup(order, archive.portions(main), part=main)
     slides = [relations[key].target for key in order.found if key in relations]
     references: list[Reference] = []
     text: list[Section] = []
@@ -44,9 +44,9 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
         if section is not None:
             text.append(section)
             size += len(section.heading) + len(section.text)
-            check_text(size)
-    properties = opc.properties(archive)
-    return document(
+            check_document_text(size)
+    properties = opc.opc_properties(archive)
+    return parsed_document(
         url=url,
         text=text,
         title=properties.get("title", ""),
@@ -55,17 +55,17 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     )
 
 
-def _slide(archive: Archive, part: str, references: list[Reference]) -> Section | None:
-    relations = opc.relations(archive, part)
+def _slide(archive: ZipArchive, part: str, references: list[Reference]) -> Section | None:
+    relations = opc.opc_relations(archive, part)
     slide = _Shapes(relations, references)
-    walk(slide, archive.portions(part), part=part)
+    walk_markup(slide, archive.portions(part), part=part)
     if slide.hidden:
         return None
     texts = [section.text for section in slide.tokens.sections()]
     notes = [r.target for r in relations.values() if r.kind == "notesSlide" and not r.external]
     for name in notes[:1]:
-        below = _Shapes(opc.relations(archive, name), references)
-        walk(below, archive.portions(name), part=name)
+        below = _Shapes(opc.opc_relations(archive, name), references)
+        walk_markup(below, archive.portions(name), part=name)
         texts += [section.text for section in below.tokens.sections()]
     content = "\n".join(filter(None, texts))
     if not slide.title and not content:
@@ -125,7 +125,7 @@ class _Shapes:
         elif name in ("r", "fld"):
             self._href, self._run = "", len(self._into)
         elif name == "hlinkClick":
-            relation = self._relations.get(attribute(attributes, "id"))
+            relation = self._relations.get(markup_attribute(attributes, "id"))
             if relation is not None and relation.external:
                 self._href = relation.target
         elif name == "br":

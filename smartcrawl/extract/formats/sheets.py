@@ -2,7 +2,7 @@
 
 calamine makes a grid from a sheet's first cell to its last one, even if it is empty between them:
 two cells can need 17,000,000,000 others. So a sheet that is sparse, or has unusual XML, is
-rewritten with its cells side by side, and ``Packed`` has their former places.
+rewritten with its cells side by side, and ``PackedWorkbook`` has their former places.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from xml.sax.saxutils import escape, quoteattr
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import Archive
-from smartcrawl.extract.formats.common import corrupt
-from smartcrawl.extract.formats.markup import MAX_TAG, Attributes, walk
+from smartcrawl.extract.formats.archive import ZipArchive
+from smartcrawl.extract.formats.common import corrupt_document
+from smartcrawl.extract.formats.markup import MAX_TAG, Attributes, walk_markup
 
 MAX_ROW: Final = 1_048_576  #: of the format
 MAX_COLUMN: Final = 16_384  #: XFD
@@ -42,7 +42,7 @@ _PREFIXED: Final = re.compile(rb":(?:row|sheetData|c[\s/>])")
 _VALUE: Final = frozenset({"v", "is", "t", "r", "rPh"})
 
 
-class Packed:
+class PackedWorkbook:
     """A workbook whose sheets have their cells side by side, and the places of these cells."""
 
     def __init__(self, body: bytes, places: list[array[int]]) -> None:
@@ -50,18 +50,21 @@ class Packed:
         self._places = places
 
     def places(self, sheet: int) -> array[int]:
-        """Return the place of each cell of a sheet, in the order of the new one (``place``)."""
+        """Return the place of each cell of a sheet, in the order of the new one.
+
+        See ``cell_place``.
+        """
         if sheet >= len(self._places):
-            raise corrupt("the workbook does not say where all of its sheets are")
+            raise corrupt_document("the workbook does not say where all of its sheets are")
         return self._places[sheet]
 
 
-def place(packed: int) -> tuple[int, int]:
+def cell_place(packed: int) -> tuple[int, int]:
     """Return row and column of a place, both from 0."""
     return packed >> _COLUMN_BITS, packed & (MAX_COLUMN - 1)
 
 
-def pack(archive: Archive) -> Packed | None:
+def pack_workbook(archive: ZipArchive) -> PackedWorkbook | None:
     """Return a workbook with its cells side by side; None if calamine can read it as it is.
 
     Raises:
@@ -69,7 +72,7 @@ def pack(archive: Archive) -> Packed | None:
 
     Source: ECMA-376, part 1, section 18.3.1; [MS-OI29500] 2.1.606.
     """
-    main = opc.main_part(archive, "xl/workbook.xml")
+    main = opc.opc_main_part(archive, "xl/workbook.xml")
     parts = _parts(archive, main)
     if all(_is_dense(archive.portions(part)) for part in dict.fromkeys(parts) if part):
         return None
@@ -83,7 +86,7 @@ def pack(archive: Archive) -> Packed | None:
         for name in _others(archive, main):
             if name not in written:
                 target.writestr(name, archive.read(name))
-    return Packed(stream.getvalue(), [written.get(part, array("q")) for part in parts])
+    return PackedWorkbook(stream.getvalue(), [written.get(part, array("q")) for part in parts])
 
 
 class _Sheets:
@@ -104,11 +107,11 @@ class _Sheets:
         pass
 
 
-def _parts(archive: Archive, main: str) -> list[str]:
+def _parts(archive: ZipArchive, main: str) -> list[str]:
     """Return the part of each sheet; an empty string for one without rows, such as a chart."""
-    relations = opc.relations(archive, main)
+    relations = opc.opc_relations(archive, main)
     seen = _Sheets()
-    walk(seen, archive.portions(main), part=main)
+    walk_markup(seen, archive.portions(main), part=main)
     spelled = {name.lower(): name for name in archive.names}  # calamine ignores case
     found = []
     for key in seen.found:
@@ -118,10 +121,10 @@ def _parts(archive: Archive, main: str) -> list[str]:
     return found
 
 
-def _others(archive: Archive, main: str) -> list[str]:
+def _others(archive: ZipArchive, main: str) -> list[str]:
     """Return the existing parts beside the sheets that calamine needs."""
     folder, _, name = main.rpartition("/")
-    targets = [found.target for found in opc.relations(archive, main).values()]
+    targets = [found.target for found in opc.opc_relations(archive, main).values()]
     known = ["[Content_Types].xml", "_rels/.rels", main, f"{folder}/_rels/{name}.rels", *targets]
     wanted = {name.lower() for name in known}
     return [name for name in archive.names if name.lower() in wanted]
@@ -189,10 +192,10 @@ class _Cells:
         """Write the XML of the new sheet; return the place of each of its cells.
 
         Raises:
-            FormatError: see ``pack`` of this module.
+            FormatError: see ``pack_workbook`` of this module.
         """
         self._out.append(f"<worksheet xmlns={quoteattr(_MAIN)}><sheetData><row r='1'>")
-        walk(self, xml, part=part)
+        walk_markup(self, xml, part=part)
         self._out.append("</row></sheetData></worksheet>")
         self._flush()
         return self._places
@@ -267,7 +270,7 @@ class _Cells:
 def _row(text: str) -> int:
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else 0
     if not 0 < number <= MAX_ROW:
-        raise corrupt(f"a sheet has a row {text[:20]!r}, and the format has {MAX_ROW:,}")
+        raise corrupt_document(f"a sheet has a row {text[:20]!r}, and the format has {MAX_ROW:,}")
     return number
 
 
@@ -275,13 +278,15 @@ def _position(text: str) -> tuple[int, int]:
     """Return row and column of a cell, both from 0."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
-        raise corrupt(f"a sheet has a cell at {text[:20]!r}, which is no place of the format")
+        raise corrupt_document(
+            f"a sheet has a cell at {text[:20]!r}, which is no place of the format"
+        )
     return _row(found[2]) - 1, _column(found[1]) - 1
 
 
 def _check(row: int, column: int) -> None:
     if row >= MAX_ROW or column >= MAX_COLUMN:
-        raise corrupt(
+        raise corrupt_document(
             f"a sheet has a cell in row {row + 1:,} and column {column + 1:,}, and the format has"
             f" {MAX_ROW:,} rows and {MAX_COLUMN:,} columns"
         )

@@ -20,14 +20,14 @@ from python_calamine import (
 )
 
 from smartcrawl.extract.formats import opc, sheets
-from smartcrawl.extract.formats.archive import Archive
+from smartcrawl.extract.formats.archive import ZipArchive
 from smartcrawl.extract.formats.common import (
     FormatError,
     FormatFault,
-    check_text,
-    clean,
-    corrupt,
-    document,
+    check_document_text,
+    clean_document_text,
+    corrupt_document,
+    parsed_document,
 )
 from smartcrawl.model.documents import Document, Section
 
@@ -44,23 +44,23 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     comments and charts are left out. The heading of a sheet is its name. The cost of a sheet
     depends on the number of its cells, not on the distance between them.
     """
-    archive = Archive(body)
+    archive = ZipArchive(body)
     archive.declared()
     try:
-        text = _sheets(body, sheets.pack(archive))
+        text = _sheets(body, sheets.pack_workbook(archive))
     except PasswordError as error:
         what = "the workbook is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what) from error
     except _BROKEN as error:
-        raise corrupt(f"the workbook is broken: {error}") from error
+        raise corrupt_document(f"the workbook is broken: {error}") from error
     except FormatError:
         raise
     except BaseException as error:
         if type(error).__name__ != _PANIC:
             raise
-        raise corrupt(f"the workbook is broken: {error}") from None
-    properties = opc.properties(archive)
-    return document(
+        raise corrupt_document(f"the workbook is broken: {error}") from None
+    properties = opc.opc_properties(archive)
+    return parsed_document(
         url=url,
         text=text,
         title=properties.get("title", ""),
@@ -68,7 +68,7 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     )
 
 
-def _sheets(body: bytes, packed: sheets.Packed | None) -> list[Section]:
+def _sheets(body: bytes, packed: sheets.PackedWorkbook | None) -> list[Section]:
     found: list[Section] = []
     size = 0
     with CalamineWorkbook.from_filelike(BytesIO(packed.body if packed else body)) as workbook:
@@ -104,11 +104,11 @@ def _sparse(sheet: CalamineSheet, places: Sequence[int]) -> Iterator[str]:
     )
     in_order = all(map(le, places, islice(places, 1, None)))
     cells = values if in_order else iter(sorted(values, key=itemgetter(0)))  # stable
-    edge = min((sheets.place(at)[1] for at in places), default=0)
-    for _, found in groupby(cells, lambda cell: sheets.place(cell[0])[0]):
+    edge = min((sheets.cell_place(at)[1] for at in places), default=0)
+    for _, found in groupby(cells, lambda cell: sheets.cell_place(cell[0])[0]):
         written: list[str] = []
         last = edge
-        for column, text in {sheets.place(at)[1]: text for at, text in found}.items():
+        for column, text in {sheets.cell_place(at)[1]: text for at, text in found}.items():
             if text:
                 written += ("\t" * min(column - last, _MAX_GAP), text)
                 last = column
@@ -121,7 +121,7 @@ def _joined(rows: Iterable[str], size: int) -> str:
     for written in rows:
         if written:
             size += len(written) + 1
-            check_text(size)
+            check_document_text(size)
             lines.append(written)
     return "\n".join(lines)
 
@@ -129,7 +129,7 @@ def _joined(rows: Iterable[str], size: int) -> str:
 def _written(value: object) -> str:
     """Return a cell as text: one line, dates in ISO 8601."""
     if isinstance(value, str):
-        return clean(" ".join(value.split()))
+        return clean_document_text(" ".join(value.split()))
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, float):

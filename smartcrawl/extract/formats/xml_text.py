@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.extract.charset import decode
-from smartcrawl.extract.formats.common import MAX_TEXT, Tokens, document, too_large
-from smartcrawl.extract.formats.markup import Attributes, attribute, portions, walk
+from smartcrawl.extract.charset import decode_charset
+from smartcrawl.extract.formats.common import MAX_TEXT, Tokens, document_too_large, parsed_document
+from smartcrawl.extract.formats.markup import (
+    Attributes,
+    markup_attribute,
+    markup_portions,
+    walk_markup,
+)
 from smartcrawl.model.documents import Document
 
 _TITLE: Final = "title"
@@ -22,13 +27,13 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: XML 1.0, fifth edition.
     """
-    charset, text = decode(body, content_type, markup=True)
+    charset, text = decode_charset(body, content_type, markup=True)
     if len(text) > _MAX_XML:
-        raise too_large(f"the XML has more than {_MAX_XML:,} characters")
+        raise document_too_large(f"the XML has more than {_MAX_XML:,} characters")
     elements = _Elements()
     xml = text.lstrip().encode()
-    walk(elements, portions(xml), part="the XML", charset="utf-8", doctype=True)
-    return document(
+    walk_markup(elements, markup_portions(xml), part="the XML", charset="utf-8", doctype=True)
+    return parsed_document(
         url=url,
         text=elements.tokens.sections(),
         title=elements.title,
@@ -49,7 +54,7 @@ class _Elements:
 
     def start(self, name: str, attributes: Attributes) -> None:
         self._flush()
-        self.language = self.language or attribute(attributes, "lang")
+        self.language = self.language or markup_attribute(attributes, "lang")
         if name == _TITLE and not self.title:
             self._title = len(self.tokens)
 

@@ -61,10 +61,10 @@ _ARTICLES: Final[Mapping[str, str]] = {
 SUFFIXES: Final[tuple[str, ...]] = ("", *(f"_{code}" for code in _CHAINS))
 
 
-def suffix(language: str) -> str:
+def analyzer_suffix(language: str) -> str:
     """Return the ending of the fields for text of a language.
 
-    >>> suffix("en"), suffix("ja"), suffix("pl"), suffix("")
+    >>> analyzer_suffix("en"), analyzer_suffix("ja"), analyzer_suffix("pl"), analyzer_suffix("")
     ('_en', '_zh', '', '')
     """
     code = _LIKE.get(language, language)

@@ -12,19 +12,19 @@ from enum import StrEnum, auto
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.documents import tombstone
+from smartcrawl.index.elasticsearch.documents import index_tombstone
 from smartcrawl.index.elasticsearch.faults import (
     FORBIDDEN,
     PASSING,
-    error_text,
-    forbidden,
-    is_passing,
-    missing,
-    reason,
-    refusal,
+    index_error_text,
+    index_fault_reason,
+    index_forbidden,
+    index_missing,
+    index_refusal,
+    is_passing_index_fault,
 )
-from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.index.elasticsearch.versions import epoch_of, version
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.program import program
 
@@ -88,7 +88,7 @@ class BulkWriter:
         name: str,
         *,
         epoch: int,
-        patience: Patience,
+        patience: ElasticsearchPatience,
         now: Callable[[], float],
     ) -> None:
         self._client = client
@@ -122,8 +122,8 @@ class BulkWriter:
     def _action(self, entry: Entry) -> _Action:
         document = entry.document
         if document is None:
-            document = tombstone(entry.key, int(self._now()))
-        head = _line("index", entry.key, version(self._epoch, entry.number))
+            document = index_tombstone(entry.key, int(self._now()))
+        head = _line("index", entry.key, index_version(self._epoch, entry.number))
         return _Action(entry, (head, _encoded(document)))
 
     def _part(self, part: list[_Action]) -> list[Written]:
@@ -158,10 +158,12 @@ class BulkWriter:
         except (library.ApiError, library.TransportError) as error:
             status = error.meta.status if isinstance(error, library.ApiError) else 0
             if status == 413:
-                return self._halves(actions, reason(error))
-            if not is_passing(error):
-                raise refusal(error, self._name) from error
-            return [(action, {"status": 503, "error": reason(error)}) for action in actions]
+                return self._halves(actions, index_fault_reason(error))
+            if not is_passing_index_fault(error):
+                raise index_refusal(error, self._name) from error
+            return [
+                (action, {"status": 503, "error": index_fault_reason(error)}) for action in actions
+            ]
         items = [one for item in _items(answer) for one in item.values()]
         keys = [action.entry.key for action in actions]
         if [item.get("_id") for item in items] != keys:
@@ -179,7 +181,7 @@ class BulkWriter:
     def _judged(self, entry: Entry, item: Mapping[str, Any]) -> Written | str:
         """Return the result of an entry, or why it has to be sent again."""
         status, error = int(item.get("status", 503)), item.get("error")
-        why = error_text(error)
+        why = index_error_text(error)
         if status < 300 or (status == 404 and error is None):  # deleted before
             return Written(entry.key, entry.number, Fate.DONE)
         if status == 409:
@@ -187,16 +189,17 @@ class BulkWriter:
         if status in PASSING:
             return why
         if status in FORBIDDEN:
-            raise forbidden(self._name, why)
+            raise index_forbidden(self._name, why)
         if status == 404:
-            raise missing(self._name, why)
+            raise index_missing(self._name, why)
         return Written(entry.key, entry.number, Fate.REJECTED, why)
 
     def _stale(self, entry: Entry, why: str) -> Written:
         held = _HELD.search(why)
-        if held and epoch_of(int(held[1])) > self._epoch:
+        if held and epoch_of_index_version(int(held[1])) > self._epoch:
             raise SinkError(
-                f"{self._name} has {entry.key} of epoch {epoch_of(int(held[1]))}, and this"
+                f"{self._name} has {entry.key} of epoch {epoch_of_index_version(int(held[1]))},"
+                " and this"
                 f" registry is at epoch {self._epoch}: it was restored from a backup, or another"
                 f" registry writes to the same index; {program()} registry --new-epoch lets this"
                 " one overwrite it"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from smartcrawl.index.elasticsearch.analysis import suffix
+from smartcrawl.index.elasticsearch.analysis import analyzer_suffix
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.urls import item_id
+from smartcrawl.model.urls import url_item_id
 
 
 @dataclass(frozen=True, slots=True)
-class PageImage:
+class ElasticsearchImage:
     """One image of a page."""
 
     id: str  #: id of its own document (R0-64)
@@ -61,17 +61,17 @@ class PageDocument:
     mime_type: str = ""
     depth: int = 0
     chunks: Sequence[Chunk] = ()
-    images: Sequence[PageImage] = ()
+    images: Sequence[ElasticsearchImage] = ()
 
     @property
     def id(self) -> str:
         """The registry's id of the page, which is the same in every index (R0-02)."""
-        return item_id("url", self.url_hash)
+        return url_item_id("url", self.url_hash)
 
     @property
     def key(self) -> str:
         """Its ``_id``."""
-        return key(self.source, self.url_hash)
+        return index_document_key(self.source, self.url_hash)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as it is written, without unknown values.
@@ -80,7 +80,7 @@ class PageDocument:
         ``text`` for a language without an analyzer. A page without text has one chunk, by which
         its title is found.
         """
-        ending = suffix(self.language)
+        ending = analyzer_suffix(self.language)
         chunks = [
             {
                 "position": position,
@@ -103,7 +103,9 @@ class PageDocument:
             "language": self.language,
             "contentHash": f"sha256:{self.content_hash.hex()}",
             "contentGroupId": self.content_group,
-            "lastChanged": None if self.last_changed is None else iso(self.last_changed),
+            "lastChanged": None
+            if self.last_changed is None
+            else index_timestamp(self.last_changed),
             "mimeType": self.mime_type,
             "depth": self.depth,
             "chunks": chunks,
@@ -112,16 +114,16 @@ class PageDocument:
         return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
-def key(source: str, url_hash: bytes) -> str:
+def index_document_key(source: str, url_hash: bytes) -> str:
     """Return the ``_id`` of a page.
 
-    >>> key("docs", bytes.fromhex("8c1f"))
+    >>> index_document_key("docs", bytes.fromhex("8c1f"))
     'docs:8c1f'
     """
     return f"{source}:{url_hash.hex()}"
 
 
-def tombstone(of: str, now: int) -> dict[str, Any]:
+def index_tombstone(of: str, now: int) -> dict[str, Any]:
     """Return the tombstone of a removed page; ``of`` is its key.
 
     The tombstone has the number of the removal as its version, so that no older write brings the
@@ -131,14 +133,14 @@ def tombstone(of: str, now: int) -> dict[str, Any]:
         "key": of,
         "source": of.rpartition(":")[0],
         "deleted": True,
-        "deletedAt": iso(now),
+        "deletedAt": index_timestamp(now),
     }
 
 
-def iso(seconds: int) -> str:
+def index_timestamp(seconds: int) -> str:
     """Return Unix seconds as ISO 8601 (M-44).
 
-    >>> iso(1_750_000_000)
+    >>> index_timestamp(1_750_000_000)
     '2025-06-15T15:06:40Z'
     """
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

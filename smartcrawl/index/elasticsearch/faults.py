@@ -16,7 +16,7 @@ FORBIDDEN: Final = frozenset({401, 403})
 REBUILD: Final = f"{program()} reindex --from-registry builds it anew out of the registry"
 
 
-def is_passing(error: library.ApiError | library.TransportError) -> bool:
+def is_passing_index_fault(error: library.ApiError | library.TransportError) -> bool:
     """Whether the same request may succeed later: nothing was wrong with it."""
     if isinstance(error, library.ApiError):
         return (
@@ -25,19 +25,19 @@ def is_passing(error: library.ApiError | library.TransportError) -> bool:
     return not isinstance(error, library.SSLError)
 
 
-def reason(error: library.ApiError | library.TransportError) -> str:
+def index_fault_reason(error: library.ApiError | library.TransportError) -> str:
     """Return the reason of an error, on one line, without secrets."""
     if isinstance(error, library.UnsupportedProductError):
         return "it does not say that it is an Elasticsearch"
     if isinstance(error, library.ApiError):
-        return f"status {error.meta.status}, {error_text(error.body)}"
+        return f"status {error.meta.status}, {index_error_text(error.body)}"
     if isinstance(error, library.ConnectionTimeout):
         return "no answer in time"
     cause = str(error.errors[-1] if error.errors else error.message)
     return shown(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
 
 
-def error_text(body: Any) -> str:
+def index_error_text(body: Any) -> str:
     """Format the error in the body of an answer, or in one of its items."""
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
@@ -49,9 +49,9 @@ def error_text(body: Any) -> str:
     return shown(": ".join(str(part) for part in parts if part))[:600] or "without a reason"
 
 
-def refusal(error: library.ApiError | library.TransportError, name: str) -> SinkError:
+def index_refusal(error: library.ApiError | library.TransportError, name: str) -> SinkError:
     """Return the error with its remedy; ``name`` is the server that refused."""
-    why = reason(error)
+    why = index_fault_reason(error)
     if isinstance(error, library.UnsupportedProductError):
         return SinkError(f"the server at {name} is no Elasticsearch: correct ELASTICSEARCH_URL")
     if isinstance(error, library.SSLError):
@@ -68,16 +68,16 @@ def refusal(error: library.ApiError | library.TransportError, name: str) -> Sink
                 " ELASTICSEARCH_USERNAME and ELASTICSEARCH_PASSWORD"
             )
         case 403:
-            return forbidden(name, why)
+            return index_forbidden(name, why)
         case 404:
-            return missing(name, why)
-        case _ if is_passing(error):
+            return index_missing(name, why)
+        case _ if is_passing_index_fault(error):
             return SinkError(f"{name} is not ready: {why}; try again when it is")
         case _:
             return SinkError(f"{name} refused a request: {why}")
 
 
-def forbidden(name: str, why: str) -> SinkError:
+def index_forbidden(name: str, why: str) -> SinkError:
     """Return the error of a user without the right to write, or of a blocked index."""
     return SinkError(
         f"{name} does not let this user write: {why}; give the user or API key the right to"
@@ -86,6 +86,6 @@ def forbidden(name: str, why: str) -> SinkError:
     )
 
 
-def missing(name: str, why: str) -> SinkError:
+def index_missing(name: str, why: str) -> SinkError:
     """Return the error of an index that has disappeared."""
     return SinkError(f"{name} lacks what this registry wrote: {why}; {REBUILD}")

@@ -38,8 +38,8 @@ def answer(
     wanted = merged(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return [], ""
-    listed = ask(size=0, aggregations=search.languages(), request_cache=True)
-    finder = _Finder(ask, search.endings(listed["aggregations"]), wanted)
+    listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
+    finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
     asked = finder.bounded(asked)
     pool = min(max(POOL, limit), _MOST)
     found, meant = finder.proposed(asked, pool), ""
@@ -89,12 +89,12 @@ class _Finder:
         best = _once(rank(terms, weights, pages))[:limit]
         if not best:
             return []
-        tags = search.unlikely()
+        tags = search.highlight_marks()
         keys = [str(one.page.key) for one, _ in best]
         hits = self._ask(**search.shown(keys, terms, self._held, tags))["hits"]["hits"]
         by_key = {hit["_source"]["key"]: hit for hit in hits}
         return [
-            search.found(by_key[str(one.page.key)], one.score, sources, tags, marks)
+            search.search_hit(by_key[str(one.page.key)], one.score, sources, tags, marks)
             for one, sources in best
             if one.page.key in by_key
         ]

@@ -16,7 +16,7 @@ _LONGEST: Final = 8_191  #: characters of a keyword; a longer one is stored, but
 _PRIORITY: Final = 500  #: priority among templates that match the same names
 
 
-def settings() -> dict[str, Any]:
+def index_settings() -> dict[str, Any]:
     """Return the settings of an index that this program relies on."""
     return {
         "index": {
@@ -27,7 +27,7 @@ def settings() -> dict[str, Any]:
     }
 
 
-def mappings() -> dict[str, Any]:
+def index_mappings() -> dict[str, Any]:
     """Return the fields of a page and of a tombstone."""
     keyword = {"type": "keyword", "ignore_above": _LONGEST}
     text = {"type": "text", "analyzer": analyzer("")}
@@ -81,12 +81,12 @@ def _chunk() -> dict[str, Any]:
     return {"position": {"type": "integer"}, **fields}
 
 
-def template(pattern: str) -> dict[str, Any]:
+def index_template(pattern: str) -> dict[str, Any]:
     """Return the composable template of the indices whose names match a pattern."""
     return {
         "index_patterns": [pattern],
         "priority": _PRIORITY,
-        "template": {"settings": settings(), "mappings": mappings()},
+        "template": {"settings": index_settings(), "mappings": index_mappings()},
         "_meta": {"product": "smartcrawl", "version": MAPPING_VERSION},
     }
 
@@ -95,14 +95,16 @@ def template(pattern: str) -> dict[str, Any]:
 LIVING: Final[Mapping[str, Any]] = {"bool": {"must_not": [{"term": {"deleted": True}}]}}
 
 
-def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
+def mapping_differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
     """Yield the differences of ``found`` from ``wanted``; ``found`` may have more entries.
 
     Elasticsearch returns settings as texts, so numbers and switches are compared as texts.
 
-    >>> list(differences({"a": {"b": 1, "c": True}}, {"a": {"b": "1", "c": "false", "d": 2}}))
+    >>> list(
+    ...     mapping_differences({"a": {"b": 1, "c": True}}, {"a": {"b": "1", "c": "false", "d": 2}})
+    ... )
     ['a.c is false, not true']
-    >>> list(differences({"a": {"b": 1}}, {}))
+    >>> list(mapping_differences({"a": {"b": 1}}, {}))
     ['a is absent']
     """
     if not isinstance(wanted, Mapping):
@@ -115,4 +117,4 @@ def differences(wanted: Any, found: Any, place: str = "") -> Iterator[str]:
         if not isinstance(found, Mapping) or name not in found:
             yield f"{where} is absent"
         else:
-            yield from differences(value, found[name], where)
+            yield from mapping_differences(value, found[name], where)

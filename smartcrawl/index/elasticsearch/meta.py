@@ -16,8 +16,8 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.index.elasticsearch.faults import REBUILD
-from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.index.elasticsearch.versions import epoch_of
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.versions import epoch_of_index_version
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.program import program
 
@@ -41,7 +41,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class IndexMetadata:
     """Metadata of an index."""
 
     identity: str
@@ -66,7 +66,7 @@ class Memory:
         }
 
 
-def mismatch(memory: Memory, known: Known) -> str | None:
+def index_meta_mismatch(memory: IndexMetadata, known: Known) -> str | None:
     """Return why an index is not the one that a registry knows, and the remedy; None if it is."""
     if known.identity is None and memory.sealed:
         return FOREIGN
@@ -82,7 +82,7 @@ def mismatch(memory: Memory, known: Known) -> str | None:
             f"is older than this registry: a backup of it was restored; {program()} audit --repair"
             f" writes what it lacks, {REBUILD}"
         )
-    if memory.sealed > known.sealed and epoch_of(memory.sealed) >= known.epoch:
+    if memory.sealed > known.sealed and epoch_of_index_version(memory.sealed) >= known.epoch:
         return (
             "is newer than this registry, which was restored from a backup;"
             f" {program()} registry --new-epoch lets it overwrite the index, page by page"
@@ -90,22 +90,22 @@ def mismatch(memory: Memory, known: Known) -> str | None:
     return None
 
 
-class MetaIndex:
+class IndexMetaDocument:
     """The one document of ``{prefix}-meta``; each change is based on the version that was read."""
 
     def __init__(
-        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
+        self, client: library.Elasticsearch, index: str, name: str, patience: ElasticsearchPatience
     ) -> None:
         self._client = client
         self._index = index
         self._name = name
         self._patience = patience
 
-    def read(self) -> Memory | None:
+    def read(self) -> IndexMetadata | None:
         """Return the metadata; None if there is none."""
         return self._read()[0]
 
-    def found(self) -> Memory:
+    def found(self) -> IndexMetadata:
         """Return the metadata, and create it if there is none."""
         make = self._client.options(ignore_status=400).indices.create
         request = partial(make, index=self._index, mappings=_MAPPINGS, settings=_SETTINGS)
@@ -115,13 +115,13 @@ class MetaIndex:
             raise SinkError(f"{self._name} does not make the index {self._index}: {fault}")
         memory = self.read()
         if memory is None:
-            self._put(Memory(uuid4().hex), {"op_type": "create"})
+            self._put(IndexMetadata(uuid4().hex), {"op_type": "create"})
             memory = self.read()
         if memory is None:
             raise SinkError(f"{self._name} loses documents that are written to {self._index}")
         return memory
 
-    def change(self, identity: str, /, **changes: Any) -> Memory:
+    def change(self, identity: str, /, **changes: Any) -> IndexMetadata:
         """Change the metadata and return it; ``sealed`` never falls.
 
         Raises:
@@ -139,15 +139,15 @@ class MetaIndex:
             if after == memory or self._put(after, place):
                 return after
 
-    def _read(self) -> tuple[Memory | None, dict[str, int]]:
+    def _read(self) -> tuple[IndexMetadata | None, dict[str, int]]:
         request = partial(self._client.options(ignore_status=404).get, index=self._index, id=_ID)
         answer = self._patience.ask(self._name, request).body
         if not answer.get("found"):
             return None, {}
         place = {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
-        return Memory.of(answer["_source"]), place
+        return IndexMetadata.of(answer["_source"]), place
 
-    def _put(self, memory: Memory, place: Mapping[str, Any]) -> bool:
+    def _put(self, memory: IndexMetadata, place: Mapping[str, Any]) -> bool:
         """Write the metadata, unless another process did since the read; return False then."""
         request = partial(
             self._client.options(ignore_status=409).index,

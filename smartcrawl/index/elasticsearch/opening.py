@@ -7,17 +7,17 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.faults import REBUILD, forbidden, refusal
+from smartcrawl.index.elasticsearch.faults import REBUILD, index_forbidden, index_refusal
 from smartcrawl.index.elasticsearch.mapping import (
     LIVING,
     MAPPING_VERSION,
-    differences,
-    mappings,
-    settings,
-    template,
+    index_mappings,
+    index_settings,
+    index_template,
+    mapping_differences,
 )
-from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 
 _MAJORS: Final = ("8", "9")
@@ -27,7 +27,7 @@ INDEX_RIGHTS: Final = ("read", "write", "manage")
 _BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
 
 
-class Names(NamedTuple):
+class IndexNames(NamedTuple):
     """Names of this program's indices in an Elasticsearch."""
 
     search: str  #: alias without tombstones
@@ -45,7 +45,7 @@ class Names(NamedTuple):
     def numbered(self, place: int) -> str:
         """Return the name of an index by its number.
 
-        >>> Names.of("docs").numbered(1)
+        >>> IndexNames.of("docs").numbered(1)
         'docs-pages-000001'
         """
         return f"{self.template}-{place:06}"
@@ -58,7 +58,7 @@ class Index(NamedTuple):
     uuid: str
 
 
-def connect(target: Target, timeout: float) -> library.Elasticsearch:
+def connect_elasticsearch(target: ElasticsearchTarget, timeout: float) -> library.Elasticsearch:
     """Return a client, without a request yet. Patience repeats requests, not the client.
 
     ``timeout`` is how long one answer may take, in seconds.
@@ -79,7 +79,7 @@ def connect(target: Target, timeout: float) -> library.Elasticsearch:
     )
 
 
-def check_server(client: library.Elasticsearch, target: Target) -> None:
+def check_elasticsearch(client: library.Elasticsearch, target: ElasticsearchTarget) -> None:
     """Check the version of the server, and the rights of the user.
 
     Raises:
@@ -94,9 +94,9 @@ def check_server(client: library.Elasticsearch, target: Target) -> None:
             )
         lacking = sorted(_lacking(client, target.prefix))
     except (library.ApiError, library.TransportError) as error:
-        raise refusal(error, target.url) from error
+        raise index_refusal(error, target.url) from error
     if lacking:
-        raise forbidden(target.url, f"it lacks {', '.join(lacking)}")
+        raise index_forbidden(target.url, f"it lacks {', '.join(lacking)}")
 
 
 def _lacking(client: library.Elasticsearch, prefix: str) -> Iterator[str]:
@@ -121,7 +121,11 @@ class Indices:
     """The indices of pages under one prefix."""
 
     def __init__(
-        self, client: library.Elasticsearch, names: Names, name: str, patience: Patience
+        self,
+        client: library.Elasticsearch,
+        names: IndexNames,
+        name: str,
+        patience: ElasticsearchPatience,
     ) -> None:
         self._client = client
         self._names = names
@@ -163,8 +167,8 @@ class Indices:
                     f"{self._name}: {name} was made for version {version} of the fields, and this"
                     f" program writes version {MAPPING_VERSION}; {REBUILD}"
                 )
-            wrong = [*differences(settings(), about["settings"]),
-                     *differences(mappings(), about["mappings"])]  # fmt: skip
+            wrong = [*mapping_differences(index_settings(), about["settings"]),
+                     *mapping_differences(index_mappings(), about["mappings"])]  # fmt: skip
             if wrong:
                 more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
                 raise SinkError(
@@ -174,7 +178,7 @@ class Indices:
             blocks = about["settings"]["index"].get("blocks", {})
             closed = [block for block in _BLOCKS if str(blocks.get(block, "")).lower() == "true"]
             if closed:
-                raise forbidden(self._name, f"{name} has the block {', '.join(closed)}")
+                raise index_forbidden(self._name, f"{name} has the block {', '.join(closed)}")
 
     def is_empty(self) -> bool:
         """Whether the index has no document yet, not even a tombstone."""
@@ -190,7 +194,7 @@ class Indices:
 
         ``searched``: searches use it, too. Two processes may do this at the same time.
         """
-        wanted = template(self._names.pattern)
+        wanted = index_template(self._names.pattern)
         self._ask(
             partial(self._client.indices.put_index_template, name=self._names.template, **wanted)
         )

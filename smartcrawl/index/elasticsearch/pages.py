@@ -6,9 +6,13 @@ import logging
 from collections.abc import Sequence
 
 from smartcrawl.index.elasticsearch.bulk import Entry, Fate
-from smartcrawl.index.elasticsearch.documents import PageDocument, PageImage, key
+from smartcrawl.index.elasticsearch.documents import (
+    ElasticsearchImage,
+    PageDocument,
+    index_document_key,
+)
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
-from smartcrawl.index.elasticsearch.versions import version
+from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
 
@@ -38,7 +42,7 @@ class ElasticsearchPages:
 
     def version(self, epoch: int, number: int) -> int:
         """Return the version of a write."""
-        return version(epoch, number)
+        return index_version(epoch, number)
 
     def sealed(self, number: int) -> int:
         """Make a sealed run searchable, and record it; return the highest version so far."""
@@ -71,7 +75,7 @@ class ElasticsearchPages:
 
 def _entry(page: IndexedPage, number: int) -> Entry:
     if page.mark is None:
-        return Entry(key(page.source, page.id), number, None)
+        return Entry(index_document_key(page.source, page.id), number, None)
     document = PageDocument(
         source=page.source,
         url_hash=page.id,
@@ -86,6 +90,9 @@ def _entry(page: IndexedPage, number: int) -> Entry:
         mime_type=page.mime_type,
         depth=page.depth,
         chunks=page.chunks,
-        images=[PageImage(i.id, i.src, i.alt, i.context, i.width, i.height) for i in page.images],
+        images=[
+            ElasticsearchImage(i.id, i.src, i.alt, i.context, i.width, i.height)
+            for i in page.images
+        ],
     )
     return Entry(document.key, number, document.as_json())

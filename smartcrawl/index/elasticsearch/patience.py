@@ -7,7 +7,11 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.faults import is_passing, reason, refusal
+from smartcrawl.index.elasticsearch.faults import (
+    index_fault_reason,
+    index_refusal,
+    is_passing_index_fault,
+)
 from smartcrawl.model.exceptions import SinkError
 
 LONGEST_PAUSE: Final = 30.0  #: seconds
@@ -16,7 +20,7 @@ _STEP: Final = 1.0  #: seconds between two reports
 Answer = TypeVar("Answer")
 
 
-class Patience:
+class ElasticsearchPatience:
     """A limit for waits while requests fail; any success resets it.
 
     ``seconds`` is ``SINK_WAIT_SECONDS``. ``on_wait`` is called with a line for people each second
@@ -41,9 +45,9 @@ class Patience:
         self._since: float | None = None
         self._failures = 0
 
-    def at_most(self, seconds: float) -> Patience:
+    def at_most(self, seconds: float) -> ElasticsearchPatience:
         """Return a copy with a lower limit."""
-        return Patience(
+        return ElasticsearchPatience(
             min(seconds, self._seconds),
             self._on_wait,
             first_pause=self._first_pause,
@@ -93,9 +97,9 @@ class Patience:
             try:
                 answer = request()
             except (library.ApiError, library.TransportError) as error:
-                if not self._seconds or not is_passing(error):
-                    raise refusal(error, name) from error
-                self.wait(name, reason(error))
+                if not self._seconds or not is_passing_index_fault(error):
+                    raise index_refusal(error, name) from error
+                self.wait(name, index_fault_reason(error))
             else:
                 self.met()
                 return answer

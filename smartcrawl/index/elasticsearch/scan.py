@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import library
-from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.index.elasticsearch.versions import epoch_of, number_of
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.versions import claim_of_index_version, epoch_of_index_version
 
 _PAGE: Final = 1_000  #: documents of one request
 _READ: Final = ("key", "contentHash", "deleted")
@@ -27,7 +27,7 @@ class Held(NamedTuple):
     epoch: int
 
 
-class Scanner:
+class IndexScanner:
     """Reads an index in the order of its keys, sorted as UTF-8.
 
     If the reader takes too long and the server drops the view, it is opened anew. The rest of the
@@ -35,7 +35,7 @@ class Scanner:
     """
 
     def __init__(
-        self, client: library.Elasticsearch, index: str, name: str, patience: Patience
+        self, client: library.Elasticsearch, index: str, name: str, patience: ElasticsearchPatience
     ) -> None:
         self._client = client
         self._index = index
@@ -94,9 +94,9 @@ def _held(hit: Mapping[str, Any]) -> Held:
     fields, version = hit["fields"], hit["_version"]
     return Held(
         key=fields["key"][0],
-        number=number_of(version),
+        number=claim_of_index_version(version),
         content_hash=fields.get("contentHash", [""])[0],
         deleted=fields.get("deleted", [False])[0],
         version=version,
-        epoch=epoch_of(version),
+        epoch=epoch_of_index_version(version),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
-from smartcrawl.index.elasticsearch.analysis import SUFFIXES, suffix
+from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer_suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
 from smartcrawl.index.queries import Query, Term, host_and_path
 from smartcrawl.index.ranking import MOST_PARTS, Page, Part
@@ -30,7 +30,7 @@ _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 Tags = tuple[str, str]
 
 
-def unlikely() -> Tags:
+def highlight_marks() -> Tags:
     """Return two words that occur in no text."""
     word = uuid4().hex
     return f"<{word}>", f"</{word}>"
@@ -52,22 +52,22 @@ class Found:
     sources: tuple[str, ...] = ()  #: all sources that have it, ``source`` first
 
 
-def languages() -> dict[str, Any]:
+def language_aggregation() -> dict[str, Any]:
     """Return the aggregation that lists the languages of an index."""
     return {"languages": {"terms": {"field": "language", "size": _LANGUAGES}}}
 
 
-def endings(aggregations: Mapping[str, Any]) -> list[str]:
-    """Return the endings of the fields with text, from the answer to ``languages()``."""
+def searched_field_endings(aggregations: Mapping[str, Any]) -> list[str]:
+    """Return the endings of the fields with text, from the answer to ``language_aggregation()``."""
     buckets = aggregations["languages"]["buckets"]
-    held = {"", *(suffix(bucket["key"]) for bucket in buckets)}
+    held = {"", *(analyzer_suffix(bucket["key"]) for bucket in buckets)}
     return [ending for ending in SUFFIXES if ending in held]
 
 
-def bounded(wanted: Iterable[str], most: int) -> list[str]:
+def bounded_query_phrases(wanted: Iterable[str], most: int) -> list[str]:
     """Return phrases of ``most`` words in all, leaving out the rest.
 
-    >>> bounded(["broken", "error code 42", "fuse"], 3)
+    >>> bounded_query_phrases(["broken", "error code 42", "fuse"], 3)
     ['broken', 'error code']
     """
     found = []
@@ -87,7 +87,7 @@ def most_words(held: Sequence[str]) -> int:
 
 def bounded_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term]:
     """Return the terms of a query that count, cut if they have too many words."""
-    texts = bounded([term.text for term in terms], most_words(held))
+    texts = bounded_query_phrases([term.text for term in terms], most_words(held))
     return [replace(term, text=text) for term, text in zip(terms, texts, strict=False)]
 
 
@@ -155,7 +155,7 @@ def matched(hit: Mapping[str, Any]) -> frozenset[int]:
 def as_page(hit: Mapping[str, Any], places: Mapping[int, int]) -> Page:
     """Return a proposed page; ``places`` are the new ones of its terms."""
     page = hit["_source"]
-    ending = suffix(page.get("language", ""))
+    ending = analyzer_suffix(page.get("language", ""))
     parts = [
         Part(
             chunk.get("position", 0),
@@ -239,13 +239,13 @@ def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
     return {"pre_tags": [tags[0]], "post_tags": [tags[1]], "fields": fields}
 
 
-def found(
+def search_hit(
     hit: Mapping[str, Any], score: float, sources: tuple[str, ...], tags: Tags, marks: Tags
 ) -> Found:
     """Return one hit with its score; ``marks`` replace ``tags`` around the words found."""
     page = hit["_source"]
     (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
-    ending = suffix(page.get("language", ""))
+    ending = analyzer_suffix(page.get("language", ""))
     text = chunk["_source"].get(f"text{ending}", "")
     marked = chunk.get("highlight", {})
     headings = marked.get(

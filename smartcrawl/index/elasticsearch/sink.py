@@ -12,15 +12,25 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import finding, library
 from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Written
-from smartcrawl.index.elasticsearch.documents import iso
+from smartcrawl.index.elasticsearch.documents import index_timestamp
 from smartcrawl.index.elasticsearch.faults import REBUILD
-from smartcrawl.index.elasticsearch.meta import FOREIGN, Known, MetaIndex, mismatch
-from smartcrawl.index.elasticsearch.opening import Indices, Names, check_server, connect
-from smartcrawl.index.elasticsearch.patience import Patience
-from smartcrawl.index.elasticsearch.scan import Held, Scanner
+from smartcrawl.index.elasticsearch.meta import (
+    FOREIGN,
+    IndexMetaDocument,
+    Known,
+    index_meta_mismatch,
+)
+from smartcrawl.index.elasticsearch.opening import (
+    IndexNames,
+    Indices,
+    check_elasticsearch,
+    connect_elasticsearch,
+)
+from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
+from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import Found
-from smartcrawl.index.elasticsearch.versions import version
-from smartcrawl.model.elasticsearch_target import Target
+from smartcrawl.index.elasticsearch.versions import index_version
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 
 _STARTING: Final = 30  #: seconds for the parts of an index that a server has to find first
@@ -45,14 +55,14 @@ class ElasticsearchSink:
     def __init__(
         self,
         client: library.Elasticsearch,
-        target: Target,
+        target: ElasticsearchTarget,
         identity: str,
         *,
         epoch: int,
-        patience: Patience,
+        patience: ElasticsearchPatience,
         now: Callable[[], float],
     ) -> None:
-        names = Names.of(target.prefix)
+        names = IndexNames.of(target.prefix)
         server = (target.url, patience)
         self._client = client
         self._names = names
@@ -60,9 +70,9 @@ class ElasticsearchSink:
         self._identity = identity
         self._epoch = epoch
         self._patience = patience
-        self._meta = MetaIndex(client, names.meta, *server)
+        self._meta = IndexMetaDocument(client, names.meta, *server)
         self._indices = Indices(client, names, *server)
-        self._scanner = Scanner(client, names.write, *server)
+        self._scanner = IndexScanner(client, names.write, *server)
         self._writer = BulkWriter(
             client, names.write, target.url, epoch=epoch, patience=patience, now=now
         )
@@ -70,10 +80,10 @@ class ElasticsearchSink:
     @classmethod
     def open(
         cls,
-        target: Target,
+        target: ElasticsearchTarget,
         known: Known,
         *,
-        patience: Patience,
+        patience: ElasticsearchPatience,
         how: Opening = Opening.KNOWN,
         timeout: float = 60,
         now: Callable[[], float] = time.time,
@@ -89,12 +99,12 @@ class ElasticsearchSink:
                 the index is not as this program makes it, or not the one that the registry knows.
                 The message has the remedy.
         """
-        client = connect(target, timeout)
+        client = connect_elasticsearch(target, timeout)
         try:
-            check_server(client, target)
+            check_elasticsearch(client, target)
             soon = patience.at_most(_STARTING)
-            names = Names.of(target.prefix)
-            meta = MetaIndex(client, names.meta, target.url, soon)
+            names = IndexNames.of(target.prefix)
+            meta = IndexMetaDocument(client, names.meta, target.url, soon)
             indices = Indices(client, names, target.url, soon)
             match how:
                 case Opening.KNOWN | Opening.ANY:
@@ -134,7 +144,7 @@ class ElasticsearchSink:
         memory = self._meta.read()
         if memory is None or memory.identity != self._identity:
             raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
-        why = mismatch(memory, known)
+        why = index_meta_mismatch(memory, known)
         return None if why is None else f"the index {self._names.template} at {self._name} {why}"
 
     def renew(self) -> str:
@@ -145,10 +155,10 @@ class ElasticsearchSink:
     def sealed(self, number: int) -> int:
         """Record that a run was sealed under a claim number; return the highest version so far.
 
-        The registry records ``version(epoch, number)`` as *sealing* before it calls this, and as
-        *sealed* afterwards (``Known``). So a crash in between is no mismatch.
+        The registry records ``index_version(epoch, number)`` as *sealing* before it calls this, and
+        as *sealed* afterwards (``Known``). So a crash in between is no mismatch.
         """
-        return self._meta.change(self._identity, sealed=version(self._epoch, number)).sealed
+        return self._meta.change(self._identity, sealed=index_version(self._epoch, number)).sealed
 
     def write(self, entries: Iterable[Entry]) -> list[Written]:
         """Write entries; see ``written``."""
@@ -177,7 +187,7 @@ class ElasticsearchSink:
         """
         old: list[dict[str, Any]] = [
             {"term": {"deleted": True}},
-            {"range": {"deletedAt": {"lt": iso(before)}}},
+            {"range": {"deletedAt": {"lt": index_timestamp(before)}}},
         ]
         with closing(self._scanner.held(old)) as found:
             return self._writer.purge((one.key, one.version) for one in found)
@@ -225,7 +235,7 @@ class ElasticsearchSink:
 
     def _search(self, **asked: Any) -> Any:
         request = partial(self._client.search, index=self._names.search, **asked)
-        return Patience(0).ask(self._name, request).body
+        return ElasticsearchPatience(0).ask(self._name, request).body
 
     def scan(
         self, source: str | None = None, *, beside: Sequence[str] | None = None
@@ -243,7 +253,13 @@ class ElasticsearchSink:
         return self._scanner.held(filters)
 
 
-def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, how: Opening) -> str:
+def _checked(
+    meta: IndexMetaDocument,
+    indices: Indices,
+    target: ElasticsearchTarget,
+    known: Known,
+    how: Opening,
+) -> str:
     """Check that the index is the known one, or create it; return its identity.
 
     A deleted index is not created again in mode ``KNOWN``: it would be empty, and the run would
@@ -260,7 +276,7 @@ def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, ho
     if memory is None and known.identity is not None and how is Opening.KNOWN:
         raise SinkError(f"{where} is not there any more; {REBUILD}")
     memory = meta.found() if memory is None else memory
-    wrong = mismatch(memory, known) if how is Opening.KNOWN else None
+    wrong = index_meta_mismatch(memory, known) if how is Opening.KNOWN else None
     if wrong is not None:
         raise SinkError(f"{where} {wrong}")
     if memory.building is not None:
@@ -281,7 +297,7 @@ def _checked(meta: MetaIndex, indices: Indices, target: Target, known: Known, ho
     return meta.change(memory.identity, index=index.uuid).identity
 
 
-def _anew(meta: MetaIndex, indices: Indices) -> str:
+def _anew(meta: IndexMetaDocument, indices: Indices) -> str:
     """Begin a new index, or continue one; return its identity until it is published."""
     memory, index = meta.found(), indices.written()
     if memory.building is None or index is None or memory.building != index.uuid:
@@ -292,5 +308,5 @@ def _anew(meta: MetaIndex, indices: Indices) -> str:
     return meta.change(memory.identity, building=index.uuid).identity
 
 
-def _where(target: Target) -> str:
-    return f"the index {Names.of(target.prefix).template} at {target.url}"
+def _where(target: ElasticsearchTarget) -> str:
+    return f"the index {IndexNames.of(target.prefix).template} at {target.url}"

@@ -7,10 +7,10 @@ from typing import Final
 _BITS: Final = 40  #: low bits of a version for the claim number; the epoch is above them
 
 
-def version(epoch: int, number: int) -> int:
+def index_version(epoch: int, number: int) -> int:
     """Return the version of a write under a claim number.
 
-    >>> version(1, 7)
+    >>> index_version(1, 7)
     1099511627783
 
     Raises:
@@ -21,11 +21,11 @@ def version(epoch: int, number: int) -> int:
     return epoch << _BITS | number
 
 
-def epoch_of(version_: int) -> int:
+def epoch_of_index_version(version_: int) -> int:
     """Return the epoch of a version."""
     return version_ >> _BITS
 
 
-def number_of(version_: int) -> int:
+def claim_of_index_version(version_: int) -> int:
     """Return the claim number of a version."""
     return version_ & ((1 << _BITS) - 1)

@@ -9,12 +9,12 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection
 
 
-def searchable(chunks: Sequence[Chunk]) -> list[Chunk]:
+def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks, or one empty chunk by which the title is found."""
     return list(chunks) or [Chunk((), "")]
 
 
-class Buffer:
+class IndexBuffer:
     """Buffers additions and removals (``ports.Sink``) until ``flush``, which subclasses define."""
 
     is_elsewhere: Final = False
@@ -30,7 +30,7 @@ class Buffer:
 
     def put(self, content: int, title: str, chunks: Sequence[Chunk]) -> None:
         """Add the chunks of a content row that has none."""
-        self._added[content] = (title, searchable(chunks))
+        self._added[content] = (title, searchable_chunks(chunks))
 
     def remove(self, content: int) -> None:
         """Remove the chunks of a content row; later additions stay."""

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import Buffer, searchable
+from smartcrawl.index.embedded.buffer import IndexBuffer, searchable_chunks
 from smartcrawl.index.embedded.finding import TEXTS, Marks, letter_of
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
@@ -44,7 +44,7 @@ _BETWEEN_WORDS: Final = re.compile(r"[^\w\s]+|_+")
 _SPACED: Final = {code: " " for code in range(128) if _BETWEEN_WORDS.fullmatch(chr(code))}
 
 
-class PostgresIndex(Buffer):
+class PostgresIndex(IndexBuffer):
     """Writes chunks and their words over the registry's connection, in its transaction."""
 
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
@@ -55,7 +55,7 @@ class PostgresIndex(Buffer):
         """
         numbers = [no for (no,) in self._connection.execute(_NUMBERS, (len(texts),)).fetchall()]
         self._write(
-            (number, title, searchable(chunks))
+            (number, title, searchable_chunks(chunks))
             for number, (title, chunks) in zip(numbers, texts, strict=True)
         )
         return numbers
@@ -72,18 +72,18 @@ class PostgresIndex(Buffer):
         for content, title, chunks in contents:
             for position, chunk in enumerate(chunks):
                 texts = (title, " > ".join(chunk.headings), chunk.text)
-                rows.append((content, position, *texts, *map(searched, texts)))
+                rows.append((content, position, *texts, *map(searched_words, texts)))
         for start in range(0, len(rows), _AT_ONCE):
             columns = zip(*rows[start : start + _AT_ONCE], strict=True)
             self._connection.execute(_PUT, tuple(map(Many, columns)))
 
 
-def searched(text: str) -> str:
+def searched_words(text: str) -> str:
     """Return the words of a text as FTS5 would index them.
 
     Diacritics are removed. A word ends where letters and digits end.
 
-    >>> searched("<i>/docs/cafés.html</i>").split()
+    >>> searched_words("<i>/docs/cafés.html</i>").split()
     ['i', 'docs', 'cafes', 'html', 'i']
     """
     if text.isascii():
@@ -106,7 +106,7 @@ class _Stems:
 
     def value(self, text: str) -> str:
         """Return the value that matches a word, or words that stay together."""
-        return searched(text)
+        return searched_words(text)
 
     def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
         """Return the texts of some chunks that have any of some words, with their headings.
@@ -136,7 +136,7 @@ class _Stems:
             "whole": f"{shape},HighlightAll=true",
             "part": f"{shape},MaxWords=32,MinWords=16",
         }
-        names |= {f"word_{letter_of(n)}": searched(term.text) for n, term in enumerate(terms)}
+        names |= {f"word_{letter_of(n)}": searched_words(term.text) for n, term in enumerate(terms)}
         tests = [f"phraseto_tsquery('stems', :word_{letter_of(n)})" for n in range(len(terms))]
         statement = _SHOWN.format(query=f"({' || '.join(tests)})")
         rows = connection.execute(statement, names).fetchall()

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import Buffer
+from smartcrawl.index.embedded.buffer import IndexBuffer
 from smartcrawl.index.embedded.finding import TEXTS, Marks, beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.model.ports import Connection, Many
@@ -38,7 +38,7 @@ _Row = tuple[str, str, str]  #: title, headings, text
 _Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
 
 
-class EmbeddedIndex(Buffer):
+class EmbeddedIndex(IndexBuffer):
     """Writes chunks and their words over the registry's connection, in its transaction.
 
     Changes are buffered until ``flush``, the last step of a batch. FTS5 writes out its own buffer

@@ -12,15 +12,15 @@ from typing import Any
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.ports import Connection, Many, Sink
-from smartcrawl.model.urls import display
+from smartcrawl.model.urls import display_url
 from smartcrawl.registry.commit.clones import elect
 from smartcrawl.registry.commit.collapsed import note_former
-from smartcrawl.registry.commit.contents import prepare
-from smartcrawl.registry.commit.renaming import rename
-from smartcrawl.registry.commit.unreadable import put
+from smartcrawl.registry.commit.contents import prepare_content_rows
+from smartcrawl.registry.commit.renaming import renumber_batch_rows
+from smartcrawl.registry.commit.unreadable import store_unreadable_rows
 from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
-from smartcrawl.registry.pack import numbers
-from smartcrawl.rules.model import Outcome, Rule
+from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.rules.model import Outcome, RemovalRule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.rules.trust import Trust
 
@@ -166,7 +166,7 @@ def _spread(schedule: Schedule, interval: str) -> str:
 
 def _displayed(host: str) -> str | None:
     """Return the Unicode spelling of a host; None if it equals ``host`` (R0-19)."""
-    shown = display(f"http://{host}").removeprefix("http://")
+    shown = display_url(f"http://{host}").removeprefix("http://")
     return shown if shown != host else None
 
 
@@ -184,7 +184,7 @@ class Sharing:
     news: dict[int, int] = field(default_factory=dict)  #: entries of ``renamed`` not reported yet
 
 
-class Commit:
+class RegistryCommit:
     """Writes batches of one run over one connection; the caller opens the transaction.
 
     Without ``sharing`` no other worker writes to the run.
@@ -239,7 +239,9 @@ class Commit:
         """
         self._begun = batch
         records = self._visits.records
-        records.prepared = prepare(self._connection, self._sink, self._source, batch.visits)
+        records.prepared = prepare_content_rows(
+            self._connection, self._sink, self._source, batch.visits
+        )
         counts = {name: batch.counts[name] for name in _COUNTED}
         self._connection.execute(_COUNTS, {**counts, "run": self._run})
         if not self._connection.changes():
@@ -264,7 +266,7 @@ class Commit:
         self._write_hosts(batch, now)
         self._write_addresses(batch, now)
         if batch.skipped:
-            skipped = {"run": self._run, "numbers": numbers(batch.skipped)}
+            skipped = {"run": self._run, "numbers": numbers_for_sql(batch.skipped)}
             self._connection.execute(_SKIPPED, skipped)
         noticed = [{"no": no, "modified": at, "now": now} for no, at in sorted(batch.noticed)]
         self._connection.executemany(_NOTICED, noticed)
@@ -274,7 +276,7 @@ class Commit:
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
                 stale += not visit.accepted  # an accepted collapse was counted before
-        put(
+        store_unreadable_rows(
             self._connection, filter(None, (visit.parsed.unreadable for visit in batch.visits)), now
         )
         note_former(self._connection, self._visits.records.former)
@@ -282,7 +284,7 @@ class Commit:
             self._sink.remove(left)
         for probe in batch.probes:
             excluded = probe.outcome is Outcome.EXCLUDED
-            rule = Rule.EXCLUDED if excluded else Rule.ORPHAN
+            rule = RemovalRule.EXCLUDED if excluded else RemovalRule.ORPHAN
             row = (probe.http_status, rule, probe.page.no, self._run)
             self._connection.execute(_PROBED, row)
         if changed:
@@ -295,7 +297,7 @@ class Commit:
 
     def _agree(self, batch: Batch, sharing: Sharing) -> None:
         """Replace the numbers of addresses that another worker registered first."""
-        rename(batch, sharing.renamed)
+        renumber_batch_rows(batch, sharing.renamed)
         met = {address.id: address.no for address in batch.addresses}
         if met:
             values = (self._source, Many(tuple(met)))
@@ -303,7 +305,7 @@ class Commit:
             fresh = {met[bytes(key)]: no for key, no in known}
             sharing.renamed.update(fresh)
             sharing.news.update(fresh)
-            rename(batch, fresh)
+            renumber_batch_rows(batch, fresh)
 
     def _write_cut(self, news: str) -> None:
         if self._sharing is not None:
@@ -380,7 +382,7 @@ class Commit:
             "claim": self._claim,
             "unless": self._unless,
             "now": now,
-            "numbers": numbers(batch.touched),
+            "numbers": numbers_for_sql(batch.touched),
         }
         self._connection.execute(self._touch, values)
         return len(batch.touched) - self._connection.changes()

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.pack import numbers
-from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, places
+from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, decide_clone_places
 from smartcrawl.rules.model import RunState
 
 #: A group is a content and, if that is short, a body; a page without text is its own group.
@@ -43,12 +43,12 @@ SELECT DISTINCT r.content FROM several JOIN record r USING (content)
 
 
 def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: bool) -> None:
-    """Set the places of the pages of some contents (rules.clones.places)."""
-    several: Any = connection.execute(_WITH_CLONES, (numbers(contents),))
+    """Set the places of the pages of some contents (rules.clones.decide_clone_places)."""
+    several: Any = connection.execute(_WITH_CLONES, (numbers_for_sql(contents),))
     held = [content for (content,) in several.fetchall()]
     if not held:
         return
-    names = {"run": run, "contents": numbers(held), "least": MIN_CLONE_TEXT}
+    names = {"run": run, "contents": numbers_for_sql(held), "least": MIN_CLONE_TEXT}
     groups: defaultdict[tuple[object, ...], list[Member]] = defaultdict(list)
     before: dict[int, tuple[int | None, int]] = {}
     row: Any
@@ -59,13 +59,13 @@ def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: 
     moved = [
         (*place, no)
         for members in groups.values()
-        for no, place in places(members, midway=midway).items()
+        for no, place in decide_clone_places(members, midway=midway).items()
         if place != before[no]
     ]
     connection.executemany(_PLACE, moved)
 
 
-def settle_run(connection: Connection, run: int, source: int) -> list[int]:
+def settle_clone_rows(connection: Connection, run: int, source: int) -> list[int]:
     """Elect the originals of every group touched since the last settled run.
 
     Return the contents of those groups.

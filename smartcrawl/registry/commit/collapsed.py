@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from smartcrawl.model.pages import Collapse
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.database.control import Control
+from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState
-from smartcrawl.rules.shield import are_edits, may_be_edits
+from smartcrawl.rules.shield import are_collapses_edits, may_collapses_be_edits
 
 _PUT = """
 INSERT INTO collapse (no, run, text_hash, size, answer, body) VALUES (?, ?, ?, ?, ?, ?)
@@ -46,13 +46,13 @@ _HAD = "SELECT 1 FROM former_text WHERE no = ? AND ? IN (first, second, third, f
 _PREFIX: Final = 8  #: bytes stored of the hash of a former text
 
 
-def put(connection: Connection, run: int, number: int, collapse: Collapse) -> None:
+def store_collapsed_row(connection: Connection, run: int, number: int, collapse: Collapse) -> None:
     """Store the answer of a collapsed page; the caller's transaction has locked the run's row.
 
     As soon as the waiting pages cannot be edits any more, all of them are withheld, and their
     bodies are deleted.
     """
-    undecided = is_undecided(connection, run)
+    undecided = has_undecided_rows(connection, run)
     body = collapse.body if undecided else None
     size = len(collapse.body or b"")
     row = (number, run, collapse.text_hash, size, collapse.answer, body)
@@ -60,16 +60,16 @@ def put(connection: Connection, run: int, number: int, collapse: Collapse) -> No
     if undecided:
         found: Any = connection.execute(_SUM, (run,)).fetchone()
         pages, texts, total = map(int, found)
-        if not may_be_edits(pages, texts=texts, size=total):
+        if not may_collapses_be_edits(pages, texts=texts, size=total):
             _withhold(connection, run)
 
 
-def is_undecided(connection: Connection, run: int) -> bool:
+def has_undecided_rows(connection: Connection, run: int) -> bool:
     """Whether a run has yet to decide about its collapsed pages."""
     return int(connection.execute(_DECIDED, (run,)).get) == 0
 
 
-def decide(connection: Connection, run: int) -> None:
+def decide_collapsed_rows(connection: Connection, run: int) -> None:
     """Decide once whether the collapsed pages of a run are edits, if there are any.
 
     The queue of the run is empty. An earlier decision stays.
@@ -82,7 +82,7 @@ def decide(connection: Connection, run: int) -> None:
         if not texts:
             return
         bodies = int(connection.execute(_BODIES, (run, Fault.COLLAPSED)).get)
-        if are_edits(texts, bodies=bodies):
+        if are_collapses_edits(texts, bodies=bodies):
             connection.execute(_ACCEPT, (len(texts), run))
             connection.execute(_ACCEPTED, (run,))
         else:
@@ -94,19 +94,19 @@ def _withhold(connection: Connection, run: int) -> None:
     connection.execute(_EMPTIED, (run,))
 
 
-def waiting(connection: Connection, run: int) -> dict[int, bool]:
+def waiting_collapsed_rows(connection: Connection, run: int) -> dict[int, bool]:
     """Return the waiting pages: record number -> whether it was accepted as an edit."""
     rows: Any = connection.execute(_WAITING, (run,)).fetchall()
     return {no: bool(accepted) for no, accepted in rows}
 
 
-def answer_of(connection: Connection, number: int) -> Collapse | None:
+def read_collapsed_row(connection: Connection, number: int) -> Collapse | None:
     """Return the stored answer of a collapsed page, or None if it no longer waits."""
     row: Any = connection.execute(_ANSWER, (number,)).fetchone()
     return None if row is None else Collapse(bytes(row[0]), row[1], bytes(row[2]))
 
 
-def take(connection: Connection, run: int, number: int) -> bool:
+def delete_collapsed_row(connection: Connection, run: int, number: int) -> bool:
     """Delete the row of an accepted page, which the caller's transaction commits.
 
     Return False if it was committed before.
@@ -115,13 +115,13 @@ def take(connection: Connection, run: int, number: int) -> bool:
     return connection.changes() > 0
 
 
-def drop(connection: Connection, run: int, numbers: Iterable[int]) -> None:
+def delete_collapsed_rows(connection: Connection, run: int, numbers: Iterable[int]) -> None:
     """Delete the rows of withheld pages, after their old links have been offered."""
     with transaction(connection):
         connection.execute(_DROP, (run, Many(tuple(numbers))))
 
 
-def drop_all(connection: Connection, source: int) -> None:
+def delete_source_collapses(connection: Connection, source: int) -> None:
     """Delete the waiting pages of a source, whose run is over. The caller's transaction."""
     connection.execute(_DROP_ALL, (source,))
 
@@ -133,24 +133,27 @@ def note_former(connection: Connection, former: Mapping[int, bytes]) -> None:
         connection.executemany(_FORMER, rows)
 
 
-def had_text(connection: Connection, number: int, text_hash: bytes) -> bool:
+def had_stored_text(connection: Connection, number: int, text_hash: bytes) -> bool:
     """Whether a text is one of the last five that a page had before its present one."""
     return connection.execute(_HAD, (number, _number(text_hash))).get is not None
 
 
-class CollapsedPages:
+class CollapsedPageRows:
     """The collapsed pages of a run, decided over the control connection."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: DatabaseControl) -> None:
         self._control = control
 
     def decide(self, run: int) -> None:
-        """Decide once whether the collapsed pages of a run are edits (``decide``)."""
-        self._control.retry(lambda: decide(self._control.connection, run))
+        """Decide once whether the collapsed pages of a run are edits.
+
+        See ``decide_collapsed_rows``.
+        """
+        self._control.retry(lambda: decide_collapsed_rows(self._control.connection, run))
 
     def drop(self, run: int, numbers: Iterable[int]) -> None:
-        """Delete the rows of withheld pages (``drop``)."""
-        self._control.retry(lambda: drop(self._control.connection, run, numbers))
+        """Delete the rows of withheld pages (``delete_collapsed_rows``)."""
+        self._control.retry(lambda: delete_collapsed_rows(self._control.connection, run, numbers))
 
 
 def _number(text_hash: bytes) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.ports import Connection, Many, Sink
-from smartcrawl.registry.pack import pack_document
+from smartcrawl.registry.pack import pack_stored_document
 from smartcrawl.rules.model import Action
 
 #: A content of this page alone, needed for no undo, is overwritten with the page's next content.
@@ -55,7 +55,7 @@ class Holding(NamedTuple):
     alone: bool  #: certainly no other page has it
 
 
-def prepare(
+def prepare_content_rows(
     connection: Connection, sink: Sink, source: int, visits: Iterable[Visit]
 ) -> dict[int, int]:
     """Write first contents of pages to the index, before the transaction waits for other workers.
@@ -79,7 +79,7 @@ def prepare(
     return dict(zip(texts, sink.prepare(list(texts.values())), strict=False)) if texts else {}
 
 
-def hold(
+def hold_content_row(
     connection: Connection, sink: Sink, source: int, visit: Visit, prepared: dict[int, int]
 ) -> Holding:
     """Return the content row of a visit's document; write it if its hash is new.
@@ -100,7 +100,7 @@ def hold(
         parsed.sample,
         document.charset,
         len(document.images),
-        pack_document(document),
+        pack_stored_document(document),
         document.keywords,
         "\n".join(chunk.text for chunk in parsed.chunks) if sink.is_elsewhere else None,
     )

@@ -15,8 +15,8 @@ from secrets import token_hex
 from typing import Final, Self
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.commit.snapshot_store import is_snapshot
-from smartcrawl.registry.database.choices import store, stored
+from smartcrawl.registry.commit.snapshot_store import is_snapshot_path
+from smartcrawl.registry.database.choices import store_choice, stored_choices
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.private_files import FILE, folder_like_its_parent
@@ -41,7 +41,7 @@ _FORGET: Final = f"DELETE FROM choice WHERE substr(name, 1, {len(_MARK)}) = '{_M
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class SnapshotFolderMark:
     """A registry's mark on a snapshot folder that no other registry writes to."""
 
     token: str  #: the same in the registry and in the folder
@@ -53,17 +53,17 @@ class Mark:
     @classmethod
     def of(cls, connection: Connection, url: str) -> Self | None:
         """Return the registry's mark of a folder, or None."""
-        found = stored(connection).get(_MARK + url)
+        found = stored_choices(connection).get(_MARK + url)
         return None if found is None else cls(**json.loads(found))
 
     def keep(self, connection: Connection, url: str) -> None:
         """Write the mark to the registry."""
         with transaction(connection):
-            store(connection, _MARK + url, json.dumps(asdict(self)))
+            store_choice(connection, _MARK + url, json.dumps(asdict(self)))
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
+class SnapshotLeftovers:
     """Removes orphaned files from a snapshot folder.
 
     A file is removed only under all of these conditions. It has the name of a snapshot, or of a
@@ -87,7 +87,7 @@ class Leftovers:
         ``run``: run.no; ``resumed``: the run continues an interrupted one; ``now``: Unix seconds;
         ``database``: place of the registry.
         """
-        mark = Mark.of(connection, self.url)
+        mark = SnapshotFolderMark.of(connection, self.url)
         owner = self._owner()
         if mark is None or owner is None:
             self._claim(connection, now, database, owner)
@@ -124,7 +124,7 @@ class Leftovers:
         is_new = not self.folder.exists() and connection.execute(_HAS_NONE).get
         if not (is_new or any(self.folder.glob(_YEAR))):
             return  # the store may be on a disk that is not mounted
-        mark = Mark(token_hex(16), database, now)
+        mark = SnapshotFolderMark(token_hex(16), database, now)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with suppress(OSError):  # not writable: no file is ever removed
             folder_like_its_parent(self.folder)
@@ -147,7 +147,7 @@ class Leftovers:
                 if not _DAY.fullmatch(day) or day >= today:
                     continue
                 part = _PART.fullmatch(file.name)
-                if not is_snapshot(f"{day}/{part[1] if part else file.name}"):
+                if not is_snapshot_path(f"{day}/{part[1] if part else file.name}"):
                     continue
                 with suppress(OSError):
                     seen = file.lstat()

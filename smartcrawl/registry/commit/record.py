@@ -7,9 +7,9 @@ from array import array
 from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.model.urls import Trackers
-from smartcrawl.registry.commit.contents import drop_content, hold
-from smartcrawl.registry.commit.snapshots import release
-from smartcrawl.registry.pack import shown_links
+from smartcrawl.registry.commit.contents import drop_content, hold_content_row
+from smartcrawl.registry.commit.snapshots import release_snapshot_row
+from smartcrawl.registry.pack import links_for_database
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
 
@@ -119,7 +119,9 @@ class RecordWriter:
         self._run = run
         self._source = source
         self._trackers = trackers
-        self.prepared: dict[int, int] = {}  #: content.no by page number (contents.prepare)
+        self.prepared: dict[
+            int, int
+        ] = {}  #: content.no by page number (contents.prepare_content_rows)
         self.former: dict[int, bytes] = {}  #: page number -> hash of its replaced text
 
     def write(self, visit: Visit, now: int, changed: set[int]) -> None:
@@ -152,13 +154,13 @@ class RecordWriter:
                 if action is Action.NOTE and outcome in _MISSING and record.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
         if action not in (Action.NOTE, Action.HOLD) and self._snapshot(visit) != record.snapshot:
-            release(self._connection, record.snapshot, now)
+            release_snapshot_row(self._connection, record.snapshot, now)
         if visit.kind or page.kind:
             self._connection.execute(_KIND, (visit.kind, page.no, visit.kind))
         if (signs := _signs(visit)) != record.signs:
             self._connection.execute(_SIGNS, (signs, page.no))
         if parsed.links is not None and action is not Action.HOLD:
-            raw = shown_links(parsed.links, self._connection.dialect, self._trackers)
+            raw = links_for_database(parsed.links, self._connection.dialect, self._trackers)
             row = (page.no, parsed.scope, parsed.links_count, parsed.targets, raw)
             self._connection.execute(_LINKS, row)
 
@@ -215,7 +217,7 @@ class RecordWriter:
     def _index(self, visit: Visit, now: int, changed: set[int]) -> None:
         page = visit.page
         record = page.record
-        content, same, alone = hold(
+        content, same, alone = hold_content_row(
             self._connection, self._sink, self._source, visit, self.prepared
         )
         original = None

@@ -24,7 +24,7 @@ class Failed(NamedTuple):
     word: Word
 
 
-def first_refused(visits: list[Visit], attempt: Attempt) -> tuple[Visit, Exception] | None:
+def first_unwritable_visit(visits: list[Visit], attempt: Attempt) -> tuple[Visit, Exception] | None:
     """Return the first visit that cannot be written after its predecessors, with the error.
 
     None if no visit is the cause: the batch fails without visits, too, or does not fail again.
@@ -44,7 +44,7 @@ def first_refused(visits: list[Visit], attempt: Attempt) -> tuple[Visit, Excepti
     return visits[bad - 1], why
 
 
-def fail(visit: Visit, why: str) -> Failed:
+def mark_visit_unprocessable(visit: Visit, why: str) -> Failed:
     """End a visit as UNPROCESSABLE; stored content and validators stay.
 
     It does not count as unreachable: its server answered, and its links were offered
@@ -58,17 +58,19 @@ def fail(visit: Visit, why: str) -> Failed:
     return Failed(visit, word)
 
 
-def fail_refused(visit: Visit, error: Exception) -> Failed:
+def fail_unwritable_visit(visit: Visit, error: Exception) -> Failed:
     """End a visit that the database refuses, and clear every value that it may refuse."""
     visit.url, visit.kind, visit.answer.location = visit.page.url, visit.page.kind, None
     visit.collapse = visit.parsed.unreadable = visit.snapshot = None
-    return fail(visit, f"the registry does not take it: {reason_of(error)}")
+    return mark_visit_unprocessable(
+        visit, f"the registry does not take it: {database_refusal_reason(error)}"
+    )
 
 
-def reason_of(error: Exception) -> str:
+def database_refusal_reason(error: Exception) -> str:
     r"""Return type and first line of an error, in characters that every database takes.
 
-    >>> reason_of(ValueError("a\x00b \ud800\nmore"))
+    >>> database_refusal_reason(ValueError("a\x00b \ud800\nmore"))
     'ValueError: a\\x00b \\ud800'
     """
     text = (str(error).splitlines() or [""])[0].replace("\0", "\\x00")

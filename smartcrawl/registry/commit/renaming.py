@@ -8,7 +8,7 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.registry.pack import pack_numbers, unpack_numbers
 
 
-def rename(batch: Batch, renamed: Mapping[int, int]) -> None:
+def renumber_batch_rows(batch: Batch, renamed: Mapping[int, int]) -> None:
     """Replace numbers in a batch; a renamed address is registered already and counts as reached."""
     if not renamed:
         return

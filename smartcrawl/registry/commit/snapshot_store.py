@@ -29,7 +29,15 @@ from smartcrawl.model.exceptions import (
     SnapshotStoreError,
 )
 from smartcrawl.model.redaction import redacted, shown
-from smartcrawl.sources.stores import Bucket, Drive, Folder, Store, fault, is_absence, reason
+from smartcrawl.sources.stores import (
+    Bucket,
+    Drive,
+    Folder,
+    Store,
+    is_store_absence,
+    store_fault,
+    store_fault_reason,
+)
 
 PATIENCE: Final = 60.0  #: seconds for one operation, including the driver's retries
 MAX_SIZE: Final = 256 * 1024 * 1024  #: bytes of a body that is read back
@@ -75,15 +83,15 @@ _CREDENTIALS: Final = {
 _WORDY: Final = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
 
 
-def path_of(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
+def snapshot_path(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
     """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
     ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
     changed twice in a day needs a second path, which includes the start of ``body_hash``.
 
-    >>> path_of(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
+    >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
     '2026/11/21/8c1f.html.gz'
-    >>> path_of(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
+    >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
     '2026/11/21/8c1f-00000000.bin.gz'
 
     Source: M-48.
@@ -148,7 +156,7 @@ class SnapshotStore:
         except Exception as error:  # the library's errors about its configuration
             raise SettingError(
                 f"the driver of SNAPSHOT_STORE {shown(self.url)!r} does not start"
-                f" ({shown(reason(error))}); check {self._who}"
+                f" ({shown(store_fault_reason(error))}); check {self._who}"
             ) from error
         if not system.async_impl:
             return Drive(system, root, self._patience)
@@ -185,7 +193,7 @@ class SnapshotStore:
         """Store bodies under their paths; return for each its error or None."""
         for path, _ in files:
             _check(path)
-        return self._write([(path, packed(body)) for path, body in files])
+        return self._write([(path, pack_snapshot(body)) for path, body in files])
 
     def _write(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
         errors = self._store.write(files)
@@ -207,7 +215,7 @@ class SnapshotStore:
         try:
             data = self._store.read(path, longest)
         except Exception as error:  # drivers raise any error of their libraries
-            if not is_absence(error) or not self._store.exists():
+            if not is_store_absence(error) or not self._store.exists():
                 raise self._failure(error, f"read {path} from") from error
             raise SnapshotMissingError(
                 f"{shown(self.url)} holds no {path}: restore it, or have its page fetched again"
@@ -240,8 +248,8 @@ class SnapshotStore:
         for path in paths:
             _check(path)
         errors = self._store.remove(paths)
-        if any(map(is_absence, errors)) and self._store.exists():
-            errors = [None if is_absence(error) else error for error in errors]
+        if any(map(is_store_absence, errors)) and self._store.exists():
+            errors = [None if is_store_absence(error) else error for error in errors]
         return [
             None if error is None else self._failure(error, f"remove {path} from")
             for path, error in zip(paths, errors, strict=True)
@@ -253,8 +261,8 @@ class SnapshotStore:
 
     def _failure(self, error: Exception, doing: str) -> SnapshotStoreError:
         """Translate a driver's error: the failed operation, the reason and the remedy."""
-        why = reason(error) or f"no answer in {self._patience:g} s"
-        remedy = fault(error).value.format(who=self._who)
+        why = store_fault_reason(error) or f"no answer in {self._patience:g} s"
+        remedy = store_fault(error).value.format(who=self._who)
         failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
         failure.__cause__ = error
         return failure
@@ -306,8 +314,8 @@ def _remedy(module: str) -> str:
     )
 
 
-def is_snapshot(path: str) -> bool:
-    """Whether a path is one that ``path_of`` returns."""
+def is_snapshot_path(path: str) -> bool:
+    """Whether a path is one that ``snapshot_path`` returns."""
     return _PATH.fullmatch(path) is not None
 
 
@@ -315,22 +323,22 @@ def _check(path: str) -> None:
     """Refuse a path outside of the store, such as one from a damaged registry.
 
     Raises:
-        ValueError: ``path`` is not one that ``path_of`` returns.
+        ValueError: ``path`` is not one that ``snapshot_path`` returns.
     """
-    if not is_snapshot(path):
+    if not is_snapshot_path(path):
         raise ValueError(f"not the path of a snapshot: {path!r}")
 
 
 # gzip
 
 
-def packed(body: bytes) -> bytes:
+def pack_snapshot(body: bytes) -> bytes:
     """Return a body as gzip; equal bodies give equal bytes."""
     return igzip.compress(body, 1, mtime=0)
 
 
-def unpacked(data: bytes) -> bytes:
-    """Return a body that was ``packed``, up to 256 MiB of it.
+def unpack_snapshot(data: bytes) -> bytes:
+    """Return a body that was ``pack_snapshot``, up to 256 MiB of it.
 
     Raises:
         ValueError: it is damaged.

@@ -13,8 +13,8 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError, SnapshotStoreError
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.commit.leftovers import Leftovers
-from smartcrawl.registry.commit.snapshot_store import SnapshotStore, path_of
+from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore, snapshot_path
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action
 
@@ -63,13 +63,15 @@ class Place:
     content_type: str  #: header as received
 
 
-def release(connection: Connection, snapshot: int | None, now: int) -> None:
+def release_snapshot_row(connection: Connection, snapshot: int | None, now: int) -> None:
     """Release a snapshot that a page no longer needs; the file is removed later (``expire``)."""
     if snapshot is not None:
         connection.execute(_RELEASE, {"no": snapshot, "now": now})
 
 
-def lose(connection: Connection, snapshot: int | None, body_hash: bytes | None) -> None:
+def delete_lost_snapshot(
+    connection: Connection, snapshot: int | None, body_hash: bytes | None
+) -> None:
     """Delete the row of a snapshot whose file is missing or damaged, for all pages that share it.
 
     The next visit that downloads the same body stores it again.
@@ -91,10 +93,10 @@ class Snapshots:
         connection.execute(_STORE, (store.url,))
         self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
 
-    def leftovers(self) -> Leftovers | None:
+    def leftovers(self) -> SnapshotLeftovers | None:
         """Return the remover of orphaned files; None if the store is no folder."""
         folder = self._store.folder
-        return None if folder is None else Leftovers(folder, self._store.url)
+        return None if folder is None else SnapshotLeftovers(folder, self._store.url)
 
     def put(self, connection: Connection, batch: Batch, now: int) -> dict[bytes, str]:
         """Store the bodies of a batch; return the paths of the new ones by hash.
@@ -203,12 +205,12 @@ class Snapshots:
         """
         if not fresh:
             return {}
-        paths = {digest: path_of(now, *named) for digest, named in fresh.items()}
+        paths = {digest: snapshot_path(now, *named) for digest, named in fresh.items()}
         rows: Any = connection.execute(_TAKEN, (self._no, Many(list(paths.values())))).fetchall()
         taken = taken.union(path for (path,) in rows)
         for digest, path in paths.items():
             if path in taken:
-                paths[digest] = path_of(now, *fresh[digest], body_hash=digest)
+                paths[digest] = snapshot_path(now, *fresh[digest], body_hash=digest)
             taken.add(paths[digest])
         return paths
 
@@ -257,7 +259,7 @@ class Snapshots:
         self._store.close()
 
 
-def is_stored(visit: Visit, *, forced: bool = False) -> bool:
+def is_snapshot_due(visit: Visit, *, forced: bool = False) -> bool:
     """Whether the body of a visit becomes the page's stored body, so that a snapshot is due.
 
     ``forced``: also if the body has a snapshot already, because its file may be missing.

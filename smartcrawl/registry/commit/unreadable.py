@@ -23,7 +23,7 @@ ON CONFLICT (body_hash, extraction, media) DO UPDATE
 _PURGE = "DELETE FROM unreadable WHERE at < ?"
 
 
-def find(
+def find_unreadable_row(
     connection: Connection, body_hash: bytes, extraction: int, media: str
 ) -> Unreadable | None:
     """Return the record of a body that an extraction cannot read, or None."""
@@ -33,13 +33,13 @@ def find(
     return Unreadable(body_hash, extraction, media, Fault(row[0]), row[1], row[2])
 
 
-def put(connection: Connection, bodies: Iterable[Unreadable], now: int) -> None:
+def store_unreadable_rows(connection: Connection, bodies: Iterable[Unreadable], now: int) -> None:
     """Record bodies that cannot be read; a body that came again gets ``now`` as its time."""
     rows = {body[:3]: (*body[:3], int(body.fault), body.allowed, body.message, now)
             for body in bodies}  # fmt: skip
     connection.executemany(_PUT, [rows[key] for key in sorted(rows)])  # the order of all locks
 
 
-def purge(connection: Connection, before: int) -> None:
+def purge_unreadable_rows(connection: Connection, before: int) -> None:
     """Delete the rows of bodies that have not come since ``before`` (Unix seconds)."""
     connection.execute(_PURGE, (before,))

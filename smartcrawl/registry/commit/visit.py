@@ -10,8 +10,14 @@ from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.record import SILENT, RecordWriter
-from smartcrawl.registry.commit.snapshots import lose, release
-from smartcrawl.rules.absence import Counts, Policy, counted, is_gone, paced
+from smartcrawl.registry.commit.snapshots import delete_lost_snapshot, release_snapshot_row
+from smartcrawl.rules.absence import (
+    Counts,
+    Policy,
+    absence_counts_after,
+    is_gone,
+    paced_absence_counts,
+)
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
@@ -114,7 +120,9 @@ class VisitWriter:
         if visit.again:
             return self._extract_again(visit, now, changed)
         page, outcome = visit.page, visit.outcome
-        if visit.accepted and not collapsed.take(self._connection, self._run, page.no):
+        if visit.accepted and not collapsed.delete_collapsed_row(
+            self._connection, self._run, page.no
+        ):
             return False
         after = self._after(visit, now)
         self._connection.execute(_VISITED, self._state_row(visit, after, now))
@@ -128,7 +136,7 @@ class VisitWriter:
         if visit.extracted_again and visit.snapshot_error is not None:
             self._lose_snapshot(visit, now)
         if visit.collapse is not None:
-            collapsed.put(self._connection, self._run, page.no, visit.collapse)
+            collapsed.store_collapsed_row(self._connection, self._run, page.no, visit.collapse)
         return True
 
     def _after(self, visit: Visit, now: int) -> _After:
@@ -219,9 +227,9 @@ class VisitWriter:
         record, state = page.record, page.state
         self._connection.execute(_NO_SNAPSHOT, (page.no,))
         if visit.snapshot_error is not None:
-            lose(self._connection, record.snapshot, record.body_hash)
+            delete_lost_snapshot(self._connection, record.snapshot, record.body_hash)
         else:  # the file is sound, and another configuration may be able to read it
-            release(self._connection, record.snapshot, now)
+            release_snapshot_row(self._connection, record.snapshot, now)
         row = (page.no, self._run, now, state.status, state.standing, Word.FAILED, Fault.SNAPSHOT)
         self._connection.execute(EVENT, (*row, visit.snapshot_error or visit.error))
 
@@ -231,7 +239,7 @@ class VisitWriter:
         before = Counts(state.lost_count, state.gone_count, state.lost_since, state.gone_since)
         if visit.outcome is Outcome.REDIRECT and visit.action is Action.HOLD:
             return before  # settlement judges it, when the target has been visited
-        after = counted(
+        after = absence_counts_after(
             before,
             visit.outcome,
             visit.http_status,
@@ -241,4 +249,4 @@ class VisitWriter:
             first_run=page.record.first_run in (None, self._run),
         )
         pace = self._judgement.pace
-        return paced(before, after, pace, now) if pace else after
+        return paced_absence_counts(before, after, pace, now) if pace else after

@@ -21,17 +21,17 @@ ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
 _TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
 
 
-def stored(connection: Connection) -> dict[str, str]:
+def stored_choices(connection: Connection) -> dict[str, str]:
     """Return all choices, by name."""
     return dict(connection.execute(_CHOSEN).fetchall())
 
 
-def store(connection: Connection, name: str, value: str) -> None:
+def store_choice(connection: Connection, name: str, value: str) -> None:
     """Store a choice; the caller opens the transaction."""
     connection.execute(_CHOOSE, (name, value))
 
 
-def choose(connection: Connection, *, partition: str, table: str) -> None:
+def store_view_choices(connection: Connection, *, partition: str, table: str) -> None:
     """Store the kind of PartitionKey and the name of the registry's view, if they differ.
 
     The view "IngestItems" always exists; ``table`` is a second name of it. The caller opens the
@@ -40,9 +40,9 @@ def choose(connection: Connection, *, partition: str, table: str) -> None:
     Raises:
         RegistryError: another relation of the registry has that name.
     """
-    chosen = stored(connection)
+    chosen = stored_choices(connection)
     if chosen.get("partition", "host") != partition:
-        store(connection, "partition", partition)
+        store_choice(connection, "partition", partition)
     if chosen.get("table", ITEMS) == table:
         return
     before = connection.execute(_CHOSEN_NAME, (ITEMS,)).get
@@ -57,4 +57,4 @@ def choose(connection: Connection, *, partition: str, table: str) -> None:
         connection.execute(f'DROP VIEW "{before}"')
     if table != ITEMS:
         connection.execute(f'CREATE VIEW "{table}" AS SELECT * FROM "{ITEMS}"')
-    store(connection, "table", table)
+    store_choice(connection, "table", table)

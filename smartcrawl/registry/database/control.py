@@ -12,7 +12,7 @@ from smartcrawl.registry.database.transactions import transaction
 _T = TypeVar("_T")
 
 
-class Control:
+class DatabaseControl:
     """Runs the work of one thread over one connection.
 
     Every method raises RegistryError when the database fails.

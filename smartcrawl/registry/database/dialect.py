@@ -26,14 +26,14 @@ _PLACE: Final = re.compile(r"(?<!%)%s")
 
 
 @cache
-def translated(statement: str) -> str:
+def psycopg_statement(statement: str) -> str:
     """Return a statement in psycopg's form.
 
-    >>> translated("SELECT a % 2 FROM t WHERE no IN carray(?) AND url LIKE '%x' AND b = :b")
+    >>> psycopg_statement("SELECT a % 2 FROM t WHERE no IN carray(?) AND url LIKE '%x' AND b = :b")
     "SELECT a %% 2 FROM t WHERE no = ANY(%s) AND url LIKE '%%x' AND b = %(b)s"
-    >>> translated("UPDATE t SET a = ?2 WHERE b = ?1")
+    >>> psycopg_statement("UPDATE t SET a = ?2 WHERE b = ?1")
     'UPDATE t SET a = %(p2)s WHERE b = %(p1)s'
-    >>> translated("SELECT value FROM carray(?)")  # of numbers
+    >>> psycopg_statement("SELECT value FROM carray(?)")  # of numbers
     'SELECT value FROM unnest(%s::bigint[]) AS t (value)'
     """
     if statement in _WORDS:
@@ -42,10 +42,10 @@ def translated(statement: str) -> str:
 
 
 @cache
-def in_binary(text: str) -> str:
+def psycopg_binary_statement(text: str) -> str:
     """Return a statement in psycopg's form with all of its values in binary.
 
-    >>> in_binary("SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%s)")
+    >>> psycopg_binary_statement("SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%s)")
     "SELECT a %% 2, b LIKE '%%s' FROM t WHERE no = ANY(%b)"
     """
     return _PLACE.sub("%b", text)
@@ -69,7 +69,7 @@ def _place(value: str) -> str:
     return f"%(p{value[1:]})s" if value[0] == "?" else f"%({value[1:]})s"
 
 
-def bound(statement: str, values: Any) -> Any:
+def psycopg_values(statement: str, values: Any) -> Any:
     """Return the values of a statement in psycopg's form; () if there are none."""
     if not values:
         return ()
@@ -84,12 +84,12 @@ def _bound(value: Any) -> Any:
     return list(value.values) if isinstance(value, Many) else value
 
 
-def values_of(statement: str) -> tuple[str, str, str] | None:
+def split_insert_statement(statement: str) -> tuple[str, str, str] | None:
     """Split an INSERT into the text before its row of values, the row, and the rest.
 
-    >>> values_of("INSERT INTO t (a, b) VALUES (?, (SELECT ?)) ON CONFLICT DO NOTHING")
+    >>> split_insert_statement("INSERT INTO t (a, b) VALUES (?, (SELECT ?)) ON CONFLICT DO NOTHING")
     ('INSERT INTO t (a, b) VALUES ', '(?, (SELECT ?))', ' ON CONFLICT DO NOTHING')
-    >>> values_of("UPDATE t SET a = ?")
+    >>> split_insert_statement("UPDATE t SET a = ?")
     """
     before, word, rest = statement.partition("VALUES ")
     if not word or not before.lstrip().startswith("INSERT"):

@@ -16,7 +16,7 @@ from backports.zstd import ZstdError
 from smartcrawl.model.exceptions import RegistryDamagedError
 from smartcrawl.model.program import program
 from smartcrawl.registry.database.migrations import migrations
-from smartcrawl.registry.pack import unpack_document, unpack_links
+from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 
 REMEDY: Final = (
     f"restore a backup, or copy what can be read into a new file with {program()} audit --salvage"
@@ -35,9 +35,9 @@ SELECT name FROM sqlite_schema
 _UNREADABLE: Final = (ValueError, zlib.error, ZstdError, EOFError, OverflowError)
 #: Columns of compressed values, with their decoders.
 _PACKED: Final[tuple[tuple[str, str, Callable[[bytes], object]], ...]] = (
-    ("links", "raw", unpack_links),
-    ("content", "document", unpack_document),
-    ("evidence", "links", unpack_links),
+    ("links", "raw", unpack_stored_links),
+    ("content", "document", unpack_stored_document),
+    ("evidence", "links", unpack_stored_links),
 )
 #: Columns of JSON.
 _JSON: Final = (
@@ -51,18 +51,18 @@ SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'
 """
 
 
-def damaged(path: Path, why: object) -> RegistryDamagedError:
+def damaged_database_error(path: Path, why: object) -> RegistryDamagedError:
     """Return the error of a damaged file, with the remedy."""
     return RegistryDamagedError(f"{path} is damaged ({' '.join(str(why).split())}); {REMEDY}")
 
 
-def tables(connection: apsw.Connection) -> list[str]:
+def registry_tables(connection: apsw.Connection) -> list[str]:
     """Return the names of the registry's own tables, without those of SQLite and FTS5."""
     found: Any = connection.execute(_TABLES).fetchall()
     return [name for (name,) in found]
 
 
-def problems(connection: apsw.Connection) -> list[str]:
+def database_problems(connection: apsw.Connection) -> list[str]:
     """Return the defects of a registry, at most 20.
 
     Database pages, schema, references, types, compressed values and the full-text index are
@@ -75,27 +75,27 @@ def problems(connection: apsw.Connection) -> list[str]:
         found += [" ".join(str(text).split()) for (text,) in checked if text != "ok"]
         if found:
             return found
-        found += lacking(connection)
+        found += lacking_schema_parts(connection)
         if found:
             return found[:_MOST]
         loose: Any = connection.execute("PRAGMA foreign_key_check").fetchall()
         for table, rowid, parent, _ in loose:
             found.append(f"row {rowid} of {table} refers to a missing row of {parent}")
-        for table in tables(connection):
+        for table in registry_tables(connection):
             found += _wrong_types(connection, table)
-        for table, column, rowid in unreadable(connection):
+        for table, column, rowid in unreadable_stored_values(connection):
             found.append(f"{table}.{column} of row {rowid} cannot be read")
         found += _wrong_words(connection)
     except (apsw.CorruptError, apsw.NotADBError, RegistryDamagedError, *_UNREADABLE) as error:
         found.append(" ".join(str(error).split()))
     except apsw.SQLError as error:
-        if not is_broken_index(error):
+        if not is_fts5_table_broken(error):
             raise
         found.append(str(error))
     return found[:_MOST]
 
 
-def lacking(connection: apsw.Connection, version: int | None = None) -> list[str]:
+def lacking_schema_parts(connection: apsw.Connection, version: int | None = None) -> list[str]:
     """Return the tables, views, indexes, triggers and columns that a schema lacks.
 
     ``version``: schema version; None: the one in the file.
@@ -134,7 +134,7 @@ def _shape(connection: apsw.Connection) -> dict[tuple[str, str], frozenset[str]]
     return found
 
 
-def unreadable(connection: apsw.Connection) -> Iterator[tuple[str, str, int]]:
+def unreadable_stored_values(connection: apsw.Connection) -> Iterator[tuple[str, str, int]]:
     """Yield (table, column, row number) of each stored value that cannot be unpacked."""
     value: Any
     for table, column, unpack in _PACKED:
@@ -183,27 +183,29 @@ def _problems_of(path: Path) -> list[str]:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     with closing(apsw.Connection(uri, flags=flags)) as connection:
-        return problems(connection)
+        return database_problems(connection)
 
 
-def is_broken_index(error: Exception) -> bool:
+def is_fts5_table_broken(error: Exception) -> bool:
     """Whether FTS5 does not recognize its own tables, which is an SQLError, no CorruptError."""
     return isinstance(error, apsw.SQLError) and "invalid fts5 file format" in str(error)
 
 
-def explained(path: Path, error: Exception) -> RegistryDamagedError | None:
+def explained_damage(path: Path, error: Exception) -> RegistryDamagedError | None:
     """Return the damage that caused an unexpected error, or None if the registry is sound.
 
     The whole file is read.
     """
-    if is_broken_index(error):
-        return damaged(path, error)
+    if is_fts5_table_broken(error):
+        return damaged_database_error(path, error)
     try:
         found = _problems_of(path)
     except apsw.Error:
         return None
     if found:
-        return damaged(path, found[0])
+        return damaged_database_error(path, found[0])
     if isinstance(error, (*_UNREADABLE, json.JSONDecodeError)):
-        return damaged(path, f"a stored value cannot be read: {type(error).__name__}: {error}")
+        return damaged_database_error(
+            path, f"a stored value cannot be read: {type(error).__name__}: {error}"
+        )
     return None

@@ -18,8 +18,8 @@ from smartcrawl.registry.database.session import (
     PATIENCE,
     ConnectionLostError,
     PostgresConnection,
-    first_line,
-    is_passing,
+    database_error_line,
+    is_passing_database_error,
 )
 from smartcrawl.registry.database.transactions import transaction
 
@@ -50,7 +50,7 @@ class PostgresDatabase:
 
     def __str__(self) -> str:
         """Return the URL without its password."""
-        return shown(self._url)
+        return safe_database_url(self._url)
 
     def exists(self) -> bool:
         """Whether the registry exists."""
@@ -106,7 +106,7 @@ class PostgresDatabase:
                 return work()
             except (psycopg.Error, ConnectionLostError) as error:
                 lost = isinstance(error, ConnectionLostError)
-                if not (lost or is_passing(error)) or time.monotonic() > until:  # type: ignore[arg-type]
+                if not (lost or is_passing_database_error(error)) or time.monotonic() > until:  # type: ignore[arg-type]
                     raise
             time.sleep(min(0.02 * 2**attempt, 1.0))
         return work()
@@ -139,10 +139,10 @@ class PostgresDatabase:
             return HeartbeatLease.is_held(connection, source)
 
 
-def shown(url: str) -> str:
+def safe_database_url(url: str) -> str:
     """Return the URL of a database without its password.
 
-    >>> shown("postgresql://crawler:secret@db.example/registry")
+    >>> safe_database_url("postgresql://crawler:secret@db.example/registry")
     'postgresql://crawler@db.example/registry'
     """
     scheme, _, rest = url.partition("://")
@@ -224,7 +224,7 @@ _REMEDIES: Final = {
 
 def _message(error: Exception, doing: str, place: str) -> str:
     """Return the message of an error with its remedy."""
-    what = first_line(error) or type(error).__name__
+    what = database_error_line(error) or type(error).__name__
     remedies = [remedy for kind, remedy in _REMEDIES.items() if isinstance(error, kind)]
     remedies += [remedy for words, remedy in _WORDS if words in str(error)]
     if remedies:

@@ -16,7 +16,12 @@ from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
 from smartcrawl.model.ports import Many
-from smartcrawl.registry.database.dialect import bound, in_binary, translated, values_of
+from smartcrawl.registry.database.dialect import (
+    psycopg_binary_statement,
+    psycopg_statement,
+    psycopg_values,
+    split_insert_statement,
+)
 from smartcrawl.registry.database.transactions import WRITING
 
 logger = logging.getLogger(__name__)
@@ -143,10 +148,10 @@ class PostgresConnection:
         return self._patiently(lambda: self._run(statement, values))
 
     def _run(self, statement: str, values: Any) -> PostgresRows:
-        text, given = translated(statement), bound(statement, values)
+        text, given = psycopg_statement(statement), psycopg_values(statement, values)
         cursor: psycopg.Cursor[Any]
         if _are_arrays(values):  # of certain types: no need to write them as text
-            cursor = psycopg.Cursor(self._connection).execute(in_binary(text), given)
+            cursor = psycopg.Cursor(self._connection).execute(psycopg_binary_statement(text), given)
         else:
             cursor = self._connection.execute(text, given)
         self._changes = max(cursor.rowcount, 0)
@@ -202,16 +207,19 @@ class PostgresConnection:
                     self._connection = self._connected()
                 return work()
             except psycopg.OperationalError as error:
-                if not (self.lost or is_passing(error)) or time.monotonic() + pause > until:
+                if (
+                    not (self.lost or is_passing_database_error(error))
+                    or time.monotonic() + pause > until
+                ):
                     raise
-                logger.warning("PostgreSQL is away, trying again: %s", first_line(error))
+                logger.warning("PostgreSQL is away, trying again: %s", database_error_line(error))
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def executemany(self, statement: str, values: Iterable[Any]) -> None:
         """Run a statement for each row, hundreds of rows in one round trip."""
         rows = iter(values)
-        parts = values_of(statement)
+        parts = split_insert_statement(statement)
         cursor = ClientCursor(self._connection)
         while some := list(islice(rows, _AT_ONCE)):
             if parts is not None and "DO UPDATE" not in parts[2]:  # which allows a row only once
@@ -223,7 +231,7 @@ class PostgresConnection:
             self._plain(text)
 
     def _filled(self, cursor: ClientCursor[Any], text: str, values: Any) -> str:
-        return cursor.mogrify(translated(text), bound(text, values))
+        return cursor.mogrify(psycopg_statement(text), psycopg_values(text, values))
 
     def _plain(self, text: str) -> None:
         """Run a statement whose text includes its values."""
@@ -270,7 +278,7 @@ def _are_arrays(values: Any) -> bool:
     return all(isinstance(value, Many) and len(value.values) > 0 for value in values)
 
 
-def is_passing(error: psycopg.Error) -> bool:
+def is_passing_database_error(error: psycopg.Error) -> bool:
     """Whether a retry of the failed statement may succeed."""
     kinds = (
         errors.SerializationFailure,
@@ -286,6 +294,6 @@ def is_passing(error: psycopg.Error) -> bool:
     return error.sqlstate is None and isinstance(error, psycopg.OperationalError)
 
 
-def first_line(error: Exception) -> str:
+def database_error_line(error: Exception) -> str:
     """Return the first line of an error."""
     return str(error).partition("\n")[0]

@@ -20,15 +20,15 @@ from smartcrawl.model.program import program
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.database.integrity import (
     REMEDY,
-    damaged,
-    explained,
-    is_broken_index,
-    problems,
+    damaged_database_error,
+    database_problems,
+    explained_damage,
+    is_fts5_table_broken,
 )
 from smartcrawl.registry.database.lease import FileLease
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.database.views import show_links
+from smartcrawl.registry.database.views import create_outlinks_table
 from smartcrawl.sources.private_files import private_file, private_folder
 
 _T = TypeVar("_T")
@@ -64,7 +64,7 @@ class SqliteDatabase:
 
         A file that this user may only read is opened for reading.
         """
-        refuse_emptied(self.path)
+        refuse_emptied_database(self.path)
         if self._only_readable():
             return self._read()
         try:
@@ -76,7 +76,7 @@ class SqliteDatabase:
             ) from error
         with suppress(OSError):  # SQLite reports the error below
             private_file(self.path)
-        connection = connect(self.path)
+        connection = connect_sqlite(self.path)
         migrate(connection, self.path)
         return connection
 
@@ -99,7 +99,7 @@ class SqliteDatabase:
             uri = f"file:{path}?mode=ro"
         else:  # the index of the WAL is made in memory
             uri = f"file:{path}?mode=ro&vfs=unix-none"
-        with translated(self.path, "read"):
+        with translated_sqlite_errors(self.path, "read"):
             connection = SqliteConnection(
                 uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             )
@@ -112,31 +112,31 @@ class SqliteDatabase:
 
     def connect(self, *, readonly: bool = False) -> SqliteConnection:
         """Connect to a registry that ``open`` has prepared."""
-        return connect(self.path, readonly=readonly)
+        return connect_sqlite(self.path, readonly=readonly)
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
         """Connect for reading, with the virtual table ``outlinks``."""
-        refuse_emptied(self.path)
+        refuse_emptied_database(self.path)
         if self._only_readable():
             connection = self._read()
-            show_links(connection, trackers)
+            create_outlinks_table(connection, trackers)
             return connection
-        migrate(opened := connect(self.path), self.path)
+        migrate(opened := connect_sqlite(self.path), self.path)
         opened.close()
-        connection = connect(self.path, readonly=True)
-        show_links(connection, trackers)
+        connection = connect_sqlite(self.path, readonly=True)
+        create_outlinks_table(connection, trackers)
         return connection
 
     def translated(self, doing: str) -> AbstractContextManager[None]:
         """Turn SQLite's errors into RegistryError."""
-        return translated(self.path, doing)
+        return translated_sqlite_errors(self.path, doing)
 
     def damage(self, error: Exception) -> RegistryError | None:
         """Return the damage that an error reports, or None if it reports none."""
         if isinstance(error, apsw.NotADBError):
             return not_a_registry(self.path, error)
-        is_damage = isinstance(error, apsw.CorruptError) or is_broken_index(error)
-        return damaged(self.path, error) if is_damage else None
+        is_damage = isinstance(error, apsw.CorruptError) or is_fts5_table_broken(error)
+        return damaged_database_error(self.path, error) if is_damage else None
 
     def is_of_data(self, error: Exception) -> bool:
         """Whether SQLite refused a value; other rows may still be written."""
@@ -144,7 +144,7 @@ class SqliteDatabase:
 
     def explained(self, error: Exception) -> RegistryError | None:
         """Return the damage that caused an unexpected error, or None if the file is sound."""
-        return explained(self.path, error)
+        return explained_damage(self.path, error)
 
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do one transaction; in SQLite no conflict rolls it back."""
@@ -173,7 +173,7 @@ class SqliteDatabase:
 
     def problems(self, connection: SqliteConnection) -> list[str]:
         """Return the defects of the file, its references and its full-text index."""
-        return problems(connection)
+        return database_problems(connection)
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""
@@ -181,14 +181,14 @@ class SqliteDatabase:
 
 
 @contextmanager
-def translated(path: Path, doing: str) -> Iterator[None]:
+def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
     """Turn SQLite's errors into RegistryError with the file's name and the act ``doing``."""
     try:
         yield
     except apsw.NotADBError as error:
         raise not_a_registry(path, error) from error
     except apsw.CorruptError as error:
-        raise damaged(path, error) from error
+        raise damaged_database_error(path, error) from error
     except apsw.FullError as error:
         raise RegistryError(
             f"no space left for {path}; free some and start again with -a resume=1: everything"
@@ -205,10 +205,10 @@ def translated(path: Path, doing: str) -> Iterator[None]:
             " program holds it open for writing: end that program and start again"
         ) from error
     except apsw.Error as error:
-        if is_broken_index(error):
-            raise damaged(path, error) from error
+        if is_fts5_table_broken(error):
+            raise damaged_database_error(path, error) from error
         if isinstance(error, apsw.SQLError) and "no such " in str(error):
-            found = explained(path, error)  # a part of the schema is lost
+            found = explained_damage(path, error)  # a part of the schema is lost
             if found is not None:
                 raise found from error
         raise RegistryError(
@@ -251,14 +251,14 @@ def _bound(_: apsw.Cursor, __: int, value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no value of a statement")
 
 
-def connect(path: Path, *, readonly: bool = False) -> SqliteConnection:
+def connect_sqlite(path: Path, *, readonly: bool = False) -> SqliteConnection:
     """Open one durable connection; ``migrate`` is the first to read the file.
 
     Raises:
         RegistryError: the file cannot be opened; it is never silently recreated.
     """
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
-    with translated(path, "open"):
+    with translated_sqlite_errors(path, "open"):
         connection = SqliteConnection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_TIMEOUT)
         connection.execute("PRAGMA synchronous = FULL").fetchall()
@@ -277,7 +277,7 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
         RegistryError: the file belongs to another program.
     """
     latest = migrations("sqlite")[-1][0]
-    with translated(path, "open"):
+    with translated_sqlite_errors(path, "open"):
         application, version, tables = _looked_at(connection)
         if application != APPLICATION_ID and (application or version or tables):
             raise RegistryError(
@@ -296,13 +296,13 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
         if version < latest:
             _switch_to_wal(connection)
             try:
-                apply(connection)
+                apply_migrations(connection)
             except apsw.SQLError as error:
                 why = f"its schema is not that of version {version}: {error}"
-                raise damaged(path, why) from error
+                raise damaged_database_error(path, why) from error
 
 
-def refuse_emptied(path: Path) -> None:
+def refuse_emptied_database(path: Path) -> None:
     """Refuse an empty file that a run wrote to before: it was truncated, and stays as it is.
 
     Raises:
@@ -341,7 +341,7 @@ def _switch_to_wal(connection: SqliteConnection) -> None:
             return
 
 
-def apply(connection: SqliteConnection, *, until: int | None = None) -> None:
+def apply_migrations(connection: SqliteConnection, *, until: int | None = None) -> None:
     """Run the missing steps up to schema version ``until``; None: all of them.
 
     Another process may be migrating at the same time.

@@ -8,9 +8,9 @@ from typing import Any, cast
 import apsw
 import apsw.ext
 
-from smartcrawl.model.times import iso
-from smartcrawl.model.urls import Trackers, normalize, url_hash
-from smartcrawl.registry.pack import unpack_links
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import Trackers, normalize_url, url_hash
+from smartcrawl.registry.pack import unpack_stored_links
 
 _LINKS = """
 SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r USING (no)
@@ -19,7 +19,7 @@ SELECT l.no, lower(hex(r.id)), l.raw, r.first_seen FROM links l JOIN record r US
 _MOST = 65_536  #: links of one page
 
 
-def show_links(connection: apsw.Connection, trackers: Trackers) -> None:
+def create_outlinks_table(connection: apsw.Connection, trackers: Trackers) -> None:
     """Give a connection the virtual table ``outlinks`` (R2-53)."""
     apsw.ext.make_virtual_module(connection, "outlinks", cast(Any, _Outlinks(connection, trackers)))
 
@@ -45,13 +45,13 @@ class _Outlinks:
     def __call__(self, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
         row: Any  # apsw types each column as any of SQLite's types
         for row in self._connection.execute(_LINKS):
-            for place, link in enumerate(unpack_links(row[2])):
+            for place, link in enumerate(unpack_stored_links(row[2])):
                 yield (
                     row[0] * _MOST + place,
                     row[1],
                     link.url,
-                    url_hash(normalize(link.url, self._trackers)),
+                    url_hash(normalize_url(link.url, self._trackers)),
                     link.anchor,
                     link.type if link.type in ("redirect", "canonical") else "hyperlink",
-                    iso(row[3]),
+                    iso_time(row[3]),
                 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.absence import (
     PERMANENT,
     SPOKEN,
@@ -19,13 +19,13 @@ from smartcrawl.rules.absence import (
     Loss,
     Policy,
     is_abandoned,
+    is_absence_old,
     is_looked_at,
-    is_old,
     lets_go,
     missing_runs,
     withholds,
 )
-from smartcrawl.rules.model import Rule
+from smartcrawl.rules.model import RemovalRule
 
 OUT_OF_SCOPE = "out of scope"
 #: A run of its source has reached every record, so reached_run identifies the source.
@@ -52,7 +52,7 @@ ON CONFLICT (no) DO UPDATE
 _REFUTED = f"""
 DELETE FROM candidate WHERE source = :source AND renewed < :run
    AND (:complete OR no IN (SELECT no FROM state WHERE reached_run = :run))
-   AND NOT (rule NOT IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
+   AND NOT (rule NOT IN ({int(RemovalRule.ORPHAN)}, {int(RemovalRule.EXCLUDED)})
             AND (SELECT due FROM run WHERE no = :run)
             AND no IN (SELECT no FROM state WHERE reached_run = :run AND visited_run < :run))
 """
@@ -70,12 +70,12 @@ _EXCLUDED = f"""
 SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.outcome = 10 AND s.{_OF_SOURCE}
 """
-#: An orphan is removed only if its verification allows that (``looked_away``).
-GOES = f"(rule <> {int(Rule.ORPHAN)} OR no IN carray(:looked_away))"
+#: An orphan is removed only if its verification allows that (``verified_orphans``).
+GOES = f"(rule <> {int(RemovalRule.ORPHAN)} OR no IN carray(:looked_away))"
 _LOOKS = f"""
 SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
   FROM candidate c JOIN state s USING (no) JOIN record r USING (no)
- WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(Rule.ORPHAN)}
+ WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.ORPHAN)}
    AND c.probe IS NOT NULL
 """
 #: Hosts that answered for a page, not a sitemap, in this run; soft 404s do not count.
@@ -92,7 +92,7 @@ DELETE FROM candidate
 #: Excluded candidates, some only by verification (batch._PROBED): these need is_abandoned's age.
 _EXCLUDED_NOW = f"""
 SELECT c.no, s.gone_count, c.detail FROM candidate c JOIN state s USING (no)
- WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(Rule.EXCLUDED)}
+ WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.EXCLUDED)}
 """
 _DROP = "DELETE FROM candidate WHERE no IN carray(?)"
 _PROPOSED = f"""
@@ -118,7 +118,7 @@ UPDATE candidate SET withheld = :withheld AND {GOES} WHERE source = :source AND 
 #: Candidates for absence from a run that turned out to be incomplete.
 _NOT_ABSENT = f"""
 DELETE FROM candidate WHERE source = :source AND renewed = :run
-   AND rule IN ({int(Rule.ORPHAN)}, {int(Rule.EXCLUDED)})
+   AND rule IN ({int(RemovalRule.ORPHAN)}, {int(RemovalRule.EXCLUDED)})
 """
 #: Due crawls see a source in slices, so removals since the last complete run count, too. Evidence
 #: without undo data counts as content.
@@ -132,11 +132,11 @@ SELECT count(*) FILTER (WHERE e.content IS NOT NULL OR e.restore IS NULL), count
 _WITHHELD = "SELECT count(*) FROM candidate WHERE source = :source AND withheld"
 
 
-Proposal = tuple[int, Rule, dict[str, object]]  #: record.no, rule, evidence
+Proposal = tuple[int, RemovalRule, dict[str, object]]  #: record.no, rule, evidence
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class RemovalChoices:
     """Scope of the source and choices of the operator, for the end of a run."""
 
     policy: Policy
@@ -155,13 +155,13 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndingRunRow:
     """A run that is being ended."""
 
     run: int
     source: int  #: source.no
     now: int  #: Unix seconds
-    closing: Closing
+    closing: RemovalChoices
 
     @property
     def names(self) -> dict[str, int]:
@@ -181,7 +181,7 @@ class Absence:
     excluded: str | None  #: why it was not requested; None: no link leads to it
 
 
-def absences(connection: Connection, ending: Ending) -> Iterator[Absence]:
+def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[Absence]:
     """Yield the stored pages that a run did not reach, or reached and did not request."""
     complete: list[Any] = connection.execute(_COMPLETE, (ending.source, ending.run)).fetchall()
     runs = [no for no, _ in complete]
@@ -197,13 +197,13 @@ def absences(connection: Connection, ending: Ending) -> Iterator[Absence]:
         yield Absence(no, len(runs) - first + 1, since, counts, seen, excluded)
 
 
-def propose_absent(connection: Connection, ending: Ending) -> None:
+def propose_absent(connection: Connection, ending: EndingRunRow) -> None:
     """Propose pages that were absent for long enough, if the run turns out to be complete."""
     policy, now = ending.closing.policy, ending.now
     rows: list[Proposal] = [
         (
             absence.no,
-            Rule.EXCLUDED if absence.excluded else Rule.ORPHAN,
+            RemovalRule.EXCLUDED if absence.excluded else RemovalRule.ORPHAN,
             {
                 "why": absence.excluded or "no link leads to it",
                 "completeRuns": absence.age,
@@ -213,10 +213,10 @@ def propose_absent(connection: Connection, ending: Ending) -> None:
                 "lastReachedRun": absence.last_run,
             },
         )
-        for absence in absences(connection, ending)
+        for absence in absent_page_rows(connection, ending)
         if _may_go(absence, policy, now)
     ]
-    propose(connection, ending, rows)
+    propose_candidates(connection, ending, rows)
 
 
 def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
@@ -227,30 +227,30 @@ def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
     return is_looked_at(counts, age, since, policy, now)
 
 
-def propose_direct(connection: Connection, ending: Ending) -> None:
+def propose_answered_candidates(connection: Connection, ending: EndingRunRow) -> None:
     """Propose pages by the answers of this run: gone, not acceptable, excluded."""
     policy = ending.closing.policy
     names = ending.names | {
         "threshold": policy.lost_threshold,
     }
     gone: list[Proposal] = [
-        (row[0], Rule.GONE, _gone_detail(*row[1:]))
+        (row[0], RemovalRule.GONE, _gone_detail(*row[1:]))
         for row in _rows(connection, _GONE, names)
         if (row[1] == 200 or policy.purges(row[1]))
-        and is_old(row[3], ending.now, policy.lost_min_age)
+        and is_absence_old(row[3], ending.now, policy.lost_min_age)
     ]
-    propose(connection, ending, gone)
+    propose_candidates(connection, ending, gone)
     listed: list[Proposal] = [
-        (row[0], Rule.NOT_ACCEPTABLE, {"status": row[1], "why": row[2]})
+        (row[0], RemovalRule.NOT_ACCEPTABLE, {"status": row[1], "why": row[2]})
         for row in _rows(connection, _NOT_ACCEPTABLE, names)
     ]
-    propose(connection, ending, listed)
+    propose_candidates(connection, ending, listed)
     if ending.closing.remove_excluded:
         excluded: list[Proposal] = [
-            (row[0], Rule.EXCLUDED, {"why": row[1] or OUT_OF_SCOPE})
+            (row[0], RemovalRule.EXCLUDED, {"why": row[1] or OUT_OF_SCOPE})
             for row in _rows(connection, _EXCLUDED, names)
         ]
-        propose(connection, ending, excluded)
+        propose_candidates(connection, ending, excluded)
 
 
 def _gone_detail(
@@ -261,7 +261,9 @@ def _gone_detail(
     return found | ({"why": message} if status in PERMANENT else {})
 
 
-def propose(connection: Connection, ending: Ending, rows: Iterable[Proposal]) -> None:
+def propose_candidates(
+    connection: Connection, ending: EndingRunRow, rows: Iterable[Proposal]
+) -> None:
     """Propose pages, each with its rule and evidence; most rules spare pinned pages."""
     connection.executemany(
         _PROPOSE,
@@ -272,17 +274,19 @@ def propose(connection: Connection, ending: Ending, rows: Iterable[Proposal]) ->
     )
 
 
-def probed(detail: str, probe: int | None) -> str:
+def verified_candidate_evidence(detail: str, probe: int | None) -> str:
     """Return the evidence of a candidate (JSON), with the status of its verification."""
     return json.dumps(json.loads(detail) | ({} if probe is None else {"probe": probe}))
 
 
-def forget_absent(connection: Connection, ending: Ending) -> None:
+def forget_absent(connection: Connection, ending: EndingRunRow) -> None:
     """Delete the candidates for absence of an incomplete run."""
     connection.execute(_NOT_ABSENT, ending.names)
 
 
-def refute(connection: Connection, ending: Ending, *, complete: bool) -> None:
+def delete_refuted_candidates(
+    connection: Connection, ending: EndingRunRow, *, complete: bool
+) -> None:
     """Delete candidates of earlier runs that this run did not renew.
 
     If it is not ``complete``, only those that it reached.
@@ -290,7 +294,9 @@ def refute(connection: Connection, ending: Ending, *, complete: bool) -> None:
     connection.execute(_REFUTED, ending.names | {"complete": complete})
 
 
-def looked_away(connection: Connection, run: int, source: int, policy: Policy) -> frozenset[int]:
+def verified_orphans(
+    connection: Connection, run: int, source: int, policy: Policy
+) -> frozenset[int]:
     """Return the orphans of a run whose verification allows removal (rules.absence.lets_go).
 
     ``source``: source.no. Unverified orphans stay.
@@ -307,7 +313,7 @@ def looked_away(connection: Connection, run: int, source: int, policy: Policy) -
     return frozenset(going.union(no for no, host in unsure if host in hosts))
 
 
-def guard(connection: Connection, ending: Ending) -> int:
+def withhold_candidates(connection: Connection, ending: EndingRunRow) -> int:
     """Withhold the removals of a run if there are too many; return the number withheld.
 
     Pages that this run found first, such as one whose canonical page was found later, are no loss
@@ -315,24 +321,24 @@ def guard(connection: Connection, ending: Ending) -> int:
     new pages of a login wall, or of a moved site, do not release them.
     """
     names, policy = ending.names, ending.closing.policy
-    away = looked_away(connection, ending.run, ending.source, policy)
-    values: dict[str, object] = {**names, "looked_away": numbers(away)}
+    away = verified_orphans(connection, ending.run, ending.source, policy)
+    values: dict[str, object] = {**names, "looked_away": numbers_for_sql(away)}
     early = [
         no
         for no, gone_count, detail in _rows(connection, _EXCLUDED_NOW, names)
         if 0 < json.loads(detail).get("completeRuns", 0) < missing_runs(gone_count, policy)
     ]
-    connection.execute(_DROP, (numbers(early),))
-    connection.execute(_IS_THERE, values | {"spoken": numbers(SPOKEN)})
+    connection.execute(_DROP, (numbers_for_sql(early),))
+    connection.execute(_IS_THERE, values | {"spoken": numbers_for_sql(SPOKEN)})
     ends = {EVERY}
     if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
-        ends.add(met_since(connection, ending.source, int(since)))
+        ends.add(lowest_record_met(connection, ending.source, int(since)))
     too_many = any(_is_too_much(connection, ending, values | {"end": end}) for end in ends)
     connection.execute(_WITHHOLD, values | {"withheld": too_many})
     return int(connection.execute(_WITHHELD, names).get)
 
 
-def met_since(connection: Connection, source: int, run: int) -> int:
+def lowest_record_met(connection: Connection, source: int, run: int) -> int:
     """Return the lowest number that ``run`` or a later run found in a source, else ``EVERY``.
 
     ``source``: source.no.
@@ -341,7 +347,9 @@ def met_since(connection: Connection, source: int, run: int) -> int:
     return EVERY if first is None else int(first)
 
 
-def _is_too_much(connection: Connection, ending: Ending, values: Mapping[str, object]) -> bool:
+def _is_too_much(
+    connection: Connection, ending: EndingRunRow, values: Mapping[str, object]
+) -> bool:
     """Whether a sweep removes too many of the addresses with numbers below ``end``."""
     removals: Counter[bool] = Counter()  # key: content is removed, too
     for is_new, has_content, count in _rows(connection, _PROPOSED, values):

@@ -15,14 +15,25 @@ from typing import Any
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection, Indexing, Many, Sink
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.removal.candidates import probed
-from smartcrawl.registry.removal.sweep import BATCH, Candidate, Removed, Remover, Restorer, Undone
+from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.removal.candidates import verified_candidate_evidence
+from smartcrawl.registry.removal.sweep import (
+    BATCH,
+    Candidate,
+    RecordRemover,
+    RemovedRecord,
+    Restorer,
+    Undone,
+)
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.http import MAX_REDIRECTS
-from smartcrawl.rules.model import Rule, Status
+from smartcrawl.rules.model import RemovalRule, Status
 
-_PINNABLE = (Rule.GONE, Rule.NOT_ACCEPTABLE, Rule.FORGOTTEN)  #: rules that remove pinned pages, too
+_PINNABLE = (
+    RemovalRule.GONE,
+    RemovalRule.NOT_ACCEPTABLE,
+    RemovalRule.FORGOTTEN,
+)  #: rules that remove pinned pages, too
 _WANTED = "(:every OR o.name IN carray(:sources))"
 _PAGE = """
 SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
@@ -95,7 +106,7 @@ class Target:
     reached_run: int
     last_checked: int | None
     message: str | None
-    rule: Rule
+    rule: RemovalRule
     detail: str  #: JSON: the evidence
     age: int = 0  #: complete runs since it was reached and allowed
     removable: bool = True  #: whether the command removes it
@@ -104,7 +115,9 @@ class Target:
     content: bool = True  #: whether its content is removed, too
 
 
-def lost(connection: Connection, policy: Policy, *, sources: Sequence[str] = ()) -> list[Target]:
+def lost_page_rows(
+    connection: Connection, policy: Policy, *, sources: Sequence[str] = ()
+) -> list[Target]:
     """Return the stored pages whose last visit found them lost.
 
     A page is removable if its status is in LOST_PURGE_STATUSES, after any number of such answers
@@ -116,11 +129,11 @@ def lost(connection: Connection, policy: Policy, *, sources: Sequence[str] = ())
         detail = {"status": row[5], "lostCount": row[7], "goneCount": row[8]}
         why_not = None if removable else f"{row[5]} is not in LOST_PURGE_STATUSES"
         judged = {"removable": removable, "why_not": why_not}
-        found.append(_target(row, Rule.GONE, json.dumps(detail), **judged))
+        found.append(_target(row, RemovalRule.GONE, json.dumps(detail), **judged))
     return found
 
 
-def orphans(connection: Connection, *, sources: Sequence[str] = ()) -> list[Target]:
+def orphaned_page_rows(connection: Connection, *, sources: Sequence[str] = ()) -> list[Target]:
     """Return the stored pages that the latest complete run did not reach or could not request."""
     complete: dict[int, list[tuple[int, int]]] = {}
     row: Any
@@ -139,12 +152,12 @@ def orphans(connection: Connection, *, sources: Sequence[str] = ()) -> list[Targ
             "since": runs[first][1],
             "lastReachedRun": row[9],
         }
-        rule = Rule.EXCLUDED if excluded else Rule.ORPHAN
+        rule = RemovalRule.EXCLUDED if excluded else RemovalRule.ORPHAN
         found.append(_target(row, rule, json.dumps(detail), age=age))
     return found
 
 
-def withheld(
+def withheld_candidates(
     connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
 ) -> list[Target]:
     """Return the withheld candidates that ``run`` or an earlier run proposed (None: any run).
@@ -154,7 +167,7 @@ def withheld(
     found = []
     for row in _rows(connection, _WITHHELD, sources):
         *page, rule, detail, probe, proposed, valid, pinned = row
-        detail = probed(detail, probe)
+        detail = verified_candidate_evidence(detail, probe)
         if run is not None and proposed > run:
             continue
         why_not = None
@@ -162,20 +175,22 @@ def withheld(
             why_not = "it was reached or answered since"
         elif pinned and rule not in _PINNABLE:
             why_not = "it is pinned"
-        elif not _is_replaced(connection, row[0], Rule(rule), json.loads(detail)):
+        elif not _is_replaced(connection, row[0], RemovalRule(rule), json.loads(detail)):
             why_not = "the page in its place is not indexed any more"
         judged = {"run": proposed, "removable": why_not is None, "why_not": why_not}
-        found.append(_target(page, Rule(rule), detail, **judged))
+        found.append(_target(page, RemovalRule(rule), detail, **judged))
     return found
 
 
-def _is_replaced(connection: Connection, number: int, rule: Rule, detail: dict[str, Any]) -> bool:
+def _is_replaced(
+    connection: Connection, number: int, rule: RemovalRule, detail: dict[str, Any]
+) -> bool:
     """Whether the target of a redirect or the canonical page of an alias is still stored."""
     row: Any
-    if rule is Rule.CANONICAL:
+    if rule is RemovalRule.CANONICAL:
         row = connection.execute(_HOP, (detail["canonicalNo"],)).fetchone()
         return row is not None and bool(row[1])
-    if rule is not Rule.REDIRECT:
+    if rule is not RemovalRule.REDIRECT:
         return True
     for _ in range(MAX_REDIRECTS + 1):
         row = connection.execute(_HOP, (number,)).fetchone()
@@ -185,11 +200,11 @@ def _is_replaced(connection: Connection, number: int, rule: Rule, detail: dict[s
     return False
 
 
-def forgettable(connection: Connection, source: str) -> list[Target]:
+def forgettable_page_rows(connection: Connection, source: str) -> list[Target]:
     """Return all stored pages of a source, to be forgotten."""
     detail = json.dumps({"why": "the source was forgotten"})
     rows = _rows(connection, _HELD, [source])
-    return [_target(row, Rule.FORGOTTEN, detail) for row in rows]
+    return [_target(row, RemovalRule.FORGOTTEN, detail) for row in rows]
 
 
 def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> list[Any]:
@@ -197,12 +212,14 @@ def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> lis
     return connection.execute(statement, names).fetchall()
 
 
-def _target(row: Sequence[Any], rule: Rule, detail: str, **judged: Any) -> Target:
+def _target(row: Sequence[Any], rule: RemovalRule, detail: str, **judged: Any) -> Target:
     values: list[Any] = [*row[:4], Status(row[4]), *row[5:13], rule, detail]
     return Target(*values, **(judged | {"content": bool(row[13])}))
 
 
-def losses(connection: Connection, source_no: int, targets: Iterable[Target]) -> tuple[Loss, Loss]:
+def count_removal_losses(
+    connection: Connection, source_no: int, targets: Iterable[Target]
+) -> tuple[Loss, Loss]:
     """Return the losses of a source by removing ``targets``: of pages with content, of records.
 
     ``source_no``: source.no of all of them.
@@ -221,7 +238,7 @@ class Removal:
     urls: tuple[str, ...]
 
 
-def remove(
+def remove_stored_pages(
     connection: Connection,
     indexing: Indexing,
     targets: Iterable[Target],
@@ -252,8 +269,8 @@ def remove(
                 batch: Sequence[Candidate] = batch,
                 source_no: int = source_no,
                 run: int = run,
-            ) -> list[Removed]:
-                remover = Remover(connection, sink, source=source_no, run=run, number=number)
+            ) -> list[RemovedRecord]:
+                remover = RecordRemover(connection, sink, source=source_no, run=run, number=number)
                 return remover.remove(batch, now)
 
             urls += [page.url for page in indexing.perform(connection, work, now=now)]
@@ -274,18 +291,18 @@ class Removals:
     at: int  #: Unix seconds of the last
 
 
-def removals(connection: Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
+def removal_rows(connection: Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
     """Return the removals by run, newest first."""
     return [Removals(*row) for row in _rows(connection, _REMOVED_BY, sources)]
 
 
-def source_of_run(connection: Connection, run: int) -> tuple[int, str] | None:
+def source_row_of_run(connection: Connection, run: int) -> tuple[int, str] | None:
     """Return (source.no, name) of the source of a run, or None if there is no such run."""
     row: Any = connection.execute(_RUN, (run,)).fetchone()
     return None if row is None else (row[0], row[1])
 
 
-def undo(
+def undo_stored_removals(
     connection: Connection,
     indexing: Indexing,
     run: int,
@@ -295,7 +312,7 @@ def undo(
     chunked: Callable[[bytes], list[Chunk]],
 ) -> Undone:
     """Restore the pages removed under the number of a run (sweep.Restorer)."""
-    found = source_of_run(connection, run)
+    found = source_row_of_run(connection, run)
     assert found is not None, "the caller knows the run"
     latest = int(connection.execute(_LATEST, (found[0],)).get)
 
@@ -307,7 +324,7 @@ def undo(
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRecord:
     """The record of an address in one source."""
 
     no: int
@@ -321,14 +338,16 @@ class Known:
         """Return the page as a target to be forgotten."""
         detail = json.dumps({"why": "the operator forgot it"})
         rest = (Status.PENDING, None, None, 0, 0, 0, 0, None, None)
-        return Target(self.no, self.source_no, self.source, self.url, *rest, Rule.FORGOTTEN, detail)
+        return Target(
+            self.no, self.source_no, self.source, self.url, *rest, RemovalRule.FORGOTTEN, detail
+        )
 
 
-def known(connection: Connection, key: bytes) -> list[Known]:
+def known_records(connection: Connection, key: bytes) -> list[KnownRecord]:
     """Return the records of an id (32 bytes), one for each source that has one."""
     rows: list[Any] = connection.execute(_KNOWN, (key,)).fetchall()
     return [
-        Known(no, source_no, source, url, bool(held), bool(pinned))
+        KnownRecord(no, source_no, source, url, bool(held), bool(pinned))
         for no, source_no, source, url, held, pinned in rows
     ]
 
@@ -336,10 +355,10 @@ def known(connection: Connection, key: bytes) -> list[Known]:
 def unpin(connection: Connection, pages: Iterable[int]) -> None:
     """Unpin pages, which are no seeds any more."""
     with transaction(connection):
-        connection.execute(_UNPIN, (numbers(pages),))
+        connection.execute(_UNPIN, (numbers_for_sql(pages),))
 
 
-def undeclare(connection: Connection, source: str) -> None:
+def undeclare_source_row(connection: Connection, source: str) -> None:
     """Unpin all pages of a source, and clear its mark as declared in sources.toml."""
     with transaction(connection):
         connection.execute(_UNPIN_ALL, (source,))

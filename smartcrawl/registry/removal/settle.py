@@ -8,24 +8,24 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection, Sink
-from smartcrawl.registry.commit.clones import settle_run
+from smartcrawl.registry.commit.clones import settle_clone_rows
 from smartcrawl.registry.commit.visit import EVENT
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import leads_to_indexed
 from smartcrawl.registry.removal.candidates import (
     OUT_OF_SCOPE,
-    Ending,
+    EndingRunRow,
     Proposal,
-    absences,
+    absent_page_rows,
+    delete_refuted_candidates,
     forget_absent,
-    guard,
-    propose,
-    propose_direct,
-    refute,
+    propose_answered_candidates,
+    propose_candidates,
+    withhold_candidates,
 )
-from smartcrawl.rules.absence import TEMPORARY, Counts, counted, paced
-from smartcrawl.rules.model import Fault, Outcome, Rule, Standing, Status, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_of, fates, floods
+from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
+from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
+from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
 
 _ORPHANED = """
 UPDATE state SET outcome = :word
@@ -115,7 +115,9 @@ _DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"
 _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
-def settle(connection: Connection, ending: Ending, sink: Sink, *, complete: bool) -> None:
+def settle_records(
+    connection: Connection, ending: EndingRunRow, sink: Sink, *, complete: bool
+) -> None:
     """Set the last outcome of every record and propose removals.
 
     The caller opens the transaction.
@@ -123,34 +125,34 @@ def settle(connection: Connection, ending: Ending, sink: Sink, *, complete: bool
     _words(connection, ending)
     notes: list[str] = []
     moved, hops = _moves(connection, ending, notes)
-    sink.moved(settle_run(connection, ending.run, ending.source))
+    sink.moved(settle_clone_rows(connection, ending.run, ending.source))
     if not complete:
         forget_absent(connection, ending)
-    propose_direct(connection, ending)
-    propose(connection, ending, moved)
-    propose(connection, ending, _canonicals(connection, ending, hops, notes))
-    refute(connection, ending, complete=complete)
+    propose_answered_candidates(connection, ending)
+    propose_candidates(connection, ending, moved)
+    propose_candidates(connection, ending, _canonicals(connection, ending, hops, notes))
+    delete_refuted_candidates(connection, ending, complete=complete)
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
         pages = "1 page," if count == 1 else f"{count} pages, such as"
         notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")
-    withheld = guard(connection, ending)
+    withheld = withhold_candidates(connection, ending)
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 
 
-def _words(connection: Connection, ending: Ending) -> None:
+def _words(connection: Connection, ending: EndingRunRow) -> None:
     """Mark unvisited records as orphaned, excluded or skipped."""
     connection.execute(_ORPHANED, ending.names | {"word": Word.ORPHANED})
     connection.execute(_SKIPPED, ending.names | {"word": Word.SKIPPED})
-    outside = [a.no for a in absences(connection, ending) if a.excluded == OUT_OF_SCOPE]
-    left: Any = connection.execute(_LEFT_SCOPE, (numbers(outside),)).fetchall()
+    outside = [a.no for a in absent_page_rows(connection, ending) if a.excluded == OUT_OF_SCOPE]
+    left: Any = connection.execute(_LEFT_SCOPE, (numbers_for_sql(outside),)).fetchall()
     before = (ending.run, ending.now, Status.OUT_OF_SCOPE)
     after = (Word.EXCLUDED, None, OUT_OF_SCOPE)
     connection.executemany(EVENT, [(no, *before, standing, *after) for no, standing in left])
-    connection.execute(_OUT_OF_SCOPE, (numbers(outside),))
+    connection.execute(_OUT_OF_SCOPE, (numbers_for_sql(outside),))
 
 
 def _moves(
-    connection: Connection, ending: Ending, notes: list[str]
+    connection: Connection, ending: EndingRunRow, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
     """Decide the redirects of a run; return the proposed removals and the valid hops."""
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
@@ -167,7 +169,7 @@ def _moves(
     indexed = _those(connection, _INDEXED, ending.run, targets)
     ended = _those(connection, _ENDED, ending.run, targets)
     walls = ending.closing.max_ratio < 1
-    judged = fates([*before, *moves], indexed, aside, ended=ended, walls=walls)
+    judged = fates_of_moves([*before, *moves], indexed, aside, ended=ended, walls=walls)
     ends = {move.no: move.target for move in moves}
     temporary = {m.no: m.http_status for m in (*before, *moves) if m.http_status in TEMPORARY}
     proposed: list[Proposal] = []
@@ -177,7 +179,7 @@ def _moves(
         old = _Old(move, Standing(row[5]), Status(row[6]), Counts(*row[7:11]))
         if fate is Fate.MOVED and old.standing is not Standing.BARE:
             detail = {"status": move.http_status, "target": move.target, "hops": len(passed)}
-            proposed.append((move.no, Rule.REDIRECT, detail))
+            proposed.append((move.no, RemovalRule.REDIRECT, detail))
         if fate in (Fate.MOVED, Fate.WAITS):
             if any(old.counts) and old.standing is not Standing.BARE:
                 _restart(connection, old)
@@ -214,7 +216,7 @@ def _those(
     connection: Connection, statement: str, run: int, wanted: Iterable[int]
 ) -> frozenset[int]:
     """Return those of the ``wanted`` numbers that a statement selects."""
-    values = {"run": run, "numbers": numbers(set(wanted))}
+    values = {"run": run, "numbers": numbers_for_sql(set(wanted))}
     rows: Any = connection.execute(statement, values).fetchall()
     return frozenset(no for (no,) in rows)
 
@@ -243,7 +245,7 @@ _AGES = {
 }
 
 
-def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, way: _Way) -> None:
+def _age(connection: Connection, ending: EndingRunRow, fate: Fate, old: _Old, way: _Way) -> None:
     """Count a redirect without a valid target as an error of its page.
 
     The stored status decides whether the error is permanent (rules.absence.Policy.purges).
@@ -253,9 +255,9 @@ def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, way: _Wa
     status = int(fault) if fault else way.status
     held = old.standing is Standing.HELD
     policy = ending.closing.policy
-    counts = counted(old.counts, outcome, status, policy, ending.now, held=held)
+    counts = absence_counts_after(old.counts, outcome, status, policy, ending.now, held=held)
     if connection.execute(_IS_DUE, (ending.run,)).get:
-        counts = paced(old.counts, counts, ending.closing.pace, ending.now)
+        counts = paced_absence_counts(old.counts, counts, ending.closing.pace, ending.now)
     word = Word.LOST if held else Word.FAILED
     row = (counts.lost, counts.gone, counts.lost_since, counts.gone_since)
     connection.execute(_COUNTED, (*row, Status.ERROR, word, status, status, move.no))
@@ -268,7 +270,7 @@ def _age(connection: Connection, ending: Ending, fate: Fate, old: _Old, way: _Wa
 
 def _canonicals(
     connection: Connection,
-    ending: Ending,
+    ending: EndingRunRow,
     hops: dict[int, int | None],
     notes: list[str],
 ) -> list[Proposal]:
@@ -284,7 +286,7 @@ def _canonicals(
     flooded = floods(Counter(row[1] for row in rows), pages, min_count=least)
     named = {row[1] for row in rows}
     urls: dict[int, str] = {}
-    urls.update(connection.execute(_URLS, (numbers(named),)).fetchall())
+    urls.update(connection.execute(_URLS, (numbers_for_sql(named),)).fetchall())
     notes += [f"canonical_ignored: {urls[no]} is named by too many pages" for no in sorted(flooded)]
     leads = hops | {row[0]: row[1] for row in rows if row[1] not in flooded}
     ends = {*named, *(no for no in leads.values() if no is not None)}
@@ -296,10 +298,10 @@ def _canonicals(
             if not leads_to_indexed(connection, target, no):
                 alone.append(no)
         elif answered and target not in flooded:
-            final = canonical_of(no, leads, indexed)
+            final = canonical_after_moves(no, leads, indexed)
             if final is not None:
                 detail = {"canonical": urls[target], "canonicalNo": final}
-                proposed.append((no, Rule.CANONICAL, detail))
-    connection.execute(_ASK_ANEW, (numbers(alone),))
-    connection.execute(_DUE, (numbers(alone),))
+                proposed.append((no, RemovalRule.CANONICAL, detail))
+    connection.execute(_ASK_ANEW, (numbers_for_sql(alone),))
+    connection.execute(_DUE, (numbers_for_sql(alone),))
     return proposed

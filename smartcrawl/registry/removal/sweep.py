@@ -11,11 +11,16 @@ from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.registry.commit.clones import elect
 from smartcrawl.registry.commit.contents import drop_content
-from smartcrawl.registry.commit.snapshots import release
+from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.commit.visit import EVENT
-from smartcrawl.registry.pack import numbers, pack_links, shown_links, unpack_links
-from smartcrawl.rules.model import Rule, Standing, Status
-from smartcrawl.rules.reindex import effective_after, removal
+from smartcrawl.registry.pack import (
+    links_for_database,
+    numbers_for_sql,
+    pack_stored_links,
+    unpack_stored_links,
+)
+from smartcrawl.rules.model import RemovalRule, Standing, Status
+from smartcrawl.rules.reindex import effective_after, state_after_removal
 
 BATCH = 500  #: removals in one transaction
 
@@ -108,12 +113,12 @@ class Candidate:
     """A page to be removed, with the reason."""
 
     no: int
-    rule: Rule
+    rule: RemovalRule
     detail: str  #: JSON
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedRecord:
     """A removed page, for reports on the run."""
 
     no: int
@@ -134,7 +139,7 @@ class Removed:
         }
 
 
-class Remover:
+class RecordRemover:
     """Removes pages of one source over one connection; the caller opens the transaction."""
 
     def __init__(
@@ -146,7 +151,7 @@ class Remover:
         self._run = run
         self._number = number
 
-    def remove(self, candidates: Sequence[Candidate], now: int) -> list[Removed]:
+    def remove(self, candidates: Sequence[Candidate], now: int) -> list[RemovedRecord]:
         """Remove pages from registry and index; keep the data that an undo needs.
 
         Promotions come first: a clone replaces a removed original in the same transaction, so
@@ -155,40 +160,40 @@ class Remover:
         """
         connection = self._connection
         by_no = {candidate.no: candidate for candidate in candidates}
-        removed: list[Removed] = []
+        removed: list[RemovedRecord] = []
         contents: set[int] = set()
-        rows: list[Any] = connection.execute(_HELD, (numbers(by_no),)).fetchall()
+        rows: list[Any] = connection.execute(_HELD, (numbers_for_sql(by_no),)).fetchall()
         for row in rows:
             candidate = by_no[row[0]]
-            after = removal(candidate.rule)
+            after = state_after_removal(candidate.rule)
             names = {
                 "no": candidate.no,
                 "number": self._number,
                 "status": after.status,
                 "standing": after.standing,
                 "word": after.word,
-                "is_due": candidate.rule in (Rule.ORPHAN, Rule.EXCLUDED),
+                "is_due": candidate.rule in (RemovalRule.ORPHAN, RemovalRule.EXCLUDED),
                 "effective_status": effective_after(candidate.rule, row[9]),
             }
             connection.execute(_BARE, names)
             if not connection.changes():
                 continue
             self._keep(candidate, row, now)
-            aside = candidate.rule is Rule.CANONICAL
+            aside = candidate.rule is RemovalRule.CANONICAL
             connection.execute(_FORGET, {"no": candidate.no, "aside": aside})
-            release(connection, row[5], now)
+            release_snapshot_row(connection, row[5], now)
             self._links(candidate, row)
             event = (candidate.no, self._run, now, after.status, after.standing, after.word)
             connection.execute(EVENT, (*event, row[9], candidate.rule.word))
             if row[3] is not None:
                 contents.add(row[3])
-            removed.append(Removed(row[0], row[1], row[2], row[9], after.word.word))
+            removed.append(RemovedRecord(row[0], row[1], row[2], row[9], after.word.word))
         elect(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
         for content in sorted(contents):
             drop_content(connection, self._sink, content)
         self._sink.flush()
-        connection.execute(_NO_CANDIDATE, (numbers(by_no),))
+        connection.execute(_NO_CANDIDATE, (numbers_for_sql(by_no),))
         return removed
 
     def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
@@ -199,22 +204,22 @@ class Remover:
 
     def _links(self, candidate: Candidate, row: tuple[Any, ...]) -> None:
         """Replace the links of a redirect by its target; delete those of other bare pages."""
-        if removal(candidate.rule).standing is not Standing.BARE:
+        if state_after_removal(candidate.rule).standing is not Standing.BARE:
             return
         target = json.loads(candidate.detail).get("target")
-        if candidate.rule is Rule.REDIRECT and target:
-            packed = pack_links([Link(target, "", "redirect", False)])
-            raw = shown_links(packed, self._connection.dialect)
+        if candidate.rule is RemovalRule.REDIRECT and target:
+            packed = pack_stored_links([Link(target, "", "redirect", False)])
+            raw = links_for_database(packed, self._connection.dialect)
             self._connection.execute(_ONE_LINK, (candidate.no, raw))
         else:
             self._connection.execute(_DROP_LINKS, (candidate.no,))
 
 
-def expire(connection: Connection, source: int, before: int) -> int:
+def expire_undo_rows(connection: Connection, source: int, before: int) -> int:
     """Delete the undo data of removals before a time (Unix seconds); return their number."""
     contents: Any = connection.execute(_EXPIRING, (source, before)).fetchall()
     count = len(connection.execute(_EXPIRED, (source, before)).fetchall())
-    held = numbers({no for (no,) in contents})
+    held = numbers_for_sql({no for (no,) in contents})
     connection.execute(_UNHELD, {"contents": held})
     return count
 
@@ -302,7 +307,7 @@ class Restorer:
         connection.execute(_RESTORE_RECORD, was | hashes | {"no": no, "content": content})
         connection.execute(_HOLD, (no,))
         if links is not None:
-            connection.execute(_RESTORE_LINKS, (no, len(unpack_links(links)), links))
+            connection.execute(_RESTORE_LINKS, (no, len(unpack_stored_links(links)), links))
         if alone and content is not None:
             row: Any = connection.execute(_DOCUMENT, (content,)).fetchone()
             self._sink.put(content, row[0], self._chunked(row[1]))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from smartcrawl.model.urls import host_key
+from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.commit.leftovers import forget_marks
-from smartcrawl.registry.database.integrity import unreadable
+from smartcrawl.registry.database.integrity import unreadable_stored_values
 from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Standing, Status
@@ -65,7 +65,7 @@ ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class MendedRows:
     """Changes because of missing rows, counted in rows."""
 
     fetched_again: int  #: pages whose content or state is lost
@@ -83,9 +83,9 @@ class Mended:
         }
 
 
-def mend(
+def mend_stored_rows(
     connection: SqliteConnection, *, torn: Sequence[int], unknown: bool, links: bool
-) -> Mended:
+) -> MendedRows:
     """Remove references to missing rows, and reset the pages whose content is incomplete.
 
     ``torn``: numbers of the last chunks before unreadable parts; ``unknown``: unknown chunks are
@@ -94,7 +94,7 @@ def mend(
     with transaction(connection):
         for table in _SETS:
             connection.execute(f"CREATE TEMP TABLE {table} (no INTEGER PRIMARY KEY)").fetchall()
-        unpacked = list(unreadable(connection))
+        unpacked = list(unreadable_stored_values(connection))
         links = links or any(table == "links" for table, _, _ in unpacked)
         dropped = _drop_unreadable(connection, unpacked) + _drop(connection)
         connection.execute(_STATE)
@@ -110,7 +110,7 @@ def mend(
         connection.execute("INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')").fetchall()
         for table in _SETS:
             connection.execute(f"DROP TABLE {table}").fetchall()
-    return Mended(again, sources, hosts, dropped)
+    return MendedRows(again, sources, hosts, dropped)
 
 
 def _drop_unreadable(connection: SqliteConnection, found: Sequence[tuple[str, str, int]]) -> int:
@@ -220,7 +220,7 @@ def _hosts(connection: SqliteConnection) -> int:
         "SELECT host, min(url) FROM record WHERE host NOT IN (SELECT no FROM host) GROUP BY host"
     ).fetchall()
     for number, url in found:
-        name = host_key(url)
+        name = url_host_key(url)
         known = connection.execute("SELECT no FROM host WHERE name = ?", (name,)).fetchone()
         if known is None:
             connection.execute("INSERT INTO host (no, name) VALUES (?, ?)", (number, name))

@@ -15,17 +15,21 @@ from typing import Any, Final
 import apsw
 
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError
-from smartcrawl.registry.database.integrity import lacking, problems, tables
+from smartcrawl.registry.database.integrity import (
+    database_problems,
+    lacking_schema_parts,
+    registry_tables,
+)
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
-    apply,
-    connect,
+    apply_migrations,
+    connect_sqlite,
     migrate,
-    refuse_emptied,
-    translated,
+    refuse_emptied_database,
+    translated_sqlite_errors,
 )
-from smartcrawl.registry.repair.rebuilt import Mended, mend
+from smartcrawl.registry.repair.rebuilt import MendedRows, mend_stored_rows
 from smartcrawl.sources.private_files import private_file, private_folder
 
 _HEADER: Final = 100  #: bytes
@@ -57,7 +61,7 @@ class Salvaged:
 
     aside: Path  #: the damaged file, under its new name
     tables: tuple[Copied, ...]
-    mended: Mended
+    mended: MendedRows
 
     @property
     def whole(self) -> bool:
@@ -72,10 +76,10 @@ def is_sound(path: Path) -> bool:
         RegistryError: the file belongs to another program, or cannot be opened.
     """
     try:
-        refuse_emptied(path)
-        with closing(connect(path)) as connection:
+        refuse_emptied_database(path)
+        with closing(connect_sqlite(path)) as connection:
             migrate(connection, path)
-            return not problems(connection)
+            return not database_problems(connection)
     except RegistryDamagedError:
         return False
 
@@ -91,7 +95,7 @@ def salvage(path: Path, now: int, *, dry: bool = False) -> Salvaged:
         RegistryError: no row can be read, or a file cannot be written.
     """
     work = path.with_name(f".{path.name}.salvage-{token_hex(4)}")
-    with translated(path, "salvage"):
+    with translated_sqlite_errors(path, "salvage"):
         try:
             private_folder(work)
             _copy_files(path, work / "damaged.db")
@@ -136,34 +140,34 @@ def _mend_header(path: Path) -> None:
         file.write(header)
 
 
-def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], Mended]:
+def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], MendedRows]:
     """Copy every table, repair references to missing rows, and rebuild the full-text index."""
     latest = migrations("sqlite")[-1][0]
     private_file(new)
-    with closing(apsw.Connection(str(damaged))) as old, closing(connect(new)) as target:
+    with closing(apsw.Connection(str(damaged))) as old, closing(connect_sqlite(new)) as target:
         version = latest
         with suppress(apsw.Error):
             old.execute("PRAGMA writable_schema = ON").fetchall()
             version = _version(old, latest)
         target.execute("PRAGMA journal_mode = wal").fetchall()
-        apply(target, until=version)
+        apply_migrations(target, until=version)
         target.execute("BEGIN IMMEDIATE")
-        copied = [_copy_table(old, target, table) for table in tables(target)]
+        copied = [_copy_table(old, target, table) for table in registry_tables(target)]
         target.execute("COMMIT")
         if not any(one.rows for one in copied if one.table not in ("sequence", "choice")):
             raise RegistryError(
                 f"nothing can be read of {path}: restore a backup, or move the file away and crawl"
                 " again; it is as it was"
             )
-        apply(target)
+        apply_migrations(target)
         by_name = {one.table: one for one in copied}
-        mended = mend(
+        mended = mend_stored_rows(
             target,
             torn=by_name["chunk"].gaps,
             unknown=by_name["chunk"].missing is None,
             links=not by_name["links"].whole,
         )
-        found = problems(target)
+        found = database_problems(target)
         if found:
             raise RegistryError(
                 f"cannot salvage {path}: the copy is not sound ({found[0]}); the file is as it"
@@ -179,7 +183,7 @@ def _version(old: apsw.Connection, latest: int) -> int:
     if not 1 <= said <= latest:
         return latest
     with suppress(apsw.Error):
-        return next((v for v in range(latest, said, -1) if not lacking(old, v)), said)
+        return next((v for v in range(latest, said, -1) if not lacking_schema_parts(old, v)), said)
     return said
 
 

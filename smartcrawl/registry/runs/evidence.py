@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from smartcrawl.model.ports import Connection
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import OpenRun, Role
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault
@@ -35,7 +35,7 @@ SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
   FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
 _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visited_run < :run"
-#: See rules.seal.no_answer.
+#: See rules.seal.counts_as_unanswered.
 _SILENT = f"""
 SELECT count(*) FROM state
  WHERE reached_run = :run AND visited_run < :run AND visited_run > :since
@@ -47,7 +47,7 @@ SELECT count(*) FROM state
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 
 
-def failed_seeds(connection: Connection, run: int) -> tuple[str, ...]:
+def failed_seed_rows(connection: Connection, run: int) -> tuple[str, ...]:
     """Return the failed seeds, each with the reason.
 
     A seed must end in 200 or 304 in scope, after redirects. For a pinned address any answer of
@@ -61,7 +61,7 @@ def failed_seeds(connection: Connection, run: int) -> tuple[str, ...]:
     )
 
 
-def failed_sitemaps(
+def failed_sitemap_rows(
     connection: Connection, run: OpenRun, given: Collection[int]
 ) -> tuple[str, ...]:
     """Return the failed sitemaps, each with the reason.
@@ -70,7 +70,12 @@ def failed_sitemaps(
     has ``given`` must bring addresses. For one that a robots.txt or another sitemap names, any
     clear answer is enough, even a 404.
     """
-    names = {"source": run.source, "run": run.no, "due": bool(run.due), "given": numbers(given)}
+    names = {
+        "source": run.source,
+        "run": run.no,
+        "due": bool(run.due),
+        "given": numbers_for_sql(given),
+    }
     failed = []
     row: Any
     for row in connection.execute(_SITEMAPS, names).fetchall():
@@ -126,12 +131,12 @@ def _answered(connection: Connection, run: int, no: int | None) -> bool:
     return False
 
 
-def tally(connection: Connection, run: int) -> tuple[int, int, int]:
+def count_run_rows(connection: Connection, run: int) -> tuple[int, int, int]:
     """Return (visits, unreachable visits, pending addresses) of a run."""
     row: Any = connection.execute(_TALLY, (run,)).fetchone()
     return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
 
 
-def silent(connection: Connection, run: int, since: int) -> int:
+def count_silent_records(connection: Connection, run: int, since: int) -> int:
     """Return how many skipped pages had failed in a visit after run ``since``."""
     return int(connection.execute(_SILENT, {"run": run, "since": since}).get)

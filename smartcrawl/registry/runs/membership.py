@@ -10,16 +10,16 @@ from typing import Any, Final, Self
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
 from smartcrawl.registry.database.postgres import PostgresDatabase
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.runs import (
     OpenRun,
     RunRequest,
-    interrupt,
-    last_complete,
-    open_within,
-    register,
+    interrupt_run_row,
+    last_complete_row,
+    open_run_row_within,
+    register_source_row,
 )
 from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunState
 
@@ -85,7 +85,7 @@ class Membership(HeartbeatLease):
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
-            source, job = register(connection, request, now), request.job
+            source, job = register_source_row(connection, request, now), request.job
             if job is not None:
                 ours: Any = connection.execute(_LAST, (source, job, job)).fetchone()
                 if ours is not None and ours[1] == RunState.SWEPT:
@@ -103,7 +103,7 @@ class Membership(HeartbeatLease):
                 if together and state in RESUMABLE:
                     request = replace(request, resume=True)
             if opened is None:
-                opened = replace(open_within(connection, request, source, now), shared=True)
+                opened = replace(open_run_row_within(connection, request, source, now), shared=True)
             self.run = opened.no
             self._take_place(connection)
             return opened
@@ -135,7 +135,7 @@ class Membership(HeartbeatLease):
             connection.execute(LOCK, (self.source,))
             last = not self.others(connection)
             if last:
-                interrupt(connection, self.run, now, reasons)
+                interrupt_run_row(connection, self.run, now, reasons)
             connection.execute(_LEAVE, (self.source, self.token, self.run))
             return last
 
@@ -145,12 +145,12 @@ def _joined(connection: Connection, source: int, row: Any, *, over: bool = False
     return OpenRun(
         no,
         source,
-        draw(connection, "number"),
+        draw_sequence_numbers(connection, "number"),
         started_at,
         bool(forced),
         resumed=True,
         interrupted=None,
-        last_complete=last_complete(connection, source),
+        last_complete=last_complete_row(connection, source),
         cut=cut,
         due=bool(due),
         shared=True,

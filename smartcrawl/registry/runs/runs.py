@@ -11,16 +11,28 @@ from typing import Any
 
 from smartcrawl.model.ports import Connection, Indexing, Sink
 from smartcrawl.registry.commit import unreadable
-from smartcrawl.registry.commit.collapsed import drop_all
-from smartcrawl.registry.database.sequences import draw
+from smartcrawl.registry.commit.collapsed import delete_source_collapses
+from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.names import committed
-from smartcrawl.registry.pack import numbers
-from smartcrawl.registry.removal.candidates import GOES, Ending, looked_away, probed, propose_absent
-from smartcrawl.registry.removal.settle import settle
-from smartcrawl.registry.removal.sweep import BATCH, Candidate, Removed, Remover, expire
+from smartcrawl.registry.names import committed_page_counts
+from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.removal.candidates import (
+    GOES,
+    EndingRunRow,
+    propose_absent,
+    verified_candidate_evidence,
+    verified_orphans,
+)
+from smartcrawl.registry.removal.settle import settle_records
+from smartcrawl.registry.removal.sweep import (
+    BATCH,
+    Candidate,
+    RecordRemover,
+    RemovedRecord,
+    expire_undo_rows,
+)
 from smartcrawl.registry.removal.tombstones import forget_overdue
-from smartcrawl.rules.model import RESUMABLE, Rule, RunState, Word
+from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunState, Word
 
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
@@ -169,13 +181,13 @@ class RunResult:
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
 
 
-def last_state(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
+def last_run_row(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
     """Return (run.no, source.no, state) of the last run of a source, or None."""
     row: Any = connection.execute(_LAST_OF, (source,)).fetchone()
     return None if row is None else (row[0], row[1], RunState(row[2]))
 
 
-def open_run(connection: Connection, request: RunRequest, now: int) -> OpenRun:
+def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenRun:
     """Open a run, or resume the last one of its source. The caller holds the lease.
 
     An unsealed last run belongs to a dead process. With ``resume`` it goes on, even if only its
@@ -183,58 +195,64 @@ def open_run(connection: Connection, request: RunRequest, now: int) -> OpenRun:
     caller has settled and swept it. With ``resume`` and no run to resume, a new run opens.
     """
     with transaction(connection):
-        return open_within(connection, request, register(connection, request, now), now)
+        return open_run_row_within(
+            connection, request, register_source_row(connection, request, now), now
+        )
 
 
-def register(connection: Connection, request: RunRequest, now: int) -> int:
+def register_source_row(connection: Connection, request: RunRequest, now: int) -> int:
     """Return the number of a source (source.no), registering the source if it is new."""
     row = (request.source, request.kind, now, request.declared)
     connection.execute(_SOURCE, row)
     return int(connection.execute(_SOURCE_NO, (request.source,)).get)
 
 
-def open_within(connection: Connection, request: RunRequest, source: int, now: int) -> OpenRun:
-    """Open a run as ``open_run`` does; ``source`` is source.no; the caller's transaction."""
+def open_run_row_within(
+    connection: Connection, request: RunRequest, source: int, now: int
+) -> OpenRun:
+    """Open a run as ``open_run_row`` does; ``source`` is source.no; the caller's transaction."""
     forced = request.forced
     last: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
     if request.resume and last is not None and last[1] in RESUMABLE:
-        number = draw(connection, "number")
+        number = draw_sequence_numbers(connection, "number")
         again = bool(last[2]) or forced
         connection.execute(_REOPEN, (number, again, last[0]))
         connection.execute(_LOOK_AGAIN, (last[0],))
-        complete = last_complete(connection, source)
+        complete = last_complete_row(connection, source)
         return OpenRun(last[0], source, number, last[3], again, True, None, complete, *last[4:])
     interrupted = None
     if last is not None and last[1] in RESUMABLE:
         interrupted = int(last[0])
         if last[1] != RunState.INTERRUPTED:
-            interrupt(connection, interrupted, now, ["interrupted"])
-    drop_all(connection, source)
-    number = draw(connection, "number")
-    complete = last_complete(connection, source)
+            interrupt_run_row(connection, interrupted, now, ["interrupted"])
+    delete_source_collapses(connection, source)
+    number = draw_sequence_numbers(connection, "number")
+    complete = last_complete_row(connection, source)
     row = (source, number, forced, now, request.due, request.job)
     no = int(connection.execute(_OPEN, row).get)
     return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=request.due)
 
 
-def last_complete(connection: Connection, source: int) -> int:
+def last_complete_row(connection: Connection, source: int) -> int:
     """Return the last complete run of a source (run.no), or 0."""
     return int(connection.execute(_LAST_COMPLETE, (source,)).get or 0)
 
 
-def declared_sources(connection: Connection) -> list[str]:
+def declared_source_rows(connection: Connection) -> list[str]:
     """Return the sources that sources.toml declared at their last crawl."""
     return [str(name) for (name,) in connection.execute(_DECLARED)]
 
 
-def interrupt(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
+def interrupt_run_row(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
     """Close a run that did not end normally."""
     values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
     connection.execute(_NO_HOSTS_NOW, (run,))
 
 
-def fingerprint(connection: Connection, value: bytes, extraction: int | None = None) -> int:
+def fingerprint_row_number(
+    connection: Connection, value: bytes, extraction: int | None = None
+) -> int:
     """Return the number of a fingerprint (fingerprint.no), a small integer.
 
     ``extraction``: EXTRACTION_VERSION, if it is the fingerprint of an extraction configuration.
@@ -244,14 +262,14 @@ def fingerprint(connection: Connection, value: bytes, extraction: int | None = N
         return int(connection.execute(_FINGERPRINT_NO, (value,)).get)
 
 
-def add_seeds(
+def add_seed_rows(
     connection: Connection, run: int, given: Iterable[int], role: Role = Role.SEED
 ) -> None:
     """Record the addresses that a run starts from; they are checked before it is sealed."""
     connection.executemany(_SEED, [(run, number, role) for number in given])
 
 
-def seal(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
+def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
     """Seal a run: complete without ``reasons``. False if another process has sealed it."""
     with transaction(connection):
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
@@ -261,21 +279,21 @@ def seal(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -
         return sealed
 
 
-def begin_verify(connection: Connection, ending: Ending) -> None:
+def propose_unreached_rows(connection: Connection, ending: EndingRunRow) -> None:
     """Propose the pages that a run did not reach; each is verified before it is removed."""
     with transaction(connection):
         connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
         propose_absent(connection, ending)
 
 
-def settle_sealed(connection: Connection, ending: Ending, indexing: Indexing) -> None:
+def settle_sealed_row(connection: Connection, ending: EndingRunRow, indexing: Indexing) -> None:
     """Settle a sealed run; only the first of several processes does it."""
 
     def work(sink: Sink, _: int) -> None:
         connection.execute(_SETTLED, (RunState.SETTLED, ending.run, RunState.SEALED))
         if connection.changes():
             complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
-            settle(connection, ending, sink, complete=complete)
+            settle_records(connection, ending, sink, complete=complete)
 
     indexing.perform(connection, work, now=ending.now)
 
@@ -283,27 +301,30 @@ def settle_sealed(connection: Connection, ending: Ending, indexing: Indexing) ->
 def sweep(
     connection: Connection,
     indexing: Indexing,
-    ending: Ending,
-    removed: Callable[[list[Removed]], None],
+    ending: EndingRunRow,
+    removed: Callable[[list[RemovedRecord]], None],
 ) -> None:
     """Remove the candidates of a settled run that are not withheld, in batches; then count.
 
     A sweep is resumable between any two batches, and idempotent when several processes run it.
     """
     run, source, now = ending.run, ending.source, ending.now
-    away = looked_away(connection, run, source, ending.closing.policy)
-    names = ending.names | {"most": BATCH, "looked_away": numbers(away)}
+    away = verified_orphans(connection, run, source, ending.closing.policy)
+    names = ending.names | {"most": BATCH, "looked_away": numbers_for_sql(away)}
 
     def is_ours() -> bool:
         connection.execute(_SWEEPING, (run, RunState.SETTLED))
         return connection.changes() > 0
 
-    def work(sink: Sink, number: int) -> tuple[list[Removed], bool]:
+    def work(sink: Sink, number: int) -> tuple[list[RemovedRecord], bool]:
         if not is_ours():
             return [], False
         rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
-        remover = Remover(connection, sink, source=source, run=run, number=number)
-        candidates = [Candidate(row[0], Rule(row[1]), probed(*row[2:])) for row in rows]
+        remover = RecordRemover(connection, sink, source=source, run=run, number=number)
+        candidates = [
+            Candidate(row[0], RemovalRule(row[1]), verified_candidate_evidence(*row[2:]))
+            for row in rows
+        ]
         gone = remover.remove(candidates, now)
         connection.execute(_REMOVED, (len(gone), run))
         return gone, len(rows) == BATCH
@@ -315,12 +336,12 @@ def sweep(
     with transaction(connection):
         if not is_ours():
             return
-        expire(connection, source, now - ending.closing.undo_ttl)
+        expire_undo_rows(connection, source, now - ending.closing.undo_ttl)
         if ending.closing.gone_ttl:
-            unreadable.purge(connection, now - ending.closing.gone_ttl)
+            unreadable.purge_unreadable_rows(connection, now - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
             forget_overdue(connection, ending)
-        drop_all(connection, source)
+        delete_source_collapses(connection, source)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
         connection.execute(_SWEPT, values)
@@ -337,13 +358,13 @@ def _count(connection: Connection, source: int) -> dict[Word, int]:
     return {word: n for word, n in sorted(counts.items()) if n}
 
 
-def result(connection: Connection, run: int) -> RunResult:
+def stored_run_result(connection: Connection, run: int) -> RunResult:
     """Return the figures of a run; of an unfinished one, those that are committed."""
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
     reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
     if not counts:  # a sweep counts the whole source
-        counts = committed(connection, run)
+        counts = committed_page_counts(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
     values += [empty, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection, Many
-from smartcrawl.registry.database.sequences import last
+from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.rules.model import RunState
 
 _REACHED = """
@@ -79,7 +79,7 @@ class SharedReader:
 
     def last_number(self) -> int:
         """Return the highest address number that was ever drawn."""
-        return last(self.connection, "address")
+        return last_sequence_number(self.connection, "address")
 
     def is_pending(self) -> bool:
         """Whether a reached address is unvisited; a full scan if there is none."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit.visit import EVERY_RUN
-from smartcrawl.registry.pack import numbers
+from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
 
 _LAST = """
@@ -37,7 +37,7 @@ class Start(NamedTuple):
     end: int  #: number of the address that it redirects to; else ``no``
 
 
-def last_starts(connection: Connection, name: str, before: int = EVERY_RUN) -> list[Start]:
+def last_start_rows(connection: Connection, name: str, before: int = EVERY_RUN) -> list[Start]:
     """Return the starts for the next run of an ad-hoc source; none if it is declared.
 
     ``before``: only runs with a lower number count.
@@ -46,12 +46,14 @@ def last_starts(connection: Connection, name: str, before: int = EVERY_RUN) -> l
     return [Start(no, url, Role(role), end) for no, url, role, end in rows]
 
 
-def left_out(connection: Connection, before: Iterable[Start], given: Iterable[int]) -> list[Start]:
+def left_out_start_rows(
+    connection: Connection, before: Iterable[Start], given: Iterable[int]
+) -> list[Start]:
     """Return the starts of ``before`` that are not among ``given`` (record numbers).
 
     A redirected address counts as its target, too.
     """
     now = set(given)
-    rows: Any = connection.execute(_ENDS, (numbers(sorted(now)),)).fetchall()
+    rows: Any = connection.execute(_ENDS, (numbers_for_sql(sorted(now)),)).fetchall()
     now.update(no for (no,) in rows)
     return [start for start in before if not now & {start.no, start.end}]

@@ -11,8 +11,8 @@ from itertools import count
 
 from smartcrawl.model.pages import Page
 
-UNREACHED = 255  #: a value in ``Depths.reached``
-DEEPEST = 254  #: a value in ``Depths.reached``; deeper pages have their exact depth aside
+UNREACHED = 255  #: a value in ``FrontierDepths.reached``
+DEEPEST = 254  #: a value in ``FrontierDepths.reached``; deeper pages have their exact depth aside
 
 _REFILL = 100  #: numbers looked up with one statement
 _REFILL_RANKED = 8  #: the same with ranks, where pages found meanwhile may be more urgent
@@ -21,7 +21,7 @@ _TURN = 20  #: refills without a page after which the event loop goes on
 _LOOK_AHEAD = 1_000  #: most built pages of full hosts, while it looks for a free host
 
 
-class Queue:
+class FrontierQueue:
     """Numbers, first in first out, four bytes each."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Queue:
         return taken
 
 
-class RankedQueue:
+class RankedFrontierQueue:
     """Numbers by rank, smallest first; equal ranks in the order of insertion."""
 
     def __init__(self, rank: Callable[[Sequence[int]], dict[int, int]]) -> None:
@@ -70,7 +70,7 @@ class RankedQueue:
         return array("I", [heappop(self._heap)[2] for _ in range(min(most, len(self._heap)))])
 
 
-class Depths(ABC):
+class FrontierDepths(ABC):
     """The numbers that were offered in a run, and their depths.
 
     ``reached`` has one byte a number: its depth, or UNREACHED.
@@ -134,7 +134,7 @@ class Depths(ABC):
         """Add numbers that were offered for the first time to those that wait."""
 
 
-class Frontier(Depths):
+class Frontier(FrontierDepths):
     """Takes every address as a number, and returns it once per run, as a Page.
 
     ``load`` turns numbers into pages with one statement. ``single_host``: whether there is no
@@ -152,10 +152,10 @@ class Frontier(Depths):
         super().__init__()
         self._load = load
         self._look_ahead = 1 if single_host else _LOOK_AHEAD
-        self._inbox = RankedQueue(rank) if rank is not None else Queue()
+        self._inbox = RankedFrontierQueue(rank) if rank is not None else FrontierQueue()
         self._refill_size = _REFILL_RANKED if rank is not None else _REFILL
         self._ready: dict[str, deque[Page]] = {}
-        self._waiting: dict[str, Queue] = {}
+        self._waiting: dict[str, FrontierQueue] = {}
         self._built = 0
         self._pending = 0
         self.resting = False  #: whether the last ``next`` stopped early: call it again soon
@@ -230,7 +230,7 @@ class Frontier(Depths):
     def _place(self, page: Page) -> None:
         ready = self._ready.setdefault(page.host, deque())
         if page.host in self._waiting or len(ready) >= _READY:
-            self._waiting.setdefault(page.host, Queue()).put(page.no)
+            self._waiting.setdefault(page.host, FrontierQueue()).put(page.no)
         else:
             ready.append(page)
             self._built += 1

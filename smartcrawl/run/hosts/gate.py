@@ -17,7 +17,7 @@ UNASKED: Final = frozenset({Fault.ADDRESS_REFUSED, Fault.ROBOTS_UNKNOWN, Fault.H
 _NEVER: Final = float("-inf")
 
 
-class Limits(Protocol):
+class HostGateLimits(Protocol):
     """The settings of the host breaker."""
 
     @property
@@ -67,7 +67,7 @@ class HostGate:
     Source: design.md 3, "Host breaker".
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: HostGateLimits) -> None:
         self.throttled: dict[str, _Hold] = {}  #: paused and parked hosts; empty: all may be asked
         self.down: set[str] = set()
         self._limits = limits
@@ -152,10 +152,14 @@ class HostGate:
         return (hold.until - now for hold in self.throttled.values() if hold.until > now)
 
 
-def slot_of(host: str) -> str:
+def host_gate_slot(host: str) -> str:
     """Return Scrapy's download slot of a host: politeness does not distinguish ports.
 
-    >>> slot_of("example.com"), slot_of("127.0.0.1:8801"), slot_of("[::1]:8801")
+    >>> (
+    ...     host_gate_slot("example.com"),
+    ...     host_gate_slot("127.0.0.1:8801"),
+    ...     host_gate_slot("[::1]:8801"),
+    ... )
     ('example.com', '127.0.0.1', '::1')
     """
     name, colon, port = host.rpartition(":")

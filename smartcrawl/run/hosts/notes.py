@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from smartcrawl.model.batches import StoredRobots
-from smartcrawl.model.urls import host_key
+from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 
@@ -30,13 +30,13 @@ class HostNotes:
     ) -> None:
         """Record the robots.txt of an origin; ``crawl_delay`` in seconds."""
         self._batches.batch.robots[origin] = robots
-        tally = self._batches.batch.tally(host_key(origin))
+        tally = self._batches.batch.tally(url_host_key(origin))
         tally.robots = hashlib.sha256(robots.body).digest()
         tally.crawl_delay_ms = None if crawl_delay is None else round(1000 * crawl_delay)
 
     def robots_failed(self, origin: str, why: str) -> None:
         """Record why the robots.txt of an origin could not be fetched."""
-        self._batches.batch.tally(host_key(origin)).robots_error = why
+        self._batches.batch.tally(url_host_key(origin)).robots_error = why
 
     def stored_not_found(self, host: str, since: int) -> str | None:
         """Return a host's answer for missing pages; empty: an error status; None: not known."""
@@ -48,4 +48,4 @@ class HostNotes:
 
     def asks_for_time(self, url: str, seconds: int) -> None:
         """Record the seconds of a host's Retry-After."""
-        self._batches.batch.tally(host_key(url)).retry_after = seconds
+        self._batches.batch.tally(url_host_key(url)).retry_after = seconds

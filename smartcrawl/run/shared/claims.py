@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.runs.membership import Membership
 from smartcrawl.registry.runs.shared_reader import SharedReader
-from smartcrawl.run.frontier.memory import Depths
-from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.shared.courier import Courier
 
 logger = logging.getLogger(__name__)
@@ -23,20 +23,20 @@ class Claims:
     """
 
     def __init__(
-        self, depths: Depths, courier: Courier, membership: Membership, reader: SharedReader
+        self, depths: FrontierDepths, courier: Courier, membership: Membership, reader: SharedReader
     ) -> None:
         self._depths = depths
         self._courier = courier
         self._membership = membership
         self._reader = reader
         self._load: Callable[[Sequence[int]], list[Page]] = lambda numbers: []
-        self._claimed: Callable[[Claim], None] = lambda claim: None
+        self._claimed: Callable[[FrontierClaim], None] = lambda claim: None
         self._ready: deque[Page] = deque()
-        self._claims: dict[int, Claim] = {}  #: by number
+        self._claims: dict[int, FrontierClaim] = {}  #: by number
         self._asked: set[int] = set()  #: claimed numbers whose requests are not over
 
     def attach(
-        self, load: Callable[[Sequence[int]], list[Page]], claimed: Callable[[Claim], None]
+        self, load: Callable[[Sequence[int]], list[Page]], claimed: Callable[[FrontierClaim], None]
     ) -> None:
         """Set the functions that load pages, and that are notified of each claim before that."""
         self._load, self._claimed = load, claimed
@@ -56,12 +56,12 @@ class Claims:
         """Whether this worker has no page to ask, and none whose request is not over."""
         return not self._ready and not self._asked
 
-    def reserve(self, claims: Iterable[Claim]) -> None:
+    def reserve(self, claims: Iterable[FrontierClaim]) -> None:
         """Count new claims as asked; called in the courier's thread, before ``take``."""
         for claim in claims:
             self._asked.add(claim.no)
 
-    def take(self, claims: Sequence[Claim]) -> None:
+    def take(self, claims: Sequence[FrontierClaim]) -> None:
         """Load the pages of new claims; claims without a page to visit are done."""
         known = self._registered(claims)
         depths = self._depths
@@ -79,12 +79,12 @@ class Claims:
         self._courier.send(done=[self._claims.pop(no) for no in over])
         self._asked.difference_update(over)
 
-    def refuse(self, claims: Iterable[Claim]) -> None:
+    def refuse(self, claims: Iterable[FrontierClaim]) -> None:
         """Release new claims: this worker asks no more pages."""
         self._asked.difference_update(claim.no for claim in claims)
         self._courier.send(released=claims)
 
-    def _registered(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+    def _registered(self, claims: Sequence[FrontierClaim]) -> Sequence[FrontierClaim]:
         """Return the claims whose numbers the registry reserved; only these get room in memory."""
         if all(claim.no < len(self._depths.reached) for claim in claims):
             return claims
@@ -132,13 +132,13 @@ class Claims:
             self._asked.discard(page.no)
             self._courier.send(done=[claim])
 
-    def visited(self, numbers: Sequence[int]) -> list[Claim]:
+    def visited(self, numbers: Sequence[int]) -> list[FrontierClaim]:
         """Remove the claims of visited numbers, and return them."""
         claims = [self._claims.pop(no) for no in numbers if no in self._claims]
         self._asked.difference_update(numbers)
         return claims
 
-    def drop(self, claims: Iterable[Claim]) -> None:
+    def drop(self, claims: Iterable[FrontierClaim]) -> None:
         """Remove claims that other workers may have by now."""
         for claim in claims:
             if self._claims.get(claim.no) == claim:

@@ -11,7 +11,7 @@ from threading import Condition, Thread
 from typing import Final, Protocol
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError, SmartcrawlError
-from smartcrawl.run.frontier.redis.exchanges import Claim, Exchange, Waiting
+from smartcrawl.run.frontier.redis.exchanges import Exchange, FrontierClaim, FrontierNumber
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.hosts import SharedHosts
 
@@ -50,10 +50,10 @@ class Desk(Protocol):
 class _Post:
     """The messages of the next exchange."""
 
-    found: list[Waiting] = field(default_factory=list)
-    landed: list[Claim] = field(default_factory=list)
-    done: list[Claim] = field(default_factory=list)
-    released: list[Claim] = field(default_factory=list)
+    found: list[FrontierNumber] = field(default_factory=list)
+    landed: list[FrontierClaim] = field(default_factory=list)
+    done: list[FrontierClaim] = field(default_factory=list)
+    released: list[FrontierClaim] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.found or self.landed or self.done or self.released)
@@ -85,10 +85,10 @@ class Courier:
     def send(
         self,
         *,
-        found: Iterable[Waiting] = (),
-        landed: Iterable[Claim] = (),
-        done: Iterable[Claim] = (),
-        released: Iterable[Claim] = (),
+        found: Iterable[FrontierNumber] = (),
+        landed: Iterable[FrontierClaim] = (),
+        done: Iterable[FrontierClaim] = (),
+        released: Iterable[FrontierClaim] = (),
         acts: Iterable[HostAct] = (),
     ) -> None:
         """Queue messages and updates of hosts for the next exchange; from any thread."""

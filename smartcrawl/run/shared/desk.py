@@ -10,9 +10,9 @@ from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
 from smartcrawl.rules.model import BEFORE_SEAL, RunState
-from smartcrawl.run.frontier.redis.exchanges import Claim, Exchange, Waiting
+from smartcrawl.run.frontier.redis.exchanges import Exchange, FrontierClaim, FrontierNumber
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
-from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.hosts.gate import host_gate_slot
 from smartcrawl.run.shared.claims import Claims
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
 
 
-class Worker(Protocol):
+class DeskWorker(Protocol):
     """The event loop's side of the frontier; its functions are called by ``call``."""
 
     claims: Claims
@@ -37,7 +37,7 @@ class Worker(Protocol):
     def sends(self) -> bool:
         """Whether messages for Redis were not sent yet."""
 
-    def take(self, claims: Sequence[Claim]) -> None:
+    def take(self, claims: Sequence[FrontierClaim]) -> None:
         """Take new claims."""
 
     def rest(self, moves: int, turn: Turn, *, sealed: bool) -> None:
@@ -57,7 +57,7 @@ class RegistryDesk:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: DeskWorker,
         redis: RedisFrontier,
         membership: Membership,
         reader: SharedReader,
@@ -98,16 +98,16 @@ class RegistryDesk:
 
     def fill(self, reader: SharedReader) -> None:
         """Write the pages of the run into Redis, waiting or visited as the registry has them."""
-        visited: list[Waiting] = []
-        waiting: list[Waiting] = []
+        visited: list[FrontierNumber] = []
+        waiting: list[FrontierNumber] = []
         for reached in reader.in_line():
             (visited if reached.visited else waiting).append(self.waiting(reached))
         self._redis.refill(waiting, visited)
 
-    def waiting(self, reached: Reached) -> Waiting:
+    def waiting(self, reached: Reached) -> FrontierNumber:
         """Return a reached page as the frontier's number."""
         since = float(reached.last_checked) if self._limited else None
-        return Waiting(reached.no, slot_of(reached.host), reached.depth, since=since)
+        return FrontierNumber(reached.no, host_gate_slot(reached.host), reached.depth, since=since)
 
     def looked(self) -> bool:
         """Return whether the run has no page left to ask; called when Redis has none."""

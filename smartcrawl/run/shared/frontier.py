@@ -10,16 +10,16 @@ from smartcrawl.model.pages import Page
 from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.registry.writer import Written
-from smartcrawl.run.frontier.memory import Depths
-from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
-from smartcrawl.run.frontier.redis.heartbeat import Heartbeat
+from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
 from smartcrawl.run.shared.claims import Claims
 from smartcrawl.run.shared.courier import Courier, HostAct
 from smartcrawl.run.shared.desk import RegistryDesk
 
 
-class SharedFrontier(Depths):
+class SharedFrontier(FrontierDepths):
     """Offers the pages that this worker finds to all workers, and hands out those it claimed.
 
     Its depths are those that this worker offered or claimed; Redis and the registry have those of
@@ -67,13 +67,15 @@ class SharedFrontier(Depths):
         )
         self._courier = Courier(redis, self.desk, self._room)
         self.claims = Claims(self, self._courier, membership, self._reader)
-        self._heartbeat = Heartbeat(redis, lambda gone: self.call(lambda: self.claims.drop(gone)))
+        self._heartbeat = ClaimHeartbeat(
+            redis, lambda gone: self.call(lambda: self.claims.drop(gone))
+        )
 
     def attach(
         self,
         *,
         load: Callable[[Sequence[int]], list[Page]],
-        claimed: Callable[[Claim], None],
+        claimed: Callable[[FrontierClaim], None],
         call: Callable[[Callable[[], None]], None],
         wake: Callable[[], None],
         failed: Callable[[SmartcrawlError], None],
@@ -184,7 +186,7 @@ class SharedFrontier(Depths):
             return 0
         return self._capacity - self.claims.asked
 
-    def take(self, claims: Sequence[Claim]) -> None:
+    def take(self, claims: Sequence[FrontierClaim]) -> None:
         """Take new claims, or release them where this worker asks no more pages."""
         if self.closed or self.sealed or self.over:
             self.claims.refuse(claims)

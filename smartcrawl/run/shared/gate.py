@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.rules.model import Fault
-from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.hosts import SharedHosts
-from smartcrawl.run.hosts.gate import ABSENT, HostGate, Limits, Turn, slot_of
+from smartcrawl.run.hosts.gate import ABSENT, HostGate, HostGateLimits, Turn, host_gate_slot
 from smartcrawl.run.shared.courier import HostAct
 
 _NEWS: Final = 0.1  #: share by which a delay must differ from the last one that was sent
@@ -22,15 +22,15 @@ class SharedGate(HostGate):
     Source: design.md 9; R2-43, R2-45, R2-46.
     """
 
-    def __init__(self, limits: Limits, update: Callable[[HostAct], None]) -> None:
+    def __init__(self, limits: HostGateLimits, update: Callable[[HostAct], None]) -> None:
         super().__init__(limits)
         self._update = update
         self._probed: set[str] = set()  #: parked hosts that this worker probes for all
         self._paces: dict[str, float] = {}  #: seconds by host, as sent last
 
-    def claimed(self, claim: Claim) -> bool:
+    def claimed(self, claim: FrontierClaim) -> bool:
         """Copy the state of a claim's host; return whether another worker gave it up just now."""
-        host = slot_of(claim.host)
+        host = host_gate_slot(claim.host)
         if claim.parked:
             self._probed.add(host)
         if claim.down and host not in self.down:

@@ -9,13 +9,13 @@ from contextlib import suppress
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.membership import Membership
-from smartcrawl.registry.runs.runs import RunResult, result
+from smartcrawl.registry.runs.runs import RunResult, stored_run_result
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.shared.desk import OVER
 from smartcrawl.run.shared.frontier import SharedFrontier
-from smartcrawl.run.shortcomings import Shortcomings, merged
+from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,9 @@ class SharedLastSteps:
 
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons of all workers why the run did not see everything."""
-        return Shortcomings.loads(merged(self._reader.cut(), shortcomings.news())).as_reasons()
+        return Shortcomings.loads(
+            merged_shortcomings(self._reader.cut(), shortcomings.news())
+        ).as_reasons()
 
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Leave the run to the other workers; None if this worker ends it.
@@ -85,12 +87,12 @@ class SharedLastSteps:
         self._shared.end()
         connection, run = self._registry.connection, self._run
         if self._shared.over or self._reader.state() in OVER:
-            return result(connection, run)
+            return stored_run_result(connection, run)
         if why is None and (self._closes or not self._membership.others(connection)):
             return None
         if not self._registry.leave(self._membership, now, why or "interrupted"):
             logger.warning("run %d goes on without this worker", run)
-        return result(connection, run)
+        return stored_run_result(connection, run)
 
     def ended(self) -> None:
         """Remove the run from Redis; if that fails, a later run removes it."""

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import FrontierError
-from smartcrawl.model.urls import host_key
+from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.redis.robots import SharedRobots
-from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.hosts.gate import host_gate_slot
 from smartcrawl.run.hosts.notes import HostNotes
 from smartcrawl.run.shared.frontier import SharedFrontier
 
@@ -38,5 +38,5 @@ class SharedNotes(HostNotes):
         super().robots_read(origin, robots, crawl_delay)
         with suppress(FrontierError):  # then other workers fetch it, too
             self._robots.put(origin, robots)
-        host = slot_of(host_key(origin))
+        host = host_gate_slot(url_host_key(origin))
         self._shared.update_hosts(lambda hosts: hosts.robots_read(host, crawl_delay or 0.0))

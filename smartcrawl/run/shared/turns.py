@@ -7,7 +7,7 @@ from collections.abc import Callable
 from smartcrawl.model.pages import Page
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import Frontier
-from smartcrawl.run.hosts.gate import slot_of
+from smartcrawl.run.hosts.gate import host_gate_slot
 from smartcrawl.run.shared.frontier import SharedFrontier
 
 
@@ -75,7 +75,7 @@ class SharedTurns:
         first = self._shared.claims.is_first(page)
         if first is None or not (first or asked):
             return False
-        host, delay = slot_of(page.host), crawl_delay or 0.0
+        host, delay = host_gate_slot(page.host), crawl_delay or 0.0
         self._shared.update_hosts(lambda hosts: hosts.robots_read(host, delay, asked=asked))
         return bool(delay or self._download_delay)
 

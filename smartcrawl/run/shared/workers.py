@@ -15,22 +15,22 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
-from smartcrawl.registry.readers import Readers
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.removal.candidates import Closing
+from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import Depths
-from smartcrawl.run.frontier.redis.connection import connect, place_of
-from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.frontier.redis.connection import connect_redis, redis_place
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.notes import HostNotes
 from smartcrawl.run.links import MAX_HOPS
-from smartcrawl.run.orders import Orders, closing_of
+from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shared.frontier import SharedFrontier
@@ -47,7 +47,7 @@ _ASK_AGAIN: Final = 0.2  #: seconds until a run that is being ended is looked at
 _LOG_AFTER: Final = 2.0  #: seconds of waiting after which a line is logged
 
 
-def join(source: Source, options: Options, orders: Orders, now: int) -> Run:
+def join_shared_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     """Join the run that other workers crawl, or open one for them to join.
 
     Raises:
@@ -126,13 +126,13 @@ class SharedWorkers:
         assert isinstance(database, PostgresDatabase)
         assert isinstance(connection, PostgresConnection)
         assert options.redis is not None
-        client = connect(options.redis)
+        client = connect_redis(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         most = orders.max_pages or source.max_pages
         database.share(connection)
         membership = Membership.enter(database, source.name, since)
         try:
-            closing = closing_of(source, options, orders)
+            closing = closing_from_orders(source, options, orders)
             opened = _joined(registry, membership, closing, source, orders=orders)
             redis = RedisFrontier(
                 client,
@@ -142,7 +142,7 @@ class SharedWorkers:
                 delay=options.download_delay,
                 most=most,
                 robots=options.robots_obeyed,
-                place=place_of(options.redis),
+                place=redis_place(options.redis),
             )
             robots = SharedRobots(
                 client,
@@ -165,12 +165,12 @@ class SharedWorkers:
             membership.release()
             raise
 
-    def frontier(self, readers: Readers, load: Load) -> Depths:
+    def frontier(self, readers: RegistryReaders, load: Load) -> FrontierDepths:
         """Return this worker's side of the frontier in Redis."""
         self._load = load
         return self.shared
 
-    def host_notes(self, readers: Readers, batches: Batches) -> HostNotes:
+    def host_notes(self, readers: RegistryReaders, batches: Batches) -> HostNotes:
         """Return the notes about hosts that all workers share."""
         self._batches = batches
         self.turns.write_to(batches)
@@ -180,7 +180,7 @@ class SharedWorkers:
         """Return the length of the redirect chain in which other workers found an address."""
         return self._reader.hops(number, MAX_HOPS)
 
-    def begin(self, readers: Readers) -> None:
+    def begin(self, readers: RegistryReaders) -> None:
         """Join the run's part of Redis, or fill it from the registry.
 
         Raises:
@@ -205,7 +205,7 @@ class SharedWorkers:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(work)
 
-        def claimed(claim: Claim) -> None:
+        def claimed(claim: FrontierClaim) -> None:
             if self.gate.claimed(claim):
                 incomplete(f"host_down: {claim.host}")
 
@@ -253,7 +253,7 @@ class SharedWorkers:
 def _joined(
     registry: Registry,
     membership: Membership,
-    closing: Closing,
+    closing: RemovalChoices,
     source: Source,
     *,
     orders: Orders,

@@ -14,7 +14,7 @@ from redis.retry import Retry
 from scrapy_redis.connection import get_redis
 
 from smartcrawl.model.exceptions import FrontierError, SettingError
-from smartcrawl.run.frontier.redis.scripts import failure
+from smartcrawl.run.frontier.redis.scripts import redis_failure
 
 LEAST_VERSION: Final = (6, 2)
 _PATIENCE: Final = 5.0  #: seconds to wait for an answer; scripts take milliseconds
@@ -27,7 +27,7 @@ return redis.call('DEL', KEYS[1])
 """
 
 
-def connect(url: str) -> Redis:
+def connect_redis(url: str) -> Redis:
     """Connect to the Redis of ``url``, and check that it keeps all keys.
 
     The client repeats no command by itself: a claim whose reply was lost would be made twice
@@ -37,7 +37,7 @@ def connect(url: str) -> Redis:
         SettingError: ``url`` is no URL of a Redis.
         FrontierError: Redis does not answer, refuses the login, or cannot carry a frontier.
     """
-    place = place_of(url)
+    place = redis_place(url)
     try:
         client: Redis = get_redis(
             url=url,
@@ -54,7 +54,7 @@ def connect(url: str) -> Redis:
             f"REDIS_URL is {place!r} with an option that is not taken ({error}): correct it"
         ) from error
     try:
-        why = refusal(_info(client))
+        why = redis_refusal(_info(client))
         if why is None:
             client.eval(_PROBE, 1, f"smartcrawl:probe:{secrets.token_hex(8)}")
     except RedisError as error:
@@ -63,31 +63,33 @@ def connect(url: str) -> Redis:
             raise FrontierError(
                 f"{place} has no such database ({error}): name one from 0 to 15 in REDIS_URL"
             ) from error
-        raise failure(error, f"use {place}") from error
+        raise redis_failure(error, f"use {place}") from error
     if why is not None:
         client.close()
         raise FrontierError(f"{place} {why}")
     return client
 
 
-def place_of(url: str) -> str:
+def redis_place(url: str) -> str:
     """Return the name of a Redis in messages: its URL without user, password and options.
 
-    >>> place_of("rediss://me:8c1f@redis.example:6380/2?ssl_cert_reqs=none")
+    >>> redis_place("rediss://me:8c1f@redis.example:6380/2?ssl_cert_reqs=none")
     'rediss://redis.example:6380/2'
-    >>> place_of("unix://:8c1f@/run/redis.sock")
+    >>> redis_place("unix://:8c1f@/run/redis.sock")
     'unix:///run/redis.sock'
     """
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def refusal(info: Mapping[str, Any]) -> str | None:
+def redis_refusal(info: Mapping[str, Any]) -> str | None:
     """Return why a Redis cannot carry a frontier, and the remedy; None: it can.
 
     ``info`` is the answer to INFO.
 
-    >>> refusal({"redis_version": "7.0.15", "role": "master", "maxmemory_policy": "noeviction"})
+    >>> redis_refusal(
+    ...     {"redis_version": "7.0.15", "role": "master", "maxmemory_policy": "noeviction"}
+    ... )
     """
     version = str(info["redis_version"])
     if tuple(map(int, version.split(".")[:2])) < LEAST_VERSION:
@@ -112,7 +114,7 @@ def refusal(info: Mapping[str, Any]) -> str | None:
 
 
 def _info(client: Redis) -> dict[str, Any]:
-    """Return the sections of INFO that ``refusal`` reads."""
+    """Return the sections of INFO that ``redis_refusal`` reads."""
     info: dict[str, Any] = {}
     for section in ("server", "replication", "memory", "cluster"):
         info |= client.info(section)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.run.frontier.redis.keys import member
+from smartcrawl.run.frontier.redis.keys import redis_member
 
 PRIORITY: Final = 5  #: a number from 1 to 10; 1 is handed out first
 AT_ONCE: Final = 1_000  #: numbers in one call, during which Redis does nothing else
 ENDINGS: Final = ("landed", "done", "released")
 
 
-class Waiting(NamedTuple):
+class FrontierNumber(NamedTuple):
     """A number, and the values that determine its place in the frontier."""
 
     no: int
@@ -25,12 +25,12 @@ class Waiting(NamedTuple):
 
     def as_data(self) -> list[Any]:
         """Return it as the scripts read it."""
-        data = [member(self.no), self.host, self.depth, self.priority]
+        data = [redis_member(self.no), self.host, self.depth, self.priority]
         return data if self.since is None else [*data, self.since]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class FrontierClaim:
     """One number that a worker has claimed, and whose host may be asked for it now."""
 
     no: int
@@ -45,18 +45,20 @@ class Claim:
     @property
     def key(self) -> tuple[str, str]:
         """The number and the token by which the scripts identify the claim."""
-        return member(self.no), self.token
+        return redis_member(self.no), self.token
 
 
-Ended = dict[str, list[Claim]]  #: claims by ending: landed, done, released
+Ended = dict[str, list[FrontierClaim]]  #: claims by ending: landed, done, released
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """The result of one call."""
 
-    claims: list[Claim] = field(default_factory=list)
-    stale: list[Claim] = field(default_factory=list)  #: lost to other workers: nothing was changed
+    claims: list[FrontierClaim] = field(default_factory=list)
+    stale: list[FrontierClaim] = field(
+        default_factory=list
+    )  #: lost to other workers: nothing was changed
     news: list[int] = field(default_factory=list)  #: offered for the first time in this run
     shallower: list[int] = field(default_factory=list)  #: offered before, at a greater depth
     reaped: int = 0  #: numbers that dead workers had claimed, and that wait again
@@ -75,7 +77,7 @@ class Census(NamedTuple):
     again: bool = False  #: Redis lost the frontier in this run, and depths with it
 
 
-def call_of(want: int, found: list[Waiting], ended: Ended) -> dict[str, Any]:
+def redis_exchange_call(want: int, found: list[FrontierNumber], ended: Ended) -> dict[str, Any]:
     """Return an exchange as the script reads it."""
     return {
         "want": want,
@@ -84,11 +86,11 @@ def call_of(want: int, found: list[Waiting], ended: Ended) -> dict[str, Any]:
     }
 
 
-def exchange_of(answer: dict[str, Any], ended: Ended) -> Exchange:
+def redis_exchange_result(answer: dict[str, Any], ended: Ended) -> Exchange:
     """Return the result of an exchange from the script's answer."""
     claims = {claim.token: claim for how in ended.values() for claim in how}
     return Exchange(
-        claims=[Claim(int(no), *rest) for no, *rest in answer["claims"]],
+        claims=[FrontierClaim(int(no), *rest) for no, *rest in answer["claims"]],
         stale=[claims[token] for _, token in answer["stale"]],
         news=[int(number) for number in answer["news"]],
         shallower=[int(number) for number in answer["shallower"]],
@@ -99,14 +101,14 @@ def exchange_of(answer: dict[str, Any], ended: Ended) -> Exchange:
     )
 
 
-def slices(numbers: Iterable[Waiting]) -> Iterator[list[Waiting]]:
+def redis_slices(numbers: Iterable[FrontierNumber]) -> Iterator[list[FrontierNumber]]:
     """Yield numbers in lists of at most AT_ONCE."""
     rest = iter(numbers)
     while some := list(islice(rest, AT_ONCE)):
         yield some
 
 
-def merged(results: list[Exchange]) -> Exchange:
+def merged_exchanges(results: list[Exchange]) -> Exchange:
     """Merge several results; wait and spent are those of the last one."""
     return Exchange(
         claims=[claim for one in results for claim in one.claims],

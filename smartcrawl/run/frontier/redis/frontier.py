@@ -18,18 +18,18 @@ from smartcrawl.model.exceptions import FrontierLostError
 from smartcrawl.run.frontier.redis.exchanges import (
     AT_ONCE,
     Census,
-    Claim,
     Ended,
     Exchange,
-    Waiting,
-    call_of,
-    exchange_of,
-    merged,
-    slices,
+    FrontierClaim,
+    FrontierNumber,
+    merged_exchanges,
+    redis_exchange_call,
+    redis_exchange_result,
+    redis_slices,
 )
 from smartcrawl.run.frontier.redis.hosts import SharedHosts
-from smartcrawl.run.frontier.redis.keys import prefix_of, remove_runs
-from smartcrawl.run.frontier.redis.scripts import Scripts, failure
+from smartcrawl.run.frontier.redis.keys import redis_run_prefix, remove_redis_runs
+from smartcrawl.run.frontier.redis.scripts import RedisScripts, redis_failure
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ class RedisFrontier:
         self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._client = client
         self._source, self._run = source, run
-        self._prefix = prefix_of(source, run)
-        self._scripts = Scripts(client, place)
+        self._prefix = redis_run_prefix(source, run)
+        self._scripts = RedisScripts(client, place)
         self._limits = {
             "per_host": per_host,
             "delay": delay,
@@ -98,7 +98,7 @@ class RedisFrontier:
         self._calls = 0  #: exchanges that Redis answered
         self._outbox: deque[tuple[dict[str, Any], Ended]] = deque()  #: calls without an answer yet
         self._arrived: list[Exchange] = []  #: results that no caller received yet
-        self._claims: dict[str, Claim] = {}  #: of this worker, by token
+        self._claims: dict[str, FrontierClaim] = {}  #: of this worker, by token
         self._landed: set[str] = set()  #: tokens of claims whose request is over
 
     # Beginning and recovering
@@ -128,7 +128,9 @@ class RedisFrontier:
             self._renew()
             return bool(answer["made"])
 
-    def refill(self, waiting: Iterable[Waiting], visited: Iterable[Waiting] = ()) -> int:
+    def refill(
+        self, waiting: Iterable[FrontierNumber], visited: Iterable[FrontierNumber] = ()
+    ) -> int:
         """Fill Redis with the registry's pending numbers, in its order, and the visited ones.
 
         It may be called at any time, and again. Claims stay with their workers, and waiting
@@ -140,7 +142,7 @@ class RedisFrontier:
         """
         added = 0
         for name, numbers in (("visited", visited), ("waiting", waiting)):
-            for some in slices(numbers):
+            for some in redis_slices(numbers):
                 call = {"visited": [], "waiting": [], name: [each.as_data() for each in some]}
                 with self._lock:
                     added += self._checked("refill", call)["added"]
@@ -152,10 +154,10 @@ class RedisFrontier:
         self,
         want: int = 0,
         *,
-        found: Iterable[Waiting] = (),
-        landed: Iterable[Claim] = (),
-        done: Iterable[Claim] = (),
-        released: Iterable[Claim] = (),
+        found: Iterable[FrontierNumber] = (),
+        landed: Iterable[FrontierClaim] = (),
+        done: Iterable[FrontierClaim] = (),
+        released: Iterable[FrontierClaim] = (),
     ) -> Exchange:
         """Offer, end and claim numbers with one call, whole or not at all.
 
@@ -170,19 +172,19 @@ class RedisFrontier:
                 returns its claims, too.
         """
         ended: Ended = {"landed": list(landed), "done": list(done), "released": list(released)}
-        offers = [*slices(found)] or [[]]
+        offers = [*redis_slices(found)] or [[]]
         with self._lock:
-            self._outbox.extend((call_of(0, some, {}), {}) for some in offers[:-1])
-            self._outbox.append((call_of(want, offers[-1], ended), ended))
+            self._outbox.extend((redis_exchange_call(0, some, {}), {}) for some in offers[:-1])
+            self._outbox.append((redis_exchange_call(want, offers[-1], ended), ended))
             while self._outbox:
                 self._arrived.append(self._send(*self._outbox[0]))
                 self._outbox.popleft()
             results, self._arrived = self._arrived, []
-        return merged(results)
+        return merged_exchanges(results)
 
     # Heartbeat and census
 
-    def renew(self) -> list[Claim]:
+    def renew(self) -> list[FrontierClaim]:
         """Send a heartbeat; return the claims that other workers may have now: drop their visits.
 
         Raises:
@@ -222,9 +224,9 @@ class RedisFrontier:
 
     def _remove(self, which: Callable[[int], bool]) -> None:
         try:
-            remove_runs(self._client, self._source, which)
+            remove_redis_runs(self._client, self._source, which)
         except RedisError as error:
-            raise failure(error, "remove the keys of ended runs from Redis") from error
+            raise redis_failure(error, "remove the keys of ended runs from Redis") from error
 
     # Calls
 
@@ -233,7 +235,7 @@ class RedisFrontier:
         claimed = sum(len(one.claims) for one in self._arrived)
         answer = self._checked("exchange", {**call, "want": max(0, call["want"] - claimed)})
         try:
-            result = exchange_of(answer, ended)
+            result = redis_exchange_result(answer, ended)
         except (KeyError, TypeError, ValueError) as error:  # Redis may return a stored answer
             raise self._scripts.unread() from error
         self._calls += 1
@@ -249,7 +251,7 @@ class RedisFrontier:
         self._drop([*ended.get("done", ()), *ended.get("released", ()), *result.stale])
         return result
 
-    def _renew(self) -> list[Claim]:
+    def _renew(self) -> list[FrontierClaim]:
         claims = [
             (*claim.key, claim.host, claim.depth, claim.score, self._flies(claim))
             for _, claim in sorted(self._claims.items(), reverse=True)  # the latest of a number
@@ -262,11 +264,11 @@ class RedisFrontier:
         self._drop(gone)
         return gone
 
-    def _flies(self, claim: Claim) -> bool:
+    def _flies(self, claim: FrontierClaim) -> bool:
         """Whether a claim takes one of its host's places for requests."""
         return not (claim.down or claim.token in self._landed)
 
-    def _drop(self, claims: Iterable[Claim]) -> None:
+    def _drop(self, claims: Iterable[FrontierClaim]) -> None:
         for claim in claims:
             self._claims.pop(claim.token, None)
             self._landed.discard(claim.token)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from smartcrawl.model.exceptions import FrontierError, FrontierLostError
-from smartcrawl.run.frontier.redis.exchanges import Claim
+from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import HEARTBEAT, RedisFrontier
 
 logger = logging.getLogger(__name__)
 
 
-class Heartbeat:
+class ClaimHeartbeat:
     """Renews the claims of a worker, in a thread of its own, until it is stopped.
 
     ``gone`` is called in that thread, with the claims that other workers may have now. Where Redis
@@ -25,7 +25,7 @@ class Heartbeat:
     def __init__(
         self,
         frontier: RedisFrontier,
-        gone: Callable[[list[Claim]], None],
+        gone: Callable[[list[FrontierClaim]], None],
         seconds: float = HEARTBEAT,
     ) -> None:
         self._frontier = frontier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smartcrawl.run.frontier.redis.scripts import Scripts
+from smartcrawl.run.frontier.redis.scripts import RedisScripts
 
 
 class SharedHosts:
@@ -19,7 +19,7 @@ class SharedHosts:
     Source: R2-43, R2-45, R2-46; design.md 3, "Host breaker", and 9.
     """
 
-    def __init__(self, scripts: Scripts, prefix: str, limits: dict[str, Any]) -> None:
+    def __init__(self, scripts: RedisScripts, prefix: str, limits: dict[str, Any]) -> None:
         self._scripts = scripts
         self._prefix = prefix
         self._limits = limits

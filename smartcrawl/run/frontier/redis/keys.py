@@ -10,38 +10,38 @@ from redis import Redis
 _PLAIN = "@._-~"  #: unquoted in names of sources; no brace (a hash tag), and no wildcard
 
 
-def prefix_of(source: str, run: int) -> str:
+def redis_run_prefix(source: str, run: int) -> str:
     """Return the prefix of the keys of a run.
 
     It never begins with the prefix of another source, and has no wildcard and no hash tag.
 
-    >>> prefix_of("docs@2.1", 7)
+    >>> redis_run_prefix("docs@2.1", 7)
     'docs@2.1:7:'
-    >>> prefix_of("{a}:*", 7)
+    >>> redis_run_prefix("{a}:*", 7)
     '%7Ba%7D%3A%2A:7:'
 
     Source: R2-42, R2-44 and S-10 as design.md 9 and 12 have them.
     """
-    return f"{prefix_of_source(source)}{run}:"
+    return f"{redis_source_prefix(source)}{run}:"
 
 
-def prefix_of_source(source: str) -> str:
+def redis_source_prefix(source: str) -> str:
     """Return the prefix of the keys of all runs of a source."""
     return f"{quote(source, safe=_PLAIN)}:"
 
 
-def member(number: int) -> str:
+def redis_member(number: int) -> str:
     """Return a number as text for Redis, padded so that equal scores sort by number.
 
-    >>> member(42)
+    >>> redis_member(42)
     '0000000042'
     """
     return f"{number:010d}"
 
 
-def remove_runs(client: Redis, source: str, which: Callable[[int], bool]) -> int:
+def remove_redis_runs(client: Redis, source: str, which: Callable[[int], bool]) -> int:
     """Remove the keys of the runs of a source for which ``which`` holds; return their count."""
-    prefix = prefix_of_source(source)
+    prefix = redis_source_prefix(source)
     keys = (str(key) for key in client.scan_iter(match=f"{prefix}*", count=1_000))
     removed = 0
     for key in keys:

@@ -11,8 +11,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from smartcrawl.model.batches import StoredRobots
-from smartcrawl.run.frontier.redis.keys import prefix_of
-from smartcrawl.run.frontier.redis.scripts import failure
+from smartcrawl.run.frontier.redis.keys import redis_run_prefix
+from smartcrawl.run.frontier.redis.scripts import redis_failure
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class SharedRobots:
     ) -> None:
         self._client = client
         self._ttl = ttl
-        self._run = prefix_of(source, run)
+        self._run = redis_run_prefix(source, run)
         self._began = began
 
     def get(self, origin: str) -> StoredRobots | None:
@@ -46,7 +46,7 @@ class SharedRobots:
             kept = self._client.get(_key(origin))
             run, robots = _read(str(kept)) if kept else (None, None)
         except RedisError as error:
-            raise failure(error, "read robots.txt out of Redis") from error
+            raise redis_failure(error, "read robots.txt out of Redis") from error
         except (ValueError, TypeError, KeyError, AttributeError):
             logger.warning(
                 "the robots.txt of %s in Redis was written by another program, and is not read",
@@ -69,7 +69,7 @@ class SharedRobots:
         try:
             self._client.set(_key(origin), json.dumps(data), ex=self._ttl)
         except RedisError as error:
-            raise failure(error, "keep robots.txt in Redis") from error
+            raise redis_failure(error, "keep robots.txt in Redis") from error
 
 
 def _read(kept: str) -> tuple[object, StoredRobots]:

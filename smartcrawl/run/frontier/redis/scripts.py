@@ -37,14 +37,14 @@ _REMEDIES: Final = (
 )
 
 
-def failure(error: RedisError, doing: str) -> FrontierError:
+def redis_failure(error: RedisError, doing: str) -> FrontierError:
     """Return an error of Redis as a message: the failed act, the reason and the remedy."""
     remedy = next((say for kind, say in _REMEDIES if isinstance(error, kind)), None)
     why = redacted(str(error)) or type(error).__name__
     return FrontierError(f"cannot {doing} ({why}); {remedy or 'see the log of Redis'}")
 
 
-class Scripts:
+class RedisScripts:
     """The scripts of one Redis. ``place`` is its name in messages, without a password.
 
     A script is sent once, and then called by its SHA-1; it is sent again to a Redis that lost it.
@@ -76,9 +76,9 @@ class Scripts:
                 answer = self._scripts[name](keys=[f"{prefix}run"], args=arguments)
             except (ConnectionError, TimeoutError) as error:
                 if not tries or isinstance(error, AuthenticationError | BusyLoadingError):
-                    raise failure(error, f"share the frontier in {self._place}") from error
+                    raise redis_failure(error, f"share the frontier in {self._place}") from error
             except RedisError as error:
-                raise failure(error, f"share the frontier in {self._place}") from error
+                raise redis_failure(error, f"share the frontier in {self._place}") from error
             except ValueError as error:  # as redis-py decodes it
                 raise self.unread() from error
             else:
