@@ -17,6 +17,8 @@ from smartcrawl.model.ports import Connection, Many
 from smartcrawl.rules.model import Status
 
 _SNIPPET: Final = 32  #: words
+_COMMON: Final = 10_000  #: chunks of a word that is common
+_ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
 _MOST: Final = 1_000  #: pages that are rated for one query
 
 #: Contents by a term, with the number of their chunks that have it.
@@ -25,6 +27,7 @@ SELECT {place} AS place, {bit} AS bit, k.content AS content, count(*) AS often,
        :title_{name} AS title
   FROM {match} GROUP BY k.content
 """
+_CHUNKS = "SELECT {place}, ({count})"
 #: First the number of pages for each place of a term, then the contents that are proposed.
 _PROPOSED = """
 WITH per AS ({per}),
@@ -70,20 +73,24 @@ _PARTS = """
 SELECT no, content, headings, text FROM chunk
  WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
-_TEXTS = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
+#: Texts of chunks ``k``.
+TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
 class Language(Protocol):
     """Matching of words in a database."""
 
-    def match(self, name: str, *, any_of: bool = False) -> str:
+    def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
+
+    def count(self, name: str) -> str:
+        """Return the query for the number of chunks that match a value, or a lower bound of it."""
 
     def value(self, text: str) -> str:
         """Return the value that matches a word, or words that stay together."""
 
-    def any_of(self, words: Sequence[str]) -> str:
-        """Return the value that matches any of some words."""
+    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
+        """Return the texts of some chunks that have any of some words, with their headings."""
 
     def shown(
         self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks
@@ -140,18 +147,33 @@ class _Search:
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the contents that have any of the words, and all that they must have."""
-        values: dict[str, Any] = {"pool": pool}
+        names = [letter_of(place) for place in range(len(query.terms))]
+        words = {
+            f"word_{name}": self._language.value(term.text)
+            for name, term in zip(names, query.terms, strict=True)
+        }
+        counts = self._counts(words)
         per = []
-        for place, term in enumerate(query.terms):
-            name = letter_of(place)
-            values[f"word_{name}"] = self._language.value(term.text)
-            values[f"title_{name}"] = f"%{term.stems[0]}%"
+        values: dict[str, Any] = {"pool": pool}
+        for place in telling(counts):
+            name = names[place]
+            values[f"word_{name}"] = words[f"word_{name}"]
+            values[f"title_{name}"] = f"%{query.terms[place].stems[0]}%"
             match = self._language.match(f"word_{name}")
             per.append(_PER.format(place=place, bit=1 << place, name=name, match=match))
         conditions, more = self._conditions(query)
         statement = _PROPOSED.format(per=" UNION ALL ".join(per), conditions=conditions)
         rows = self._connection.execute(statement, values | more).fetchall()
-        return _read(rows, len(query.terms))
+        return _read(rows, counts)
+
+    def _counts(self, words: Mapping[str, str]) -> list[int]:
+        """Return how many chunks have each word."""
+        counts = [
+            _CHUNKS.format(place=place, count=self._language.count(name))
+            for place, name in enumerate(words)
+        ]
+        rows = self._connection.execute(" UNION ALL ".join(counts), dict(words)).fetchall()
+        return [count for _, count in sorted(rows)]
 
     def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
         """Return the conditions that contents must meet, and their values."""
@@ -175,10 +197,7 @@ class _Search:
     def nearest(self, word: str, far: bool) -> Found:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
         forms = variants(word, far=far)
-        statement = _TEXTS.format(match=self._language.match("forms", any_of=True))
-        values = {"forms": self._language.any_of(sorted(forms))}
-        rows = self._connection.execute(statement, values).fetchall()
-        return Found(forms, ["\n".join(row) for row in rows])
+        return Found(forms, self._language.texts(self._connection, sorted(forms)))
 
     def hits(self, query: Query, found: _Proposed, limit: int, marks: Marks) -> list[Hit]:
         """Rate the contents, and return the best pages."""
@@ -210,8 +229,28 @@ class _Search:
         return [_hit(one, rows, shown) for one, rows in best]
 
 
-def _read(rows: Sequence[tuple[int, int, int]], terms: int) -> _Proposed:
-    found = _Proposed({}, [0] * terms, max((row[2] for row in rows), default=0))
+def telling(counts: Sequence[int]) -> list[int]:
+    """Return the places of the words by which pages are proposed, given their numbers of chunks.
+
+    Very common words are left out where rarer ones have enough pages: to look up their pages would
+    take most of the time. They count in the ranking all the same.
+
+    >>> telling([3_000, 200_000, 40]), telling([200_000, 90_000]), telling([200_000, 40])
+    ([0, 2], [1], [0, 1])
+    """
+    found: list[int] = []
+    chunks = 0
+    for count, place in sorted((count, place) for place, count in enumerate(counts)):
+        if chunks < _ENOUGH or count < _COMMON:
+            found.append(place)
+            chunks += count
+    return sorted(found)
+
+
+def _read(rows: Sequence[tuple[int, int, int]], counts: Sequence[int]) -> _Proposed:
+    total = max((row[2] for row in rows), default=0)
+    terms = len(counts)
+    found = _Proposed({}, [min(count, total) for count in counts], total)
     for content, number, _ in rows:
         if content < 0:
             found.pages[-1 - content] = number

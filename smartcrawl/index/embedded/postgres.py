@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import Buffer, searchable
-from smartcrawl.index.embedded.finding import Marks, letter_of
+from smartcrawl.index.embedded.finding import TEXTS, Marks, letter_of
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection, Many
 
+_SCAN = "SELECT set_config('enable_seqscan', ?, false)"
+_COUNTED: Final = 20_000  #: chunks of a word that are counted at most
 _AT_ONCE: Final = 500  #: chunks of one statement
 _NUMBERS = """
 SELECT nextval(pg_get_serial_sequence('content', 'no')) FROM generate_series(1, ?)
@@ -94,18 +96,32 @@ def searched(text: str) -> str:
 class _Stems:
     """Matching of words in PostgreSQL (``finding.Language``)."""
 
-    def match(self, name: str, *, any_of: bool = False) -> str:
+    def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
-        function = "to_tsquery" if any_of else "phraseto_tsquery"
-        return f"chunk k WHERE k.words @@ {function}('stems', :{name})"
+        return f"chunk k WHERE k.words @@ phraseto_tsquery('stems', :{name})"
+
+    def count(self, name: str) -> str:
+        """Return the query for the number of chunks that match a value, up to a limit."""
+        return f"SELECT count(*) FROM (SELECT 1 FROM {self.match(name)} LIMIT {_COUNTED}) AS few"
 
     def value(self, text: str) -> str:
         """Return the value that matches a word, or words that stay together."""
         return searched(text)
 
-    def any_of(self, words: Sequence[str]) -> str:
-        """Return the value that matches any of some words, which are letters only."""
-        return " | ".join(words)
+    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
+        """Return the texts of some chunks that have any of some words, with their headings.
+
+        The words are letters only. PostgreSQL expects that nearly every chunk has one of so many
+        words, and would read them all, one after another.
+        """
+        match = "chunk k WHERE k.words @@ to_tsquery('stems', :words)"
+        connection.execute(_SCAN, ("off",))
+        try:
+            statement = TEXTS.format(match=match)
+            rows = connection.execute(statement, {"words": " | ".join(words)}).fetchall()
+        finally:
+            connection.execute(_SCAN, ("on",))
+        return ["\n".join(row) for row in rows]
 
     def shown(
         self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import Buffer
-from smartcrawl.index.embedded.finding import Marks, beginning
+from smartcrawl.index.embedded.finding import TEXTS, Marks, beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.model.ports import Connection, Many
 
@@ -96,16 +96,25 @@ class EmbeddedIndex(Buffer):
 class _Fts5:
     """Matching of words in FTS5 (``finding.Language``)."""
 
-    def match(self, name: str, *, any_of: bool = False) -> str:
+    def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
         return f"chunk_words w JOIN chunk k ON k.no = w.rowid WHERE chunk_words MATCH :{name}"
+
+    def count(self, name: str) -> str:
+        """Return the query for the number of chunks that match a value."""
+        return f"SELECT count(*) FROM chunk_words WHERE chunk_words MATCH :{name}"
 
     def value(self, text: str) -> str:
         """Return the expression that matches a word, or words that stay together."""
         return f'"{text.replace(_QUOTE, " ")}"'
 
-    def any_of(self, words: Sequence[str]) -> str:
-        """Return the expression that matches any of some words or phrases."""
+    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
+        """Return the texts of some chunks that have any of some words, with their headings."""
+        values = {"words": self._any_of(words)}
+        rows = connection.execute(TEXTS.format(match=self.match("words")), values).fetchall()
+        return ["\n".join(row) for row in rows]
+
+    def _any_of(self, words: Sequence[str]) -> str:
         return " OR ".join(map(self.value, words))
 
     def shown(
@@ -113,7 +122,7 @@ class _Fts5:
     ) -> Mapping[int, tuple[str, str]]:
         """Return headings and a snippet of some chunks, with marks around the words found."""
         names = {
-            "query": self.any_of([term.text for term in terms]),
+            "query": self._any_of([term.text for term in terms]),
             "chunks": Many(list(chunks)),
             "open": marks[0],
             "close": marks[1],
