@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench import measure, report, site
+from bench.questions import KINDS, SETS, in_first, ndcg, questions
 
 BENCH = Path(__file__).parent.parent / "bench"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -173,3 +174,26 @@ def test_no_more_pages_and_rounds_are_measured_than_asked_for(arguments, found):
     asked = measure.parser("What it measures.").parse_args(arguments)
 
     assert measure.extent(asked, (20_000, 5), (800, 2)) == found
+
+
+# Questions
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_half_of_the_questions_of_each_kind_are_for_tuning(name):
+    found = questions(name)
+
+    assert len({question.text for question in found}) == len(found) >= 40
+    for kind in KINDS:
+        tuning = [question.tuning for question in found if question.kind == kind]
+        assert tuning == [place % 2 == 0 for place in range(len(tuning))]
+        assert len(tuning) >= len(found) // 6
+
+
+def test_answers_are_rated_by_the_places_of_the_right_pages():
+    assert in_first(["a", "b", "c", "right"], {"right"}) == 0
+    assert in_first(["a", "b", "right"], {"right", "other"}) == 1
+    assert ndcg(["right", "a"], {"right"}) == 1
+    assert ndcg(["a", "right"], {"right"}) == pytest.approx(0.63, abs=0.01)
+    assert ndcg(["a", "right"], {"right", "other"}) == pytest.approx(0.39, abs=0.01)
+    assert ndcg([*"abcdefghij", "right"], {"right"}) == 0

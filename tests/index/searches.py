@@ -112,6 +112,8 @@ SEARCHES = [
     Search("function-words-alone-count", "who said", ("the",)),
     Search("german-function-words", "wie wird der Wein gelagert", ("wein",)),
     Search("french-function-words", "comment est-ce que le vin est conservé", ("vin",)),
+    Search("japanese", "東京タワーは高い", ("tokyo",)),
+    Search("polish-without-accents", "zazolc jazn", ("kolory",)),
     Search("excluded-word", "zebra -text -heading", ("zebra/title", "zebra/heading", "zebra/text")),
     Search("excluded-word-of-a-page", "varnish -amber", ("rust/often",)),
     Search("excluded-phrase", '"red" -"red green" -apples', ("colours/red",)),

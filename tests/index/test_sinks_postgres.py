@@ -85,6 +85,13 @@ def test_postgres_words_of_ascii_end_where_all_others_do():
     assert searched_words(text).split() == _BETWEEN_WORDS.sub(" ", text).split()
 
 
+def test_postgres_reads_as_before_after_it_looked_for_the_words_that_were_meant(desk: Desk):
+    desk.index(URL, "a lantern")
+
+    assert shown(desk, "lantren") == ["a [lantern]"]
+    assert desk.value("SHOW enable_seqscan") == "on"
+
+
 # What is written before others are waited for
 
 

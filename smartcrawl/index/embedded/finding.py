@@ -155,7 +155,7 @@ class _Search:
         counts = self._counts(words)
         per = []
         values: dict[str, Any] = {"pool": pool}
-        for place in telling(counts):
+        for place in proposing(counts):
             name = names[place]
             values[f"word_{name}"] = words[f"word_{name}"]
             values[f"title_{name}"] = f"%{query.terms[place].stems[0]}%"
@@ -229,13 +229,13 @@ class _Search:
         return [_hit(one, rows, shown) for one, rows in best]
 
 
-def telling(counts: Sequence[int]) -> list[int]:
+def proposing(counts: Sequence[int]) -> list[int]:
     """Return the places of the words by which pages are proposed, given their numbers of chunks.
 
     Very common words are left out where rarer ones have enough pages: to look up their pages would
     take most of the time. They count in the ranking all the same.
 
-    >>> telling([3_000, 200_000, 40]), telling([200_000, 90_000]), telling([200_000, 40])
+    >>> proposing([3_000, 200_000, 40]), proposing([200_000, 90_000]), proposing([200_000, 40])
     ([0, 2], [1], [0, 1])
     """
     found: list[int] = []
