@@ -19,7 +19,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 from typing import NamedTuple
 
 #: Words behind ``sh`` of a block that no test runs.
@@ -28,6 +30,7 @@ NOT_RUN = {
     "root": "it changes the system",
     "servers": "it needs a server; play() runs it where one is given",
 }
+SECONDS = 180  #: for one command, however busy the machine is
 ROOT = Path(__file__).resolve().parents[1]
 #: The program as an installation makes it, with the modules of this checkout.
 _PROGRAM = """\
@@ -144,7 +147,10 @@ class Shell:
                 f"{{ {self.here(command).rstrip()}\n}} >{out} 2>{error} </dev/null\n"
                 "printf 'ended %s\\n' $?\n"
             )
+            clock = Timer(SECONDS, self._kill)
+            clock.start()
             ended = self._process.stdout.readline() if self._process.stdout else ""
+            clock.cancel()
             return (
                 int(ended.split()[1]) if ended.startswith("ended ") else -1,
                 out.read_text(encoding="utf-8") if out.exists() else "",
@@ -158,8 +164,12 @@ class Shell:
 
     def close(self) -> None:
         """End the shell and every process that it started."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        self._kill()
         self._process.communicate()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def play(path: Path, shell: Shell) -> list[str]:

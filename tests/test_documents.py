@@ -172,6 +172,24 @@ def test_an_output_differs_by_its_words(shown: str, printed: str, same: bool):
     assert (documents.differs(shown, printed) == "") is same
 
 
+def test_a_command_that_hangs_or_fails_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(documents, "SECONDS", 1)
+    page.write_text("```console\n$ false\n$ true\n$ exit_status\n$ echo $?\n127\n```\n")
+    shell = documents.Shell(tmp_path, "127.0.0.1:1")
+    (wrong,) = documents.play(page, shell)
+    assert wrong.startswith("page.md:1: false\nended with 1\n")
+    page.write_text("```sh\nfalse\ntrue\n```\n")
+    (wrong,) = documents.play(page, shell)
+    assert "ended with -1" in wrong  # the shell is over
+    shell.close()
+    shell = documents.Shell(tmp_path / "bin", "127.0.0.1:1")
+    page.write_text("```sh\nsleep 60\n```\n")
+    (wrong,) = documents.play(page, shell)
+    assert "ended with -1" in wrong
+    shell.close()
+
+
 def test_the_pages_that_people_follow_are_run():
     names = {name(page) for page in OF_A_SITE}
 

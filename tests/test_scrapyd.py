@@ -49,7 +49,10 @@ def test_the_egg_holds_every_file_of_the_package(deployment: SimpleNamespace):
         for path in (ROOT / "smartcrawl").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert entry_points == ["[scrapy]", "settings", "=", "smartcrawl.settings"]
+    assert entry_points == [
+        "[console_scripts]", "smartcrawl", "=", "smartcrawl.__main__:run",
+        "[scrapy]", "settings", "=", "smartcrawl.settings",
+    ]  # fmt: skip
     assert '"spiders": 1' in deployment.deployed.stdout
     listed = deployment.server.ask("listspiders.json", project="smartcrawl", _version="1")
     assert listed["spiders"] == ["site"]

@@ -131,7 +131,7 @@ def test_uv_makes_the_environment_and_a_second_call_does_nothing(checkout: Path)
     python3(checkout)
     uv(checkout)
 
-    said = setup(checkout)
+    said = setup(checkout, PYTHONDONTWRITEBYTECODE="1")
 
     assert [line.split()[0] for line in asked(checkout)] == ["venv", "pip"]
     assert said.startswith("Preparing .venv with uv: 1 package")
@@ -233,6 +233,17 @@ def test_two_at_once_prepare_once(checkout: Path):
     assert "Waiting for another script/setup in this folder" in "".join(said)
 
 
+def test_an_installer_that_outlives_its_script_is_waited_for(ready: Path):
+    uv(ready, pause=f": >'{ready.parent}/changing'; sleep 2")
+    process = begin(ready, "test")
+    until(ready.parent / "changing")
+    process.kill()
+    process.wait()
+    uv(ready)
+
+    assert "Waiting for another script/setup in this folder" in setup(ready)
+
+
 def until(path: Path) -> None:
     for _ in range(400):
         if path.exists():
@@ -266,10 +277,13 @@ def test_the_environment_is_not_made_by_its_own_python(ready: Path):
     """An activated environment is first on PATH."""
     (ready / "requirements.txt").write_text("scrapy==2.1\n")
     shown = f"{ready}/.venv/bin:{ready.parent}/bin"
-    (ready / ".venv/bin/python3").write_text("#!/bin/sh\nexit 77\n")
+    used, base = ready.parent / "used", Path(sys.base_prefix) / "bin" / "python3"
+    text = f"#!/bin/sh\n: >'{used}'\nexec {base} \"$@\"\n"
+    (ready / ".venv/bin/python3").write_text(text)
     (ready / ".venv/bin/python3").chmod(0o755)
 
     assert "Ready after" in setup(ready, PATH=shown)
+    assert not used.exists()
 
 
 def test_a_named_python_comes_first(checkout: Path):

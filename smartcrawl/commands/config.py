@@ -20,6 +20,7 @@ from smartcrawl.engine import tables
 from smartcrawl.engine.base_command import CMDLINE, BaseCommand, CommandSettings
 from smartcrawl.engine.command import FAILED, print_json
 from smartcrawl.engine.output import show_anything
+from smartcrawl.engine.standard_output import OutputError, printed
 from smartcrawl.engine.state_folder import VARIABLES
 from smartcrawl.engine.tables import print_table
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
@@ -120,17 +121,17 @@ class Command(BaseCommand):
         arguments = [one for one in OVERRIDES if everything or names.intersection(one.overrides)]
         wrong = error_of(settings)
         try:
-            if opts.format == "json":
-                print_json({
-                    "settings": rows,
-                    "arguments": [one._asdict() for one in arguments],
-                    "error": wrong,
-                })  # fmt: skip
-            else:
-                _print(rows, arguments)
-        except BrokenPipeError:
-            sys.stderr.close()  # the reader has seen enough, as in "… | head"
-            return
+            with printed():
+                if opts.format == "json":
+                    print_json({
+                        "settings": rows,
+                        "arguments": [one._asdict() for one in arguments],
+                        "error": wrong,
+                    })  # fmt: skip
+                else:
+                    _print(rows, arguments)
+        except OutputError as error:
+            self._fail(str(error))
         if wrong is not None:
             self._fail(wrong)
 

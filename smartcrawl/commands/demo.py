@@ -10,7 +10,6 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
 from pathlib import Path
 from tempfile import mkdtemp
 from types import FrameType
@@ -21,8 +20,9 @@ from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.engine.base_command import BaseCommand
+from smartcrawl.engine.output import complain, show_anything
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
-from smartcrawl.model.redaction import shown, shown_lines
+from smartcrawl.model.redaction import shown
 
 DONE, FAILED, STOPPED = 0, 1, 130  #: exit statuses
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -51,6 +51,7 @@ class Command(BaseCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
+        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument(
             "--keep", action="store_true", help="keep the data, and print its folder"
@@ -70,16 +71,15 @@ class Command(BaseCommand):
         if args:
             word = shown(args[0])
             raise UsageError(f"{word!r} is not understood: demo takes options only")
-        if isinstance(sys.stdout, TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # a terminal may know ASCII only
         _listen()
         try:
             _show(opts)
         except SmartcrawlError as error:
-            print(f"demo: {shown_lines(str(error))}", file=sys.stderr)
+            complain("demo", str(error))
             self.exitcode = FAILED
         except (KeyboardInterrupt, EOFError):
-            print("\ndemo: stopped before its end", file=sys.stderr)
+            print(file=sys.stderr)  # a terminal shows ^C in this line
+            complain("demo", "stopped before its end")
             self.exitcode = STOPPED
         except BrokenPipeError:  # the reader stopped reading, as in "… | head"
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -149,7 +149,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
-            print(f"demo: its data is in {folder}; remove it with: rm -r {folder}", file=sys.stderr)
+            complain("demo", f"its data is in {folder}; remove it with: rm -r {folder}")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import time
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from smartcrawl.commands.demo_shell import Answer, Shell
 from smartcrawl.commands.demo_steps import STEPS, Step
-from smartcrawl.model.redaction import json_safe
+from smartcrawl.engine.output import json_text
 
 _WIDTH: Final = 88  #: columns of the demo, at most
 _INDENT: Final = 4  #: columns before the output of a command
@@ -172,7 +171,7 @@ class JsonStage:
             "shown": all(result.claims.values()),
             "folder": None if self._folder is None else str(self._folder),
         }
-        print(json_safe(json.dumps(row, ensure_ascii=False)), flush=True)
+        print(json_text(row, sys.stdout), flush=True)
 
     def end(self, shell: Shell, seconds: float, folder: Path | None) -> None:
         """Print nothing: the objects of the steps are all."""

@@ -105,7 +105,7 @@ COLUMNS = (
     note("held", "no request"),
     note("retryAfter", "Retry-After"),
     note("robotsNote", "robots.txt"),
-    note("distrusted", "not believed"),
+    note("distrusted"),
     note("blockReason", "blocked because"),
 )
 

@@ -98,7 +98,7 @@ def _wordless(query: str) -> str:
     """Return why nothing can be found for a query without a letter or digit."""
     if any(map(str.isalnum, query)):
         return ""
-    return ": it has no letter and no digit; give words, such as: scrapy search 'two words'"
+    return f": it has no letter and no digit; give words, such as: {program()} search 'two words'"
 
 
 def _safe(text: str) -> str:

@@ -13,8 +13,9 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso
-from smartcrawl.reports.concerns import concerns, span, verdict
+from smartcrawl.reports.concerns import concerns, verdict
 from smartcrawl.reports.status import SourceStatus, as_data, status_of
+from smartcrawl.reports.text import span
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 

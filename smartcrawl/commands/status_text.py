@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.engine.output import Output
-from smartcrawl.reports.concerns import percent, span, verdict
+from smartcrawl.reports.concerns import percent, verdict
 from smartcrawl.reports.status import Counts, SourceStatus
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.text import counted, span
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
 _COLUMNS: Final = 80  #: of a line in a pipe, to count the lines of a screen

@@ -61,9 +61,13 @@ class Bar:
         """Draw the bar, with the text ``long`` before it where there is room for both."""
         width = (width_of(self._file) or 80) - 1  # a full line would wrap
         with self._lock:
-            self._file.write(_CLEAR + self._line(facts, long, width))
-            self._file.flush()
+            self._write(_CLEAR + self._line(facts, long, width))
             Bar._shown = self
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            self._file.write(text)
+            self._file.flush()
 
     def _line(self, facts: Facts, long: str, width: int) -> str:
         if long and cell_len(long) + 2 + _SHORTEST <= width:
@@ -101,8 +105,7 @@ class Bar:
         """Erase the bar that is on the terminal, if there is one, until it is drawn again."""
         with cls._lock:
             if cls._shown is not None:
-                cls._shown._file.write(_CLEAR)
-                cls._shown._file.flush()
+                cls._shown._write(_CLEAR)
                 cls._shown = None
 
 

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, Facts, plain
-from smartcrawl.reports.concerns import span
-from smartcrawl.reports.text import counted
+from smartcrawl.reports.text import counted, span
 
 _QUICK: Final = 2  #: seconds of work before which no bar appears
 

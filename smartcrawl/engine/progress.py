@@ -19,7 +19,7 @@ from smartcrawl.engine.current_run import run_of
 from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
 from smartcrawl.engine.standard_output import discard
-from smartcrawl.reports.concerns import span
+from smartcrawl.reports.text import span
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)

@@ -28,11 +28,12 @@ def printed() -> Iterator[None]:
     Raises:
         OutputError: standard output cannot be written, for example because its disk is full.
     """
+    if sys.stdout is None:  # it was closed before the start
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     show_anything()
     try:
         yield
-        if sys.stdout is not None:  # None if it was closed before the start
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         discard()
     except SystemExit as end:

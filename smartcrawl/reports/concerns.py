@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.reports.remedies import with_remedy
 from smartcrawl.reports.status import SourceStatus
+from smartcrawl.reports.text import span
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 
@@ -18,7 +19,6 @@ LOOKS: Final = (
     ("orphans", "orphaned: no link leads there any more, or they are left out", ("orphans",)),
     ("without_text", "without text: only a script would write it", ("registry", "--no-text")),
 )
-_UNITS: Final = (("days", 86_400), ("h", 3_600), ("min", 60))
 
 
 class Concern(NamedTuple):
@@ -134,16 +134,3 @@ def percent(share: float | None) -> str:
     ('50 %', '12.5 %', '0 %')
     """
     return f"{100 * (share or 0):.1f} %".replace(".0 %", " %")
-
-
-def span(seconds: int | None) -> str:
-    """Return a time in the largest unit of which it has at least two.
-
-    >>> span(0), span(119), span(120), span(7_199), span(7_200), span(172_800)
-    ('0 s', '119 s', '2 min', '120 min', '2 h', '2 days')
-    """
-    seconds = max(0, seconds or 0)  # a clock may have been set back
-    for unit, size in _UNITS:
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds} s"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_UNITS: Final = (("days", 86_400), ("h", 3_600), ("min", 60))
+
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless the number is 1.
@@ -10,3 +14,16 @@ def counted(number: int, noun: str) -> str:
     ('1 page', '1,234 pages')
     """
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def span(seconds: int | None) -> str:
+    """Return a time in the largest unit of which it has at least two.
+
+    >>> span(0), span(119), span(120), span(7_199), span(7_200), span(172_800)
+    ('0 s', '119 s', '2 min', '120 min', '2 h', '2 days')
+    """
+    seconds = max(0, seconds or 0)  # a clock may have been set back
+    for unit, size in _UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds} s"

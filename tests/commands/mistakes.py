@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from smartcrawl.registry.database.databases import database_of
@@ -53,6 +53,7 @@ class Mistake:
     given: Arrange | None = None
     leaves: bool = False  #: whether it may change the folder: it asked a server that is there
     lines: int = 1  #: of the message, at most
+    lacks: str = "\0"  #: text that must not be in the output
 
 
 def crawled(place: Place) -> None:
@@ -124,7 +125,7 @@ BOUND = "setpriv --bounding-set=-dac_override,-dac_read_search " if os.getuid() 
 def full(kib: int) -> str:
     """A crawl whose DATA_DIR is a file system of some KiB, in a name space of its own."""
     return (
-        "mkdir .smartcrawl; unshare -m bash -c 'mount -t tmpfs -o size="
+        "mkdir .smartcrawl; unshare -rm bash -c 'mount -t tmpfs -o size="
         f"{kib}k none .smartcrawl && {CRAWL}{{site}}'; status=$?; rmdir .smartcrawl; exit $status"
     )
 
@@ -439,7 +440,13 @@ SOURCES = (
         crawled,
     ),
     Mistake(
-        "mistyped source of due", "scrapy due --source dosc", 1, ("'dosc'",), ("docs",), declared
+        "mistyped source of due",
+        "scrapy due --source dosc",
+        1,
+        ("'dosc'",),
+        ("docs",),
+        declared,
+        lines=2,  # the first one says what a due crawl is
     ),
     Mistake(
         "TOML with an error",
@@ -562,6 +569,7 @@ STATE = (
         1,
         ("nothing was crawled",),
         ("scrapy crawl site -a url=",),
+        lines=2,
     ),
     Mistake(
         "disk full at the start", full(64), 1, (".smartcrawl", "no space left"), ("free some",)
@@ -837,7 +845,10 @@ TERMINALS = (
         ("redirect it",),
         leaves=True,
     ),
+    Mistake("config into a pipe that is gone", "scrapy config | true; exit ${{PIPESTATUS[0]}}", 0),
+    Mistake("config with stdout full", "scrapy config >/dev/full", 1, ("No space left",)),
     Mistake("stdout closed", "scrapy search lamp >&-", 0, (), (), crawled),
+    Mistake("stdout of status closed", "scrapy status >&-", 0, (), (), crawled),
     Mistake("stderr closed", "scrapy search zzyzx 2>&-", 0, (), (), crawled),
     Mistake("stdin closed", "scrapy search lamp <&-", 0, ("1. ",), (), crawled, lines=20),
     Mistake("crawl with stdout closed", f"{CRAWL}{{site}} >&-", 0, (), (), leaves=True),
@@ -868,6 +879,7 @@ TERMINALS = (
         (),
         crawled,
         lines=50,
+        lacks="\x1b",
     ),
     Mistake(
         "no colour",
@@ -877,6 +889,7 @@ TERMINALS = (
         (),
         crawled,
         lines=50,
+        lacks="\x1b[3",
     ),
     Mistake(
         "ASCII terminal",
@@ -898,4 +911,58 @@ TERMINALS = (
     ),
 )
 
-MISTAKES = (*ADDRESSES, *SERVERS, *OPTIONS, *SOURCES, *STATE, *SERVICES, *ASKING, *TERMINALS)
+OURS = (
+    Mistake(
+        "mistyped command of smartcrawl",
+        "smartcrawl serch lamp",
+        2,
+        ("'serch'",),
+        ("did you mean search?",),
+        crawled,
+    ),
+    Mistake(
+        "smartcrawl before a crawl, in any folder",
+        "cd /; smartcrawl search lamp",
+        1,
+        ("no registry",),
+        ("smartcrawl crawl https://…",),
+    ),
+    Mistake(
+        "smartcrawl: typo in the scheme",
+        "smartcrawl crawl htps://docs.example.com/",
+        1,
+        ("'htps://docs.example.com/'",),
+        ("did you mean https://docs.example.com/",),
+    ),
+    Mistake(
+        "smartcrawl: an unknown host",
+        "smartcrawl crawl https://docs.exmaple.invalid/",
+        1,
+        ("docs.exmaple.invalid",),
+        ("check the spelling",),
+    ),
+    Mistake(
+        "smartcrawl: mistyped setting",
+        "smartcrawl crawl {site} -s DOWNLOAD_DELY=1",
+        2,
+        ("DOWNLOAD_DELY",),
+        ("DOWNLOAD_DELAY",),
+    ),
+)
+
+
+def by_smartcrawl(mistake: Mistake) -> Mistake | None:
+    """The same mistake with smartcrawl; None for what it does not have, and for long ones."""
+    if mistake.given is not crawled or mistake.name in ("mistyped command", *SCRAPYS):
+        return None
+    if "scrapy crawl" in mistake.line:
+        return None
+    words = (mistake.says, mistake.remedy)
+    says, remedy = (tuple(word.replace("scrapy ", "smartcrawl ") for word in of) for of in words)
+    line = mistake.line.replace("scrapy ", "smartcrawl ")
+    return replace(mistake, name=f"smartcrawl: {mistake.name}", line=line, says=says, remedy=remedy)
+
+
+SCRAPYS = ("pid file in a missing folder",)  #: mistakes that only scrapy knows
+SCRAPY = (*ADDRESSES, *SERVERS, *OPTIONS, *SOURCES, *STATE, *SERVICES, *ASKING, *TERMINALS)
+MISTAKES = (*SCRAPY, *OURS, *filter(None, map(by_smartcrawl, SCRAPY)))
