@@ -16,7 +16,8 @@ _PART: Final = re.compile(
     r'(?P<word>[^\s"]+))'
 )
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
-MOST: Final = 32  #: words of one query that count
+MOST: Final = 32  #: words of one query by which pages are searched
+_READ: Final = 4_096  #: words of one query that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,8 @@ def parsed(query: str) -> Query:
             filters.append(_SCHEME.sub("", part["value"]))
         elif found := stems(text):
             terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
-    content = tuple(_content(terms)[:MOST])
-    required = tuple(term.text for term in content if term.quoted)
+    content = tuple(_content(terms)[:_READ])
+    required = tuple(term.text for term in content if term.quoted)[:MOST]
     return Query(content, required, tuple(excluded), tuple(sites), tuple(sources))
 
 

@@ -129,34 +129,34 @@ def test_a_record_is_one_line_and_gives_no_orders(site: Site, crawl: Crawl):
     assert not set("\x7f\x85\x9b\u2028\u202e") & set(shown)
 
 
-#: What FTS5 reads as syntax, and what of it is found.
+#: What FTS5 reads as syntax, and what of it is found; a word after - is excluded.
 _QUERIES = {
-    '"': False, '"""': False, "*": False, "NEAR(": False, "NEAR(some words, 1)": True,
-    "title:some": False, "{title text}: some": True, "-some": True, "^some": True, "some*": True,
-    "some AND": True, "NOT some": True, "some) OR (some": True, "';--": False,
-    "some'; DROP TABLE chunk;--": True, "some\\": True, "%": False, "()": False,
+    '"': False, '"""': False, "*": False, "NEAR(": False, "NEAR(lamp words, 1)": True,
+    "title:lamp": False, "{title text}: lamp": True, "-lamp": False, "^lamp": True, "lamp*": True,
+    "lamp AND": True, "NOT lamp": True, "lamp) OR (lamp": True, "';--": False,
+    "lamp'; DROP TABLE chunk;--": True, "lamp\\": True, "%": False, "()": False,
 }  # fmt: skip
 
 
 def test_no_query_is_syntax_of_the_index(site: Site, crawl: Crawl):
     """ATT-26: words are searched, whatever stands around them."""
-    site.pages["/"] = html("Home", text="some words")
+    site.pages["/"] = html("Home", text="lamp words")
     crawl(site.url("/"), settings=_QUICK)
 
     for query, found in _QUERIES.items():
         assert bool(crawl.search(query, "--")) is found, query
     long = " ".join(f"word{n}" for n in range(2_000))
-    assert crawl.hits(f"some {long}") == ["/"]
+    assert crawl.hits(f"lamp {long}") == ["/"]
     assert len(crawl.texts()) == 1
 
 
-@pytest.mark.embedded  # of Elasticsearch the first 64 words count
+@pytest.mark.embedded  # of Elasticsearch the first 32 words count
 def test_every_word_of_a_long_query_counts(site: Site, crawl: Crawl):
     """ATT-26."""
-    site.pages["/"] = html("Home", text="some words")
+    site.pages["/"] = html("Home", text="lamp words")
     crawl(site.url("/"), settings=_QUICK)
 
-    assert crawl.hits(" ".join(f"word{n}" for n in range(2_000)) + " some") == ["/"]
+    assert crawl.hits(" ".join(f"word{n}" for n in range(2_000)) + " lamp") == ["/"]
 
 
 def test_the_name_of_a_source_is_no_path_and_no_line(crawl: Crawl):

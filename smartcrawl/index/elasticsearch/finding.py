@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import search
 from smartcrawl.index.elasticsearch.search import Found, Tags
-from smartcrawl.index.queries import Query, Term, merged, parsed
+from smartcrawl.index.queries import MOST, Query, Term, merged, parsed
 from smartcrawl.index.ranking import POOL, Ranked, rank, weight
 from smartcrawl.index.spelling import Found as FoundForms
 from smartcrawl.index.spelling import corrected, variants
@@ -35,6 +35,7 @@ def answer(
     The latter is empty if it is the query as it was asked.
     """
     asked = parsed(query)
+    asked = asked.only(asked.terms[:MOST])
     wanted = merged(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return [], ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.index.hits import Answer, Hit, document_id
-from smartcrawl.index.queries import Query, Term, host_and_path, merged, parsed
+from smartcrawl.index.queries import MOST, Query, Term, host_and_path, merged, parsed
 from smartcrawl.index.ranking import MOST_PARTS, POOL, Page, Part, Ranked, rank, weight
 from smartcrawl.index.spelling import Found, corrected, variants
 from smartcrawl.model.ports import Connection, Many
@@ -124,6 +124,7 @@ def answer(
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
     search = _Search(connection, language, wanted)
+    asked = asked.only(search.existing(asked.terms))
     pool = min(max(POOL, limit), _MOST)
     found, meant = search.proposed(asked, pool), ""
     if 0 in found.pages:
@@ -165,6 +166,18 @@ class _Search:
         statement = _PROPOSED.format(per=" UNION ALL ".join(per), conditions=conditions)
         rows = self._connection.execute(statement, values | more).fetchall()
         return _read(rows, counts)
+
+    def existing(self, terms: Sequence[Term]) -> Sequence[Term]:
+        """Return the first words of a long query that the index has; of a short query, all."""
+        found: list[Term] = []
+        for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
+            some = terms[start : start + MOST]
+            values = [self._language.value(term.text) for term in some]
+            counts = self._counts({f"word_{letter_of(n)}": one for n, one in enumerate(values)})
+            found += [term for term, count in zip(some, counts, strict=True) if count]
+            if len(found) >= MOST:
+                break
+        return (found or terms)[:MOST]
 
     def _counts(self, words: Mapping[str, str]) -> list[int]:
         """Return how many chunks have each word."""
