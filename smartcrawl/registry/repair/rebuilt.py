@@ -83,7 +83,7 @@ class MendedRows:
         }
 
 
-def mend_stored_rows(
+def mend_registry_rows(
     connection: SqliteConnection, *, torn: Sequence[int], unknown: bool, links: bool
 ) -> MendedRows:
     """Remove references to missing rows, and reset the pages whose content is incomplete.

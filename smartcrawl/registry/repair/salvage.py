@@ -29,7 +29,7 @@ from smartcrawl.registry.database.sqlite import (
     refuse_emptied_database,
     translated_sqlite_errors,
 )
-from smartcrawl.registry.repair.rebuilt import MendedRows, mend_stored_rows
+from smartcrawl.registry.repair.rebuilt import MendedRows, mend_registry_rows
 from smartcrawl.sources.private_files import private_file, private_folder
 
 _HEADER: Final = 100  #: bytes
@@ -161,7 +161,7 @@ def _copy(damaged: Path, new: Path, path: Path) -> tuple[list[Copied], MendedRow
             )
         apply_migrations(target)
         by_name = {one.table: one for one in copied}
-        mended = mend_stored_rows(
+        mended = mend_registry_rows(
             target,
             torn=by_name["chunk"].gaps,
             unknown=by_name["chunk"].missing is None,
