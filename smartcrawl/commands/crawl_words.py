@@ -54,8 +54,9 @@ class CrawlWords:
             help="an argument of the spider, as often as needed",
         )  # fmt: skip
         parser.add_argument(
-            "--progress", choices=("line", "json"), help="json: one object for each page"
-        )
+            "--progress", choices=("line", "json", "none"),
+            help="json: one object for each page; none: no progress (default: line)",
+        )  # fmt: skip
         parser.add_argument("-L", "--loglevel", metavar="LEVEL", help="how much is logged")
         parser.add_argument("--logfile", metavar="FILE", help="log to FILE")
         parser.add_argument("--nolog", action="store_true", help="log nothing")

@@ -59,13 +59,13 @@ class Bar:
 
     def draw(self, facts: Facts, long: str = "") -> None:
         """Draw the bar, with the text ``long`` before it where there is room for both."""
-        width = (width_of(self._file) or 80) - 1  # a full line would wrap
-        with self._lock:
+        with self._lock, suppress(OSError, ValueError):  # rich flushes the file, too
+            width = (width_of(self._file) or 80) - 1  # a full line would wrap
             self._write(_CLEAR + self._line(facts, long, width))
             Bar._shown = self
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # the terminal may be gone
+        with suppress(OSError, ValueError):  # the terminal may be gone, or the file closed
             self._file.write(text)
             self._file.flush()
 
@@ -125,7 +125,7 @@ def _claim(file: IO[str]) -> int | None:
 
 def plain(line: str) -> None:
     """Print one line of progress on standard error, over the bar of another process if any."""
-    with suppress(OSError):  # the terminal may be gone
+    with suppress(OSError, ValueError):  # as for the bar
         before = _CLEAR if sys.stderr.isatty() else ""
         print(f"{before}{escaped(line)}", file=sys.stderr, flush=True)
 

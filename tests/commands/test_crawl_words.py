@@ -1,7 +1,11 @@
 """The words of ``smartcrawl crawl`` stand for arguments of the spider."""
 
-import pytest
+from argparse import ArgumentParser
 
+import pytest
+from scrapy.settings import Settings
+
+from smartcrawl.commands.crawl import Command
 from smartcrawl.commands.crawl_words import of_spider
 from smartcrawl.commands.running import command_of, parser_of
 from smartcrawl.run.opening import ARGUMENTS
@@ -60,3 +64,15 @@ def test_a_number_is_checked_before_the_crawl(capsys: pytest.CaptureFixture[str]
         words("docs", "--max-pages", "many")
 
     assert "'many' is no whole number of at least 1" in capsys.readouterr().err
+
+
+def test_progress_takes_each_form_of_scrapys_command():
+    parser = ArgumentParser(conflict_handler="resolve")
+    command = Command()
+    command.settings = Settings()
+    command.add_options(parser)
+    (forms,) = [action.choices for action in parser._actions if action.dest == "progress"]
+
+    assert forms
+    for form in forms:
+        assert words("--progress", form)[-2:] == ["--progress", form]

@@ -12,7 +12,7 @@ from typing import IO
 
 import pytest
 
-from smartcrawl.engine.bar import AboveBar, Bar, Facts
+from smartcrawl.engine.bar import AboveBar, Bar, Facts, plain
 from smartcrawl.engine.meter import Meter
 
 FACTS = Facts("docs.example.com", 50, 200, ("24.6 pages/s", "97 % 304", "6 s left"))
@@ -129,6 +129,39 @@ def test_a_log_line_does_not_mix_with_the_bar(terminal: Terminal, monkeypatch: p
     assert terminal.shown().replace("\r\n", "\n") == f"{CLEAR}look at this\nand at that\n"
     bar.draw(FACTS)
     assert terminal.shown().startswith(f"{CLEAR}docs")
+    bar.close()
+
+
+def test_a_terminal_that_is_gone_ends_no_work(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ours, theirs = pty.openpty()
+    file = os.fdopen(theirs, "w", encoding="utf-8")
+    bar = Bar.on(file)
+    assert bar is not None
+    bar.draw(FACTS)
+    os.close(ours)
+    monkeypatch.setattr(sys, "stderr", file)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+
+    for _ in range(2):  # what could not be written stays in the buffer
+        bar.draw(FACTS)
+        AboveBar().emit(logging.LogRecord("a", logging.WARNING, "", 0, "a line", None, None))
+        plain("reindex: 3 pages written")
+    bar.close()
+    with pytest.raises(OSError, match="Input/output error"):
+        file.close()
+
+
+def test_a_closed_file_ends_no_work(monkeypatch: pytest.MonkeyPatch, terminal: Terminal):
+    bar = Bar.on(terminal.file)
+    assert bar is not None
+    bar.draw(FACTS)
+    terminal.file.close()
+    monkeypatch.setattr(sys, "stderr", terminal.file)
+
+    bar.draw(FACTS)
+    plain("reindex: 3 pages written")
     bar.close()
 
 
