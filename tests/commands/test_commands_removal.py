@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -20,6 +19,7 @@ from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 from tests.crawls.commands import Crawl, Result, Scrapy
+from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
 from tests.registry.spare import Spare
 from tests.site_server import Page, Site, html

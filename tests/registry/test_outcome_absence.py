@@ -2,8 +2,8 @@
 
 import pytest
 
-from smartcrawl.index.embedded.choice import search
 from smartcrawl.rules.model import RemovalRule, Status, Word
+from tests.index.asking import search
 from tests.registry.build import Desk, closing
 from tests.registry.test_outcome_table import (
     DAY,

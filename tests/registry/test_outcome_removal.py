@@ -2,9 +2,9 @@
 
 import pytest
 
-from smartcrawl.index.embedded.choice import search
 from smartcrawl.registry.pack import pack_numbers
 from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
+from tests.index.asking import search
 from tests.registry.build import Desk, closing
 from tests.registry.test_outcome_table import (
     NOW_SEEN,

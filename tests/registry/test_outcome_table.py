@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from smartcrawl.extract.hashes import document_content_hash
-from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
 from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, RunState, Standing, Status, Word
+from tests.index.asking import search
 from tests.registry.build import LONG, NOW, Desk, closing, document, index_is_sound
 
 A = "http://a.example/the/page"

@@ -7,7 +7,6 @@ import pytest
 
 from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.embedded.choice import search
 from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import DEFAULT_TRACKERS, url_digest
 from smartcrawl.registry.pack import unpack_stored_document
@@ -17,6 +16,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.reports import story
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, RemovalRule, RunState, Standing, Status
+from tests.index.asking import search
 from tests.registry.build import LATER, NOW, Desk, closing, index_is_sound
 
 HOME, A, B, C = (f"http://a.example/{path}" for path in ("", "a", "b", "c"))
