@@ -52,6 +52,14 @@ def test_filters_of_a_query():
     assert [term.text for term in found.terms] == ["lamp", "e-mail"]
 
 
+def test_the_first_32_parts_of_each_kind_count():
+    found = parsed("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
+
+    assert found.excluded == ("x", *(f"w{n}" for n in range(31)))
+    assert found.sites == tuple(f"s{n}" for n in range(32))
+    assert found.sources == tuple(f"i{n}" for n in range(32))
+
+
 @given(st.text(max_size=60))
 def test_every_text_is_a_query(text: str):
     assert isinstance(parsed(text), Query)
