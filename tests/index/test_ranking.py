@@ -185,6 +185,24 @@ def test_two_errors_are_looked_for_in_long_words_only():
     assert asked == [("lampx", False), ("lanternxx", False), ("lanternxx", True)]
 
 
+def test_few_words_are_looked_for_and_two_errors_in_none_of_many_letters():
+    asked = []
+
+    def nearest(word: str, far: bool) -> Found:
+        asked.append((word, far))
+        return Found(frozenset(), [])
+
+    query = "lanternslanterx lanternslantex lamx oilx fusex"
+    corrected(query, parsed(query).terms, [0, 0, 0, 0, 0], nearest)
+
+    assert asked == [
+        ("lanternslanterx", False),
+        ("lanternslantex", False),
+        ("lanternslantex", True),
+        ("lamx", False),
+    ]
+
+
 def test_the_form_that_texts_have_most_often_is_meant():
     def nearest(word: str, far: bool) -> Found:
         return Found(frozenset({"lamp", "lump"}), ["lump lamp", "lamp"])
