@@ -7,10 +7,10 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import ClassVar
 
-from rich.console import Console
 from rich.markup import escape
 
 from smartcrawl.engine.command import RegistryCommand, print_json
+from smartcrawl.engine.output import Output
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.index.search import answer, search_hit_as_data
 from smartcrawl.model.exceptions import UsageError
@@ -75,15 +75,15 @@ class Command(RegistryCommand):
             print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])
             return
         several = len(stored_source_names(connection)) > 1
-        console = Console(highlight=False, soft_wrap=True)
+        output = Output()
         for number, hit in enumerate(hits, 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
-            console.print(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
+            output.line(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
             where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
-            console.print(f"   [green]{_safe(hit.url)}[/]{where}")
+            output.line(f"   [green]{_safe(hit.url)}[/]{where}")
             if hit.snippet:
-                console.print(f"   {_marked(hit.snippet)}")
-            _show_images(console, images.get(hit.no, []))
+                output.say(_marked(hit.snippet), label="   ", indent=3)
+            _show_images(output, images.get(hit.no, []))
         if not hits:
             print(f"nothing found for {query!r}{_wordless(query)}", file=sys.stderr)
 
@@ -112,10 +112,10 @@ def _marked(snippet: str) -> str:
     return "".join(marks.get(part) or _safe(part) for part in parts)
 
 
-def _show_images(console: Console, images: list[ImageDocument]) -> None:
+def _show_images(output: Output, images: list[ImageDocument]) -> None:
     for image in images[:_SHOWN]:
         alt = f"  {_safe(image.alt)}" if image.alt else ""
-        console.print(f"   [cyan]{_safe(image.src)}[/]{alt}")
+        output.line(f"   [cyan]{_safe(image.src)}[/]{alt}")
     if len(images) > _SHOWN:
         more = len(images) - _SHOWN
-        console.print(f"   and {more} more image{'' if more == 1 else 's'}")
+        output.line(f"   and {more} more image{'' if more == 1 else 's'}")

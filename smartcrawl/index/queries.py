@@ -16,7 +16,7 @@ _PART: Final = re.compile(
     r'(?P<word>[^\s"]+))'
 )
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
-MOST: Final = 32  #: words of one query by which pages are searched
+MOST: Final = 32  #: words by which one query searches, and parts of each other kind
 _READ: Final = 4_096  #: words of one query that are read
 
 
@@ -61,7 +61,8 @@ def parsed(query: str) -> Query:
 
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
     are left out, unless there are no others. Parts without a letter or digit are left out, and so
-    are characters that no index takes: NUL and halves of surrogate pairs.
+    are characters that no index takes: NUL and halves of surrogate pairs. Of the words, and of each
+    other kind of part, the first ``MOST`` count.
 
     >>> [term.text for term in parsed('how do I "undo it" state-of-the-art ?!').terms]
     ['undo it', 'state-of-the-art']
@@ -84,8 +85,13 @@ def parsed(query: str) -> Query:
         elif found := stems(text):
             terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
     content = tuple(_content(terms)[:_READ])
-    required = tuple(term.text for term in content if term.quoted)[:MOST]
-    return Query(content, required, tuple(excluded), tuple(sites), tuple(sources))
+    required = _first([term.text for term in content if term.quoted])
+    return Query(content, required, _first(excluded), _first(sites), _first(sources))
+
+
+def _first(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the first parts of a query that differ, as many as a database takes in one query."""
+    return tuple(dict.fromkeys(parts))[:MOST]
 
 
 def _content(terms: Sequence[Term]) -> list[Term]:

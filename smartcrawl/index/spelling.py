@@ -16,6 +16,8 @@ from smartcrawl.index.stems import stems, words
 _SHORTEST: Final = 4  #: letters of a word that may be misspelt
 _FAR: Final = 7  #: letters of a word that may have two errors
 _LONGEST: Final = 30
+_FAREST: Final = 14  #: letters of a word that may have two errors, at most: forms grow by square
+_MOST: Final = 3  #: words of one query that are looked for, since each asks for many forms
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _VOWELS: Final = "aeiouy"
 
@@ -39,12 +41,16 @@ def corrected(
     Returns the terms and the query with these words; the query is empty if none was replaced.
     """
     found, meant = list(terms), query
-    for place, term in enumerate(terms):
-        if pages[place] or term.quoted or not may_be_misspelt(term):
-            continue
+    unknown = [
+        place
+        for place, term in enumerate(terms)
+        if not pages[place] and not term.quoted and may_be_misspelt(term)
+    ]
+    for place in unknown[:_MOST]:
+        term = terms[place]
         word = words(term.text)[0]
         instead = _best(word, nearest(word, False))
-        if not instead and len(word) >= _FAR:
+        if not instead and _FAR <= len(word) <= _FAREST:
             instead = _best(word, nearest(word, True))
         if instead:
             found[place] = Term(instead, tuple(stems(instead)))
@@ -60,13 +66,13 @@ def may_be_misspelt(term: Term) -> bool:
 
 def _best(word: str, found: Found) -> str:
     """Return the form that the texts have most often, "" if they have none."""
-    by_stem = {stems(form)[0]: form for form in sorted(found.forms, reverse=True) if stems(form)}
     seen: Counter[str] = Counter()
     for text in found.texts:
         for each in words(text):
             if each in found.forms:
                 seen[each] += 2
-    if not seen:
+    if found.texts and not seen:
+        by_stem = {stem: form for form in sorted(found.forms, reverse=True) for stem in stems(form)}
         for text in found.texts:
             seen.update(by_stem[stem] for stem in stems(text) if stem in by_stem)
     seen.pop(word, None)

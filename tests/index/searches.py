@@ -72,6 +72,8 @@ PAGES = [
     Held("rust/rare", plain("a varnish of amber"), "Paint"),
 ]
 
+MANY = " ".join(f"{{0}}absent{n}" for n in range(1_500))
+
 SEARCHES = [
     Search("title-heading-text", "zebra", ("zebra/title", "zebra/heading", "zebra/text")),
     Search("quoted-words-stay-together", '"error code"', ("code/together",)),
@@ -116,6 +118,8 @@ SEARCHES = [
     Search("polish-without-accents", "zazolc jazn", ("kolory",)),
     Search("excluded-word", "zebra -text -heading", ("zebra/title", "zebra/heading", "zebra/text")),
     Search("excluded-word-of-a-page", "varnish -amber", ("rust/often",)),
+    Search("many-excluded-words", f"varnish -amber {MANY.format('-')}", ("rust/often",)),
+    Search("many-sites", f"amber site:a.example {MANY.format('site:')}", ("rust/rare",)),
     Search("excluded-phrase", '"red" -"red green" -apples', ("colours/red",)),
     Search("a-phrase-must-occur", '"error code" mistake', ("code/together",)),
     Search("an-unknown-phrase-counts-like-a-word", '"no such words" fuse', ("fuse",)),

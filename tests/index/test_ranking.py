@@ -52,6 +52,14 @@ def test_filters_of_a_query():
     assert [term.text for term in found.terms] == ["lamp", "e-mail"]
 
 
+def test_the_first_32_parts_of_each_kind_count():
+    found = parsed("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
+
+    assert found.excluded == ("x", *(f"w{n}" for n in range(31)))
+    assert found.sites == tuple(f"s{n}" for n in range(32))
+    assert found.sources == tuple(f"i{n}" for n in range(32))
+
+
 @given(st.text(max_size=60))
 def test_every_text_is_a_query(text: str):
     assert isinstance(parsed(text), Query)
@@ -175,6 +183,24 @@ def test_two_errors_are_looked_for_in_long_words_only():
 
     assert (meant, [term.text for term in terms]) == ("", ["lampx", "lanternxx"])
     assert asked == [("lampx", False), ("lanternxx", False), ("lanternxx", True)]
+
+
+def test_few_words_are_looked_for_and_two_errors_in_none_of_many_letters():
+    asked = []
+
+    def nearest(word: str, far: bool) -> Found:
+        asked.append((word, far))
+        return Found(frozenset(), [])
+
+    query = "lanternslanterx lanternslantex lamx oilx fusex"
+    corrected(query, parsed(query).terms, [0, 0, 0, 0, 0], nearest)
+
+    assert asked == [
+        ("lanternslanterx", False),
+        ("lanternslantex", False),
+        ("lanternslantex", True),
+        ("lamx", False),
+    ]
 
 
 def test_the_form_that_texts_have_most_often_is_meant():
