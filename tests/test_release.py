@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -99,7 +100,7 @@ def test_a_release_has_files_hashes_a_bill_and_a_tag(checkout: Checkout):
 
     done = checkout.release(VERSION)
 
-    if "could not be installed" in done.stderr:
+    if "could not be installed" in done.stderr and not os.environ.get("SMARTCRAWL_REQUIRE_SERVERS"):
         pytest.skip("the build backend is not installed, and cannot be downloaded")
     assert done.returncode == 0, done.stderr
     dist = checkout.folder / "dist"

@@ -15,7 +15,8 @@ _FILE: Final = re.compile(r"file:|[A-Za-z]:\\|\.{0,2}/(?!/)")
 _BARE_IPV6: Final = re.compile(r"https?://[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:[/?#]|\Z)")
 _PORT: Final = re.compile(r"https?://[^/?#]*:(\d+)(?:[/?#]|\Z)")
 _LAST_PORT: Final = 65_535
-_QUOTES: Final = '"<>`“”„‘’«»'  #: a URL has none of them; ' may be in one
+_ASCII_QUOTES: Final = '"<>`'  #: a URL has none of them; ' may be in one
+_QUOTES: Final = _ASCII_QUOTES + "“”„‘’«»"
 
 
 def hint(text: str) -> str:
@@ -47,8 +48,14 @@ def hint(text: str) -> str:
 def without_quotes(text: str) -> str | None:
     """Return the URL between quotes that were pasted with it; None where there are none.
 
+    A typographic quotation mark at the end may be part of the address, unless one is before it.
+
     >>> without_quotes('https://docs.example.com/"'), without_quotes("https://docs.example.com/")
     ('https://docs.example.com/', None)
+    >>> without_quotes("https://de.example.org/„Foo“"), without_quotes("„https://a.example/“")
+    (None, 'https://a.example/')
     """
-    bare = text.strip().strip(_QUOTES)
-    return request_url(bare) if bare != text.strip() else None
+    given = text.strip()
+    bare = given.lstrip(_QUOTES)
+    bare = bare.rstrip(_QUOTES if bare != given else _ASCII_QUOTES)
+    return request_url(bare) if bare != given else None
