@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
@@ -21,6 +20,7 @@ from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.engine.base_command import BaseCommand
 from smartcrawl.engine.output import complain, show_anything
+from smartcrawl.engine.standard_output import printed
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import shown
 
@@ -73,7 +73,10 @@ class Command(BaseCommand):
             raise UsageError(f"{word!r} is not understood: demo takes options only")
         _listen()
         try:
-            _show(opts)
+            self.exitcode = FAILED  # also when the reader stops reading, as in "… | head"
+            with printed():
+                _show(opts)
+                self.exitcode = DONE
         except SmartcrawlError as error:
             complain("demo", str(error))
             self.exitcode = FAILED
@@ -81,9 +84,6 @@ class Command(BaseCommand):
             print(file=sys.stderr)  # a terminal shows ^C in this line
             complain("demo", "stopped before its end")
             self.exitcode = STOPPED
-        except BrokenPipeError:  # the reader stopped reading, as in "… | head"
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self.exitcode = FAILED  # not every step was shown
 
 
 def _show(opts: Namespace) -> None:

@@ -7,19 +7,24 @@ and ``due`` run in Scrapy's process, with the settings of this project, from any
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final
 
 from smartcrawl import __version__
 from smartcrawl.commands.listed import COMMANDS
+from smartcrawl.engine.output import complain
+from smartcrawl.engine.standard_output import printed
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.meant import nearest
 from smartcrawl.model.redaction import shown
 
-USAGE = 2  #: exit status of wrong usage
+FAILED, USAGE = 1, 2  #: exit statuses; 2 is that of wrong usage
 _INTERRUPTED: Final = 130  #: exit status after Ctrl-C, as of a shell
 #: Options that may come before the command, and take a value.
 _BEFORE: Final = ("--data-dir", "-s", "--set")
+_ATTACHED: Final = re.compile(r"(--[\w-]+|-s\w+)=")  #: an option and its value in one word
 _GREETING: Final = """\
 smartcrawl {version} keeps a search index true to web sites, and asks only for what changed.
 
@@ -46,19 +51,22 @@ smartcrawl COMMAND --help explains a command. Options of every command:
 
 def main(words: Sequence[str]) -> int:
     """Run the command that the words name, and return the exit status."""
+    status = 0  # also when the reader stops reading, as in "… | head"
     try:
-        return _main(list(words))
+        with printed():
+            status = _main(list(words))
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader stopped reading, as in "… | head"
-        return 0
+    except SmartcrawlError as error:
+        complain("smartcrawl", str(error))
+        return FAILED
+    return status
 
 
 def _main(words: list[str]) -> int:
     before = _options_before(words)
     if not words:
-        print(_GREETING.format(version=__version__, folder=_folder()), end="")
+        print(_GREETING.format(version=__version__, folder=_folder(before)), end="")
         return 0
     name, *rest = words
     if name in ("--version", "-V"):
@@ -66,12 +74,12 @@ def _main(words: list[str]) -> int:
         return 0
     if name in ("help", "--help", "-h"):
         if not rest:
-            print(help_text(), end="")
+            print(help_text(before), end="")
             return 0
         name, rest = rest[0], ["--help"]
     if name not in COMMANDS:
-        near = get_close_matches(name, COMMANDS, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ": smartcrawl --help lists them all"
+        near = nearest(name, COMMANDS)
+        meant = f"; did you mean {near}?" if near else ": smartcrawl --help lists them all"
         print(f"smartcrawl: there is no command {shown(name)!r}{meant}", file=sys.stderr)
         return USAGE
     if name == "completion":
@@ -86,21 +94,26 @@ def _main(words: list[str]) -> int:
 def _options_before(words: list[str]) -> list[str]:
     """Take the options before the command out of ``words``, and return them."""
     found: list[str] = []
-    while words and words[0].partition("=")[0] in _BEFORE:
-        taken = 1 if "=" in words[0] and words[0].startswith("--") else 2
+    while words and (words[0].partition("=")[0] in _BEFORE or re.match(r"-s\w+=", words[0])):
+        taken = 1 if _ATTACHED.match(words[0]) else 2
         found += words[:taken]
         del words[:taken]
     return found
 
 
-def _folder() -> str:
+def _folder(before: Sequence[str]) -> str:
+    """Return the folder of all state; ``before``: the options that may name it."""
+    if before:
+        from smartcrawl.commands.running import folder_named  # noqa: PLC0415  # as above
+
+        return folder_named(before)
     from smartcrawl.engine.state_folder import state_folder  # noqa: PLC0415  # as above
 
     return str(state_folder(None, os.environ))
 
 
-def help_text() -> str:
-    """Return the list of all commands, one line each."""
+def help_text(before: Sequence[str] = ()) -> str:
+    """Return the list of all commands, one line each; ``before``: options of the command line."""
     width = max(map(len, COMMANDS))
     lines = "\n".join(f"  {name:<{width}}  {line}" for name, line in COMMANDS.items())
-    return _HELP.format(commands=lines, folder=_folder())
+    return _HELP.format(commands=lines, folder=_folder(before))

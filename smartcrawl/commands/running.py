@@ -62,12 +62,27 @@ def parser_of(name: str, command: Any) -> ArgumentParser:
         conflict_handler="resolve",
     )
     command.add_options(parser)
+    _add_common_options(parser)
+    return parser
+
+
+def folder_named(words: Sequence[str]) -> str:
+    """Return the folder of all state for the options before a command; wrong ones end the process.
+
+    Raises:
+        SettingError: there can be no such folder.
+    """
+    parser = ArgumentParser(prog="smartcrawl", add_help=False)
+    _add_common_options(parser)
+    return _folder(parser.parse_args(words))[0]
+
+
+def _add_common_options(parser: ArgumentParser) -> None:
     parser.add_argument("--data-dir", metavar="DIR", help="folder of all state")
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="NAME=VALUE",
         help="a setting, as often as needed",
     )  # fmt: skip
-    return parser
 
 
 def _apply(parser: ArgumentParser, settings: PlainSettings, opts: Namespace) -> None:
@@ -98,7 +113,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     parser = parser_of("crawl", CrawlWords())
     opts, args = parser.parse_known_args(words)
     settings = PlainSettings()
-    check_usage(parser, _known_settings(settings, opts), args, opts)
+    check_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
     if args[:1] == ["site"] and opts.spargs:
         del args[0]  # the words of Scrapy's command
     if len(args) > 1:

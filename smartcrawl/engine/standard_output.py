@@ -32,7 +32,11 @@ def printed() -> Iterator[None]:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
     show_anything()
     try:
-        yield
+        try:
+            yield
+        except SystemExit:  # for example of a parser, after the help
+            sys.stdout.flush()
+            raise
         sys.stdout.flush()
     except BrokenPipeError:
         discard()

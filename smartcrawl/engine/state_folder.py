@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from platformdirs import user_data_path
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.redaction import shown
 
 LOCAL: Final = ".smartcrawl"
 #: Environment variables that name the folder, the strongest first.
@@ -18,9 +22,13 @@ VARIABLES: Final = ("DATA_DIR", "SMARTCRAWL_DATA_DIR")
 
 
 def default_folder() -> Path:
-    """Return ``.smartcrawl`` of the current folder if it exists, else the user's data folder."""
-    local = Path(LOCAL).absolute()
-    return local if local.is_dir() else user_data_path("smartcrawl", appauthor=False).absolute()
+    """Return ``.smartcrawl`` of the current folder if it exists, else the user's data folder.
+
+    Raises:
+        SettingError: as for ``state_folder``.
+    """
+    local = _absolute(Path(LOCAL))
+    return local if local.is_dir() else _absolute(user_data_path("smartcrawl", appauthor=False))
 
 
 def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
@@ -28,14 +36,42 @@ def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
 
     ``given`` is the folder of the command line. Without it, the first environment variable with a
     value counts, and then ``default_folder``.
+
+    Raises:
+        SettingError: it is below the home of a user who does not exist, or the current folder was
+            removed.
     """
     named = [given, *(environment.get(name) for name in VARIABLES)]
     value = next((one for one in named if one and one.strip()), None)
-    return default_folder() if value is None else Path(value.strip()).expanduser().absolute()
+    if value is None:
+        return default_folder()
+    try:
+        folder = Path(value.strip()).expanduser()
+    except RuntimeError as error:
+        raise SettingError(
+            f"the folder of state is {shown(value)!r}, and this system has no such home folder:"
+            " write the whole path"
+        ) from error
+    return _absolute(folder)
+
+
+def _absolute(folder: Path) -> Path:
+    """Return the path from the root.
+
+    Raises:
+        SettingError: the path is relative, and the current folder was removed.
+    """
+    try:
+        return folder.absolute()
+    except FileNotFoundError as error:
+        raise SettingError(
+            "the current folder was removed: go to another one with cd, and try again"
+        ) from error
 
 
 def data_dir_option(folder: Path) -> list[str]:
     """Return the words that name ``folder`` on a command line; none where it is the default."""
-    if folder == default_folder():
-        return []
+    with suppress(SettingError):  # where there is no default, the folder is named
+        if folder == default_folder():
+            return []
     return ["--data-dir", os.fspath(folder)]

@@ -31,10 +31,12 @@ def check_usage(
     opts: Namespace,
     *,
     words: bool = False,
+    notes: bool = True,
 ) -> None:
     """Refuse unknown options and mistyped settings; ``words``: the command takes words.
 
-    ``settings`` has the names of the known settings.
+    ``settings`` has the names of the known settings. ``notes``: whether other unknown settings
+    are reported; a command that Scrapy parses again reports them there.
 
     The parser prints the message, and ends the process with the status of wrong usage. The ``--``
     before words with a dash is taken out of ``args``.
@@ -46,7 +48,7 @@ def check_usage(
     del args[end : end + 1]
     for problem in _settings_problems(opts.set, settings):
         parser.error(problem)
-    for note in _settings_notes(opts.set, settings):
+    for note in _settings_notes(opts.set, settings) if notes else ():
         print(f"note: {note}", file=sys.stderr)
     if (pidfile := getattr(opts, "pidfile", None)) and (reason := unwritable(Path(pidfile))):
         parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")

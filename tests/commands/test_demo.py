@@ -194,6 +194,23 @@ def test_a_reader_that_stops_reading_ends_the_demo(place: Place) -> None:
     assert place.is_untouched()
 
 
+def test_output_on_a_full_disk_is_one_sentence(place: Place) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scrapy", "demo"],
+            cwd=place.here,
+            env=os.environ | place.environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        status, _, err = ended(process)
+
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("demo: cannot write to standard output (No space left on device)")
+    assert place.is_untouched()
+
+
 def test_kept_data_is_named_and_works(place: Place) -> None:
     """Also where the demo is stopped: its folder is named, and stays."""
     with place.start("--keep") as process:

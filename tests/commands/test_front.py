@@ -1,10 +1,13 @@
 """The program smartcrawl: greeting, list of commands, options, and messages about wrong ones."""
 
+import os
+import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import IO
 
 import pytest
 
@@ -16,6 +19,8 @@ from smartcrawl.engine.base_command import CMDLINE
 from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import database_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +48,77 @@ def test_the_greeting_names_the_state_of_this_folder(capsys: pytest.CaptureFixtu
     main([])
 
     assert f"The state is in {Path.cwd() / '.smartcrawl'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["--help"]])
+@pytest.mark.parametrize(
+    "before", [["--data-dir", "x"], ["--data-dir=x"], ["-sDATA_DIR=x"], ["--set", "DATA_DIR=x"]]
+)
+def test_greeting_and_help_name_the_given_folder(
+    capsys: pytest.CaptureFixture[str], before: list[str], words: list[str]
+):
+    assert main([*before, *words]) == 0
+
+    assert f" {Path.cwd() / 'x'}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["-s"], ["--data-dir"], ["-s", "--help"], ["--set", "-V"]])
+def test_an_option_without_its_value_is_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+
+    assert ended.value.code == 2
+    assert "expected one argument" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_is_one_sentence(capsys: pytest.CaptureFixture[str]):
+    for words in (["--data-dir", "~no-such-user/x"], ["status", "--data-dir", "~no-such-user/x"]):
+        assert main(words) == 1
+        assert capsys.readouterr().err == (
+            "smartcrawl: the folder of state is '~no-such-user/x', and this system has no such"
+            " home folder: write the whole path\n"
+        )
+
+
+PRINTING = [[], ["--help"], ["--version"], ["completion", "bash"], ["status", "--help"]]
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_full_disk_is_one_sentence(words: list[str]):
+    with Path("/dev/full").open("w") as full:
+        status, err = called(words, full)
+
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("smartcrawl: cannot write to standard output (No space left on device)")
+
+
+@pytest.mark.parametrize("words", PRINTING)
+def test_a_reader_that_stops_reading_is_no_error(words: list[str]):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as gone:
+        assert called(words, gone) == (0, "")
+
+
+def test_a_folder_that_the_encoding_lacks_is_printed_all_the_same(tmp_path: Path):
+    with Path("out").open("w") as out:
+        assert called(["--data-dir", "é"], out, PYTHONIOENCODING="ascii") == (0, "")
+    assert Path("out").read_text().endswith(f"The state is in {tmp_path / '?'}\n")
+
+
+def called(words: list[str], out: IO[str], **environment: str) -> tuple[int, str]:
+    """Call the program, and return its exit status and standard error."""
+    found = subprocess.run(
+        [sys.executable, "-m", "smartcrawl", *words],
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""} | environment,
+    )
+    return found.returncode, found.stderr
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
@@ -108,6 +184,16 @@ def test_a_crawl_refuses_a_mistyped_option_too(
     assert f"there is no option {words[1]}, did you mean" in capsys.readouterr().err
 
 
+def test_an_unknown_setting_is_reported_once(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as ended:
+        main(["crawl", "https://a.example/", "-s", "FOO_BARX=1", "-s", "LOST_THRESHOLD=x"])
+
+    err = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert "LOST_THRESHOLD" in err, "the crawl was parsed to its end"
+    assert err.count("FOO_BARX") == 1
+
+
 def test_words_after_two_dashes_and_numbers_are_no_options():
     parser = ArgumentParser()
     words = ["a", "-7", "-", "--", "-b", "--", "c"]
@@ -134,6 +220,7 @@ def test_a_missing_registry_is_reported_with_the_words_of_smartcrawl(
         ["--data-dir", "state", "status"],
         ["--data-dir=state", "status"],
         ["-s", "DATA_DIR=state", "status"],
+        ["-sDATA_DIR=state", "status"],
         ["status", "--set", "DATA_DIR=elsewhere", "-s", "DATA_DIR=state"],
         ["status", "-s", "DATA_DIR=elsewhere", "--data-dir", "state"],
     ],

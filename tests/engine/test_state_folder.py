@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.engine.state_folder import data_dir_option, default_folder, state_folder
+from smartcrawl.model.exceptions import SettingError
 
 NAMED = {"DATA_DIR": "/srv/one", "SMARTCRAWL_DATA_DIR": "/srv/two"}
 
@@ -52,4 +53,19 @@ def test_a_file_is_no_folder_of_state(tmp_path: Path):
 
 def test_a_command_line_names_the_folder_only_where_it_is_not_the_default():
     assert data_dir_option(default_folder()) == []
+    assert data_dir_option(Path("/srv/one")) == ["--data-dir", "/srv/one"]
+
+
+def test_a_home_folder_that_does_not_exist_is_named():
+    with pytest.raises(SettingError, match=r"is '~no-such-user/x', .* write the whole path"):
+        state_folder("~no-such-user/x", {})
+
+
+def test_in_a_folder_that_was_removed_only_a_whole_path_is_a_folder():
+    Path.cwd().rmdir()
+
+    for given in ("state", None):
+        with pytest.raises(SettingError, match="the current folder was removed"):
+            state_folder(given, {})
+    assert state_folder("/srv/one", {}) == Path("/srv/one")
     assert data_dir_option(Path("/srv/one")) == ["--data-dir", "/srv/one"]
