@@ -10,7 +10,6 @@ import tokenize
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from importlib.resources import files
 from itertools import groupby
 from math import isfinite
@@ -24,6 +23,7 @@ from smartcrawl.engine.standard_output import OutputError, printed
 from smartcrawl.engine.state_folder import VARIABLES
 from smartcrawl.engine.tables import print_table
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
+from smartcrawl.model.meant import similar
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program
 from smartcrawl.model.redaction import HIDDEN, redacted, shown_lines
@@ -176,7 +176,7 @@ def config_settings_named(names: Sequence[str], settings: CommandSettings) -> li
                 f"{name.upper()} is not among the settings of smartcrawl:"
                 f" scrapy settings --get {name.upper()} prints it"
             )
-        near = get_close_matches(name.upper(), known, n=3)
+        near = similar(name.upper(), known, most=3)
         hint = f": {program()} config prints them all"
         if near:
             hint = f"; did you mean {' or '.join(near)}?"

@@ -15,7 +15,16 @@ def nearest(word: str, known: Iterable[str], *, least: float = _CLOSE) -> str | 
     >>> nearest("--limt", ["--limit", "--format"]), nearest("--colour", ["--limit"])
     ('--limit', None)
     """
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=least)), None)
+    return next(iter(similar(word, known, most=1, least=least)), None)
+
+
+def similar(word: str, known: Iterable[str], *, most: int, least: float = _CLOSE) -> list[str]:
+    """Return the known words that are similar to ``word``, the nearest first.
+
+    >>> similar("LOST_TRESHOLD", ["LOST_THRESHOLD", "LOG_LEVEL"], most=3)
+    ['LOST_THRESHOLD']
+    """
+    return get_close_matches(word, list(known), n=most, cutoff=least)
 
 
 def meant(word: str, known: Iterable[str]) -> str:
