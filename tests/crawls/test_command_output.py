@@ -43,6 +43,7 @@ COMMANDS = [
     (["due", "--notice", "http://elsewhere.example/ü"], 1),
     (["due"], 0),
     (["crawl", "site", "-a", f"source={NAME}"], 0),
+    (["demo", "elsewhere"], 2),  # tests/commands/test_demo.py has the steps
 ]
 
 
