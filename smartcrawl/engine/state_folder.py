@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from platformdirs import user_data_path
+from platformdirs import user_data_dir
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.whole_path import whole_path
 
 LOCAL: Final = ".smartcrawl"
 #: Environment variables that name the folder, the strongest first.
@@ -27,8 +27,8 @@ def default_folder() -> Path:
     Raises:
         SettingError: as for ``state_folder``.
     """
-    local = _absolute(Path(LOCAL))
-    return local if local.is_dir() else _absolute(user_data_path("smartcrawl", appauthor=False))
+    local = whole_path(LOCAL)
+    return local if local.is_dir() else whole_path(user_data_dir("smartcrawl", appauthor=False))
 
 
 def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
@@ -43,30 +43,7 @@ def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     """
     named = [given, *(environment.get(name) for name in VARIABLES)]
     value = next((one for one in named if one and one.strip()), None)
-    if value is None:
-        return default_folder()
-    try:
-        folder = Path(value.strip()).expanduser()
-    except RuntimeError as error:
-        raise SettingError(
-            f"the folder of state is {shown(value)!r}, and this system has no such home folder:"
-            " write the whole path"
-        ) from error
-    return _absolute(folder)
-
-
-def _absolute(folder: Path) -> Path:
-    """Return the path from the root.
-
-    Raises:
-        SettingError: the path is relative, and the current folder was removed.
-    """
-    try:
-        return folder.absolute()
-    except FileNotFoundError as error:
-        raise SettingError(
-            "the current folder was removed: go to another one with cd, and try again"
-        ) from error
+    return default_folder() if value is None else whole_path(value.strip())
 
 
 def data_dir_option(folder: Path) -> list[str]:

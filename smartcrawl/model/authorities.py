@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.whole_path import whole_path
+
 
 def authority_file(text: str, folder: Path | None = None) -> Path:
     """Return the path of a PEM file with at least one certificate.
@@ -15,7 +18,11 @@ def authority_file(text: str, folder: Path | None = None) -> Path:
     """
     import ssl  # noqa: PLC0415  # a tenth of the start of a command that reads no such file
 
-    path = ((folder or Path.cwd()) / Path(text).expanduser()).absolute()
+    try:
+        is_below = folder is not None and not text.startswith(("~", "/"))
+        path = whole_path(f"{folder}/{text}" if is_below else text)
+    except SettingError as error:
+        raise ValueError(str(error)) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     remedy = "name a PEM file with the certificates of the authorities to trust, or leave it empty"
     try:

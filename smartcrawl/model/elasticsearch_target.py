@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted
+from smartcrawl.model.whole_path import whole_path
 
 _PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: names that Elasticsearch accepts
 _REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that no address has
@@ -104,7 +105,7 @@ def _credentials(settings: Mapping[str, Any], parts: SplitResult) -> tuple[str, 
 def _certificates(value: str) -> Path | None:
     if not value:
         return None
-    path = Path(value).expanduser().absolute()
+    path = whole_path(value)
     if not path.is_file():
         raise SettingError(
             f"ELASTICSEARCH_CA_CERTS is {value!r}: there is no such file; it takes the path of a"

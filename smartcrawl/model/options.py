@@ -28,6 +28,7 @@ from smartcrawl.model.setting_values import (
     word_list,
 )
 from smartcrawl.model.urls import Trackers
+from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.schedule import Schedule
 
@@ -227,7 +228,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
 
 def _project() -> Path | None:
     """Return the folder of scrapy.cfg: this one or the next above that has it."""
-    here = Path.cwd()
+    here = whole_path(".")
     folders = (here, *here.parents)
     return next((folder for folder in folders if (folder / "scrapy.cfg").exists()), None)
 
@@ -235,7 +236,7 @@ def _project() -> Path | None:
 def _beside_project(value: str, default: str) -> Path:
     """Return a path; the default is beside scrapy.cfg, any other path is taken as given."""
     project = _project() if value == default else None
-    return project / default if project else Path(value).expanduser().absolute()
+    return project / default if project else whole_path(value)
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
@@ -270,7 +271,7 @@ def _registry(settings: Mapping[str, Any], data_dir: Path) -> Path | str:
             " for an absolute path) or postgresql://USER:PASSWORD@HOST/DATABASE; empty stands for"
             " registry.db in DATA_DIR"
         )
-    return Path(url.removeprefix("sqlite:///")).expanduser().absolute()
+    return whole_path(url.removeprefix("sqlite:///"))
 
 
 def _redis(settings: Mapping[str, Any]) -> str | None:

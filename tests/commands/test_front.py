@@ -77,8 +77,8 @@ def test_a_folder_that_cannot_be_is_one_sentence(capsys: pytest.CaptureFixture[s
     for words in (["--data-dir", "~no-such-user/x"], ["status", "--data-dir", "~no-such-user/x"]):
         assert main(words) == 1
         assert capsys.readouterr().err == (
-            "smartcrawl: the folder of state is '~no-such-user/x', and this system has no such"
-            " home folder: write the whole path\n"
+            "smartcrawl: the path '~no-such-user/x' begins with a home folder that this system does"
+            " not have: write the whole path\n"
         )
 
 

@@ -408,3 +408,29 @@ def test_another_registry_is_refused_without_its_password(url: str):
     assert str(caught.value).startswith("REGISTRY_URL is ")
     assert "it takes sqlite:///PATH" in str(caught.value)
     assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("DATA_DIR", "~no-such-user/x"),
+        ("SOURCES_FILE", "~no-such-user/x"),
+        ("CA_FILE", "~no-such-user/x"),
+        ("ELASTICSEARCH_CA_CERTS", "~no-such-user/x"),
+        ("REGISTRY_URL", "sqlite:///~no-such-user/x"),
+    ],
+)
+def test_a_home_folder_that_does_not_exist_is_named(name: str, path: str):
+    given = {"ELASTICSEARCH_URL": "https://a.example"} if name.startswith("ELASTIC") else {}
+    with pytest.raises(SettingError, match="'~no-such-user/x' begins with a home folder"):
+        options(**given, **{name: path})
+
+
+def test_a_current_folder_that_was_removed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+
+    with pytest.raises(SettingError, match="the current folder was removed"):
+        options(DATA_DIR="/srv/one")

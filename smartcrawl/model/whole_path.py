@@ -1,0 +1,28 @@
+"""Paths of settings and options, from the root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.redaction import shown
+
+
+def whole_path(text: str) -> Path:
+    """Return a path from the root; ``~`` at its start stands for a home folder.
+
+    Raises:
+        SettingError: there is no such home folder, or the path is relative and the current folder
+            was removed.
+    """
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise SettingError(
+            f"the path {shown(text)!r} begins with a home folder that this system does not have:"
+            " write the whole path"
+        ) from error
+    except FileNotFoundError as error:
+        raise SettingError(
+            "the current folder was removed: go to another one with cd, and try again"
+        ) from error
