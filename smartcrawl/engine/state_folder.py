@@ -25,10 +25,19 @@ def default_folder() -> Path:
     """Return ``.smartcrawl`` of the current folder if it exists, else the user's data folder.
 
     Raises:
-        SettingError: as for ``state_folder``.
+        SettingError: the current folder was removed, or its ``.smartcrawl`` belongs to another
+            user, who could read and change the pages in it.
     """
     local = whole_path(LOCAL)
-    return local if local.is_dir() else whole_path(user_data_dir("smartcrawl", appauthor=False))
+    if not local.is_dir():
+        return whole_path(user_data_dir("smartcrawl", appauthor=False))
+    user = os.geteuid()
+    if user and local.stat().st_uid not in (user, 0):  # the administrator may use every folder
+        raise SettingError(
+            f"{local} belongs to another user: go to another folder with cd, or name a folder of"
+            " your own with --data-dir"
+        )
+    return local
 
 
 def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:

@@ -1,5 +1,6 @@
 """The folder of all state: the command line, the environment, this folder, the user's folder."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,19 @@ def test_in_a_folder_that_was_removed_only_a_whole_path_is_a_folder():
             state_folder(given, {})
     assert state_folder("/srv/one", {}) == Path("/srv/one")
     assert data_dir_option(Path("/srv/one")) == ["--data-dir", "/srv/one"]
+
+
+def test_a_folder_of_another_user_is_not_taken_by_itself(monkeypatch: pytest.MonkeyPatch):
+    local = Path(".smartcrawl").absolute()
+    local.mkdir()
+    if os.geteuid() == 0:
+        os.chown(local, 4242, -1)
+    owner = local.stat().st_uid
+    for user in (owner, 0):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert default_folder() == local
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    with pytest.raises(SettingError, match=r"\.smartcrawl belongs to another user"):
+        state_folder(None, {})
+    assert state_folder(".smartcrawl", {}) == local, "it was named"
