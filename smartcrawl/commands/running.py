@@ -89,9 +89,7 @@ def _apply(parser: ArgumentParser, settings: PlainSettings, opts: Namespace) -> 
     """Apply the settings of a command line; wrong ones end the process."""
     folder, given = _folder(opts)
     for setting in opts.set:
-        name, equals, value = setting.partition("=")
-        if not (name and equals):
-            parser.error(f"-s is {setting!r}: it takes NAME=VALUE")
+        name, _, value = setting.partition("=")
         settings.set(name, value, given=True)
     settings.set("DATA_DIR", folder, given=given)
 

@@ -20,6 +20,7 @@ from smartcrawl.model.meant import nearest
 from smartcrawl.model.redaction import shown
 
 _OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
+_AFTER: Final = " A word that begins with a dash goes after --"
 _LIKE_OPTION: Final = 0.7  #: similarity from which an option is proposed
 _MISTYPED: Final = 0.8  #: similarity from which an unknown setting is a mistyped one
 
@@ -46,6 +47,10 @@ def check_usage(
         if _OPTION.match(word):
             parser.error(_no_option(parser, word, words))
     del args[end : end + 1]
+    for setting in opts.set:
+        if not setting.partition("=")[0] or "=" not in setting:
+            after = f".{_AFTER}" if words else ""
+            parser.error(f"-s is {shown(setting)!r}: it takes NAME=VALUE{after}")
     for problem in _settings_problems(opts.set, settings):
         parser.error(problem)
     for note in _settings_notes(opts.set, settings) if notes else ():
@@ -60,8 +65,7 @@ def _no_option(parser: ArgumentParser, word: str, words: bool) -> str:
     long = [name for name in known if name.startswith("--")]
     near = nearest(f"--{option.lstrip('-')}", long, least=_LIKE_OPTION)
     question = f", did you mean {near}?" if near else ": --help lists them"
-    after = " A word that begins with a dash goes after --" if words else ""
-    return f"there is no option {shown(option)}{question}{after}"
+    return f"there is no option {shown(option)}{question}{_AFTER if words else ''}"
 
 
 def _unknown(given: Iterable[str], settings: Collection[str]) -> list[str]:

@@ -240,6 +240,20 @@ def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]
     assert "-s is 'DATA_DIR': it takes NAME=VALUE" in capsys.readouterr().err
 
 
+def test_a_word_that_looks_like_a_setting_goes_after_two_dashes(
+    capsys: pytest.CaptureFixture[str],
+):
+    with pytest.raises(SystemExit) as ended:
+        main(["search", "-starter"])
+
+    assert ended.value.code == 2
+    err = capsys.readouterr().err
+    assert (
+        "-s is 'tarter': it takes NAME=VALUE. A word that begins with a dash goes after --" in err
+    )
+    assert "note:" not in err
+
+
 def test_settings_without_scrapy_are_those_of_the_project():
     settings = PlainSettings()
     settings.set("DEPTH_LIMIT", "3", given=True)
