@@ -232,6 +232,15 @@ def test_the_folder_of_state_can_be_named(capsys: pytest.CaptureFixture[str], wo
     assert "nothing was crawled yet" in capsys.readouterr().out
 
 
+def test_a_search_without_words_proposes_a_command_of_smartcrawl(
+    capsys: pytest.CaptureFixture[str],
+):
+    database_of(Path("state/registry.db")).open().close(True)
+
+    assert main(["search", "--data-dir", "state", "!?"]) == 0
+    assert "such as: smartcrawl search 'two words'" in capsys.readouterr().err
+
+
 def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
         main(["status", "-s", "DATA_DIR"])
