@@ -52,6 +52,19 @@ def test_filters_of_a_query():
     assert [term.text for term in found.terms] == ["lamp", "e-mail"]
 
 
+def test_excluded_sites_and_sources_of_a_query():
+    found = parsed('lamp -site:http://a.example/x -in:"my pages" -on:x e-site:y')
+
+    assert (found.excluded_sites, found.excluded_sources) == (("a.example/x",), ("my pages",))
+    assert (found.sites, found.sources, found.excluded) == ((), (), ("on:x",))
+    assert [term.text for term in found.terms] == ["lamp", "e-site:y"]
+
+
+@pytest.mark.parametrize("part", ["site:", "in:", "-site:", 'site:""', "in:https://"])
+def test_a_filter_without_a_value_is_left_out(part: str):
+    assert parsed(f"lamp {part} oil") == parsed("lamp oil")
+
+
 def test_the_first_32_parts_of_each_kind_count():
     found = parsed("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
 
