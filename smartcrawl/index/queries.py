@@ -75,8 +75,7 @@ def parsed(query: str) -> Query:
     terms: list[Term] = []
     excluded: list[str] = []
     filters: dict[tuple[str, bool], list[str]] = defaultdict(list)  #: by name and sign
-    sayable = query.replace("\0", " ").encode("utf-8", "ignore").decode()
-    for part in _PART.finditer(sayable):
+    for part in _PART.finditer(_sayable(query)):
         text = part["quoted"] or part["word"]
         if text is None:
             value = _SCHEME.sub("", part["whole"] or part["value"] or "").strip()
@@ -96,6 +95,23 @@ def parsed(query: str) -> Query:
         excluded_sites=_first(filters["site", True]),
         excluded_sources=_first(filters["in", True]),
     )
+
+
+def _sayable(query: str) -> str:
+    return query.replace("\0", " ").encode("utf-8", "ignore").decode()
+
+
+def with_word_replaced(query: str, word: str, instead: str) -> str:
+    """Return a query with another word in place of one, neither excluded nor in quotes.
+
+    >>> with_word_replaced('-lamp "lamp" site:lamp lamp oil', "lamp", "lantern")
+    '-lamp "lamp" site:lamp lantern oil'
+    """
+    query = _sayable(query)
+    for part in _PART.finditer(query):
+        if part["word"] == word and not part["sign"]:
+            return query[: part.start()] + instead + query[part.end() :]
+    return query
 
 
 def _first(parts: Sequence[str]) -> tuple[str, ...]:

@@ -184,6 +184,26 @@ def test_only_unknown_words_of_enough_letters_are_replaced():
     assert asked == [("lantren", False)]
 
 
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ('(Lantren("red" "oil")', '(lantern("red" "oil")'),
+        ("-lantren site:lantren lantren", "-lantren site:lantren lantern"),
+        ('"a lantren" lantren?', '"a lantren" lantern?'),
+        ("_lantrén\\", "_lantern\\"),
+        ("lantre\u0301n, oil", "lantern, oil"),
+    ],
+)
+def test_signs_around_a_word_stay_when_it_is_replaced(query: str, meant: str):
+    def nearest(word: str, far: bool) -> Found:
+        return Found(frozenset({"lantern"}), ["the lantern"])
+
+    terms = parsed(query).terms
+    pages = [int("ntr" not in term.stems[0]) for term in terms]
+
+    assert corrected(query, terms, pages, nearest)[1] == meant
+
+
 def test_two_errors_are_looked_for_in_long_words_only():
     asked = []
 
