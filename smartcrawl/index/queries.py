@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ from smartcrawl.index.function_words import function_words
 from smartcrawl.index.stems import stems, words
 
 _PART: Final = re.compile(
-    r'(?P<sign>(?<!\S)-)?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<!\S)(?:site|in)):(?P<value>[^\s"]+)|'
-    r'(?P<word>[^\s"]+))'
+    r'(?P<sign>(?<!\S)-)?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
+    r'(?:"(?P<whole>[^"]*)"|(?P<value>[^\s"]*))|(?P<word>[^\s"]+))'
 )
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 MOST: Final = 32  #: words by which one query searches, and parts of each other kind
@@ -38,6 +39,8 @@ class Query:
     excluded: tuple[str, ...] = ()  #: words or phrases that must not occur
     sites: tuple[str, ...] = ()  #: hosts or addresses, without their scheme
     sources: tuple[str, ...] = ()
+    excluded_sites: tuple[str, ...] = ()
+    excluded_sources: tuple[str, ...] = ()
 
     def only(self, terms: Sequence[Term]) -> Query:
         """Return the query with other terms."""
@@ -61,8 +64,8 @@ def parsed(query: str) -> Query:
 
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
     are left out, unless there are no others. Parts without a letter or digit are left out, and so
-    are characters that no index takes: NUL and halves of surrogate pairs. Of the words, and of each
-    other kind of part, the first ``MOST`` count.
+    are sites and sources without a value, and characters that no index takes: NUL and halves of
+    surrogate pairs. Of the words, and of each other kind of part, the first ``MOST`` count.
 
     >>> [term.text for term in parsed('how do I "undo it" state-of-the-art ?!').terms]
     ['undo it', 'state-of-the-art']
@@ -72,21 +75,44 @@ def parsed(query: str) -> Query:
     """
     terms: list[Term] = []
     excluded: list[str] = []
-    sites: list[str] = []
-    sources: list[str] = []
-    sayable = query.replace("\0", " ").encode("utf-8", "ignore").decode()
-    for part in _PART.finditer(sayable):
+    filters: dict[tuple[str, bool], list[str]] = defaultdict(list)  #: by name and sign
+    for part in _PART.finditer(_sayable(query)):
         text = part["quoted"] or part["word"]
-        if part["sign"] and text is not None:
+        if text is None:
+            value = _SCHEME.sub("", part["whole"] or part["value"] or "").strip()
+            filters[part["name"], bool(part["sign"])] += [value] if value else []
+        elif part["sign"]:
             excluded += [text] * any(c.isalnum() for c in text)
-        elif text is None:
-            filters = sites if part["name"] == "site" else sources
-            filters.append(_SCHEME.sub("", part["value"]))
         elif found := stems(text):
             terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
     content = tuple(_content(terms)[:_READ])
     required = _first([term.text for term in content if term.quoted])
-    return Query(content, required, _first(excluded), _first(sites), _first(sources))
+    return Query(
+        content,
+        required,
+        excluded=_first(excluded),
+        sites=_first(filters["site", False]),
+        sources=_first(filters["in", False]),
+        excluded_sites=_first(filters["site", True]),
+        excluded_sources=_first(filters["in", True]),
+    )
+
+
+def _sayable(query: str) -> str:
+    return query.replace("\0", " ").encode("utf-8", "ignore").decode()
+
+
+def with_word_replaced(query: str, word: str, instead: str) -> str:
+    """Return a query with another word in place of one, neither excluded nor in quotes.
+
+    >>> with_word_replaced('-lamp "lamp" site:lamp lamp oil', "lamp", "lantern")
+    '-lamp "lamp" site:lamp lantern oil'
+    """
+    query = _sayable(query)
+    for part in _PART.finditer(query):
+        if part["word"] == word and not part["sign"]:
+            return query[: part.start()] + instead + query[part.end() :]
+    return query
 
 
 def _first(parts: Sequence[str]) -> tuple[str, ...]:

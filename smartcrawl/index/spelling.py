@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from smartcrawl.index.queries import Term
+from smartcrawl.index.queries import Term, with_word_replaced
 from smartcrawl.index.stems import stems, words
 
 _SHORTEST: Final = 4  #: letters of a word that may be misspelt
@@ -20,6 +20,7 @@ _FAREST: Final = 14  #: letters of a word that may have two errors, at most: for
 _MOST: Final = 3  #: words of one query that are looked for, since each asks for many forms
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _VOWELS: Final = "aeiouy"
+_WORD: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 
 
 class Found(NamedTuple):
@@ -40,7 +41,7 @@ def corrected(
 
     Returns the terms and the query with these words; the query is empty if none was replaced.
     """
-    found, meant = list(terms), query
+    found, meant = list(terms), ""
     unknown = [
         place
         for place, term in enumerate(terms)
@@ -54,8 +55,9 @@ def corrected(
             instead = _best(word, nearest(word, True))
         if instead:
             found[place] = Term(instead, tuple(stems(instead)))
-            meant = re.sub(rf"(?<!\w){re.escape(term.text)}(?!\w)", instead, meant, count=1)
-    return found, "" if meant == query else meant
+            shown = _WORD.sub(instead, term.text, count=1)
+            meant = with_word_replaced(meant or query, term.text, shown)
+    return found, meant
 
 
 def may_be_misspelt(term: Term) -> bool:

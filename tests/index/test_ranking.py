@@ -52,6 +52,19 @@ def test_filters_of_a_query():
     assert [term.text for term in found.terms] == ["lamp", "e-mail"]
 
 
+def test_excluded_sites_and_sources_of_a_query():
+    found = parsed('lamp -site:http://a.example/x -in:"my pages" -on:x e-site:y')
+
+    assert (found.excluded_sites, found.excluded_sources) == (("a.example/x",), ("my pages",))
+    assert (found.sites, found.sources, found.excluded) == ((), (), ("on:x",))
+    assert [term.text for term in found.terms] == ["lamp", "e-site:y"]
+
+
+@pytest.mark.parametrize("part", ["site:", "in:", "-site:", 'site:""', "in:https://"])
+def test_a_filter_without_a_value_is_left_out(part: str):
+    assert parsed(f"lamp {part} oil") == parsed("lamp oil")
+
+
 def test_the_first_32_parts_of_each_kind_count():
     found = parsed("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
 
@@ -169,6 +182,26 @@ def test_only_unknown_words_of_enough_letters_are_replaced():
     assert meant == 'red lantern abc 12345 "quoted"'
     assert [term.text for term in terms] == ["red", "lantern", "abc", "12345", "quoted"]
     assert asked == [("lantren", False)]
+
+
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ('(Lantren("red" "oil")', '(lantern("red" "oil")'),
+        ("-lantren site:lantren lantren", "-lantren site:lantren lantern"),
+        ('"a lantren" lantren?', '"a lantren" lantern?'),
+        ("_lantrén\\", "_lantern\\"),
+        ("lantre\u0301n, oil", "lantern, oil"),
+    ],
+)
+def test_signs_around_a_word_stay_when_it_is_replaced(query: str, meant: str):
+    def nearest(word: str, far: bool) -> Found:
+        return Found(frozenset({"lantern"}), ["the lantern"])
+
+    terms = parsed(query).terms
+    pages = [int("ntr" not in term.stems[0]) for term in terms]
+
+    assert corrected(query, terms, pages, nearest)[1] == meant
 
 
 def test_two_errors_are_looked_for_in_long_words_only():

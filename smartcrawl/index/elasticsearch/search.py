@@ -103,9 +103,10 @@ def proposal(
     if sources:
         filters.append({"terms": {"source": list(sources)}})
     if query.sites:
-        sites = [{"regexp": {"url": {"value": site_pattern(site)}}} for site in query.sites]
-        filters.append({"bool": {"should": sites}})
-    excluded = [_anywhere(text, held) for text in query.excluded]
+        filters.append({"bool": {"should": _at_sites(query.sites)}})
+    excluded = [_anywhere(text, held) for text in query.excluded] + _at_sites(query.excluded_sites)
+    if query.excluded_sources:
+        excluded.append({"terms": {"source": list(query.excluded_sources)}})
     counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
     return {
         "query": {
@@ -129,6 +130,10 @@ def _anywhere(text: str, held: Sequence[str], *, name: str | None = None) -> dic
     queries = [_words([text], ending) for ending in held]
     nested = {"path": "chunks", "score_mode": "max", "query": {"dis_max": {"queries": queries}}}
     return {"nested": nested | ({} if name is None else {"_name": name})}
+
+
+def _at_sites(sites: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"regexp": {"url": {"value": site_pattern(site)}}} for site in sites]
 
 
 def site_pattern(site: str) -> str:

@@ -51,7 +51,7 @@ SELECT -1 - place, pages, total FROM known
 UNION ALL
 SELECT content, bits, 0 FROM proposed
 """
-_IN_SOURCES = "c.source IN (SELECT no FROM source WHERE name IN carray(:sources))"
+_IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
 _HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
 _AT_SITES = """p.content IN (
     SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
@@ -192,11 +192,13 @@ class _Search:
         """Return the conditions that contents must meet, and their values."""
         conditions = ["1 = 1"]
         values: dict[str, Any] = {}
-        if self._sources:
-            conditions.append(_IN_SOURCES)
-            values["sources"] = Many(self._sources)
-        if query.sites:
-            sites, of_sites = _sites(query.sites)
+        for negation, sources in (("", self._sources), ("NOT", query.excluded_sources)):
+            if sources:
+                name = f"{negation.lower() or 'in'}_sources"
+                conditions.append(_IN_SOURCES.format(negation=negation, name=name))
+                values[name] = Many(list(sources))
+        sites, of_sites = _sites(query)
+        if sites:
             conditions.append(_AT_SITES.format(sites=sites))
             values |= of_sites
         for negation, texts in (("", query.required), ("NOT", query.excluded)):
@@ -219,7 +221,7 @@ class _Search:
             return []
         contents = Many(sorted(found.contents))
         records = defaultdict(list)
-        sites, values = _sites(query.sites)
+        sites, values = _sites(query)
         values |= {"contents": contents}
         statement = _RECORDS.format(sites=sites or "1 = 1")
         for content, *row in self._connection.execute(statement, values).fetchall():
@@ -320,19 +322,23 @@ def beginning(text: str) -> str:
     return " ".join(shown[:_SNIPPET]) + (" …" if len(shown) > _SNIPPET else "")
 
 
-def _sites(sites: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def _sites(query: Query) -> tuple[str, dict[str, Any]]:
     """Return a condition on ``r`` and ``h`` for the sites of a query, and its values."""
     conditions: list[str] = []
     values: dict[str, Any] = {}
-    for place, site in enumerate(sites):
-        host, path = host_and_path(site)
-        name = letter_of(place)
-        names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
-        conditions.append(_SITE.format(**names))
-        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in path)
-        given = (host, f"%.{host}", host if ":" in host else f"{host}:%", f"{escaped}%")
-        values |= dict(zip(names.values(), given, strict=True))
-    return " OR ".join(conditions), values
+    for negation, sites in (("", query.sites), ("NOT ", query.excluded_sites)):
+        each: list[str] = []
+        for site in sites:
+            host, path = host_and_path(site)
+            name = letter_of(len(values))
+            names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
+            each.append(_SITE.format(**names))
+            escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in path)
+            given = (host, f"%.{host}", host if ":" in host else f"{host}:%", f"{escaped}%")
+            values |= dict(zip(names.values(), given, strict=True))
+        if each:
+            conditions.append(f"{negation}({' OR '.join(each)})")
+    return " AND ".join(conditions), values
 
 
 def letter_of(place: int) -> str:
