@@ -8,12 +8,23 @@ from itertools import islice
 from typing import Any, Final
 
 from smartcrawl.engine.output import inform, json_text
-from smartcrawl.engine.tables import name, note, print_table, whole, word
+from smartcrawl.engine.tables import (
+    name_column,
+    note_column,
+    print_table,
+    whole_column,
+    word_column,
+)
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import counted_noun
 
 _SHOWN: Final = 20  #: differences of each kind in a table
-_COLUMNS: Final = (word("difference"), name("source"), whole("page"), note("detail"))
+_COLUMNS: Final = (
+    word_column("difference"),
+    name_column("source"),
+    whole_column("page"),
+    note_column("detail"),
+)
 #: Names of the kinds of differences, for 1 and for any other number.
 _WORDS: Final = {
     Kind.MISSING: ("missing document", "missing documents"),

@@ -32,16 +32,16 @@ from smartcrawl.settings import defaults
 MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
 _COLUMNS: Final = (
-    tables.word("name", "setting"),
-    tables.name("value"),
-    tables.word("source", "from"),
-    tables.name("default"),
-    tables.note("meaning"),
+    tables.word_column("name", "setting"),
+    tables.name_column("value"),
+    tables.word_column("source", "from"),
+    tables.name_column("default"),
+    tables.note_column("meaning"),
 )
 _ARGUMENTS: Final = (
-    tables.word("argument"),
-    tables.name("overrides", "counts before"),
-    tables.note("meaning"),
+    tables.word_column("argument"),
+    tables.name_column("overrides", "counts before"),
+    tables.note_column("meaning"),
 )
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}

@@ -19,7 +19,7 @@ from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.engine.command import damage_named
-from smartcrawl.engine.download.lookup import check_hosts
+from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_freed_memory
 from smartcrawl.engine.output import complain, show_anything
@@ -189,7 +189,9 @@ class Command(ScrapyCrawl):
         try:
             if spider is SiteSpider:  # a spider of the user's own may take other arguments
                 options = Options.of(self.settings)
-                await check_hosts(choose_run_source(options, arguments), options, self.settings)
+                await resolve_seed_hosts(
+                    choose_run_source(options, arguments), options, self.settings
+                )
             await process.crawl(crawler, **arguments)
         except RunHeldError as error:
             print_crawl_error(error, self.settings)

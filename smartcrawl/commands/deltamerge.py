@@ -6,7 +6,14 @@ from argparse import ArgumentParser, Namespace
 
 from smartcrawl.engine.command import ChangingCommand, print_json
 from smartcrawl.engine.output import when
-from smartcrawl.engine.tables import name, note, number, print_table, whole, word
+from smartcrawl.engine.tables import (
+    name_column,
+    note_column,
+    number_column,
+    print_table,
+    whole_column,
+    word_column,
+)
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
@@ -14,13 +21,13 @@ from smartcrawl.registry.removal.purge import lost_page_rows
 from smartcrawl.reports.removals import lost_page_report
 
 _COLUMNS = (
-    name("source"),
-    word("http"),
-    number("lostCount", "times lost"),
-    number("goneCount", "times gone"),
-    word("checked"),
-    whole("url"),
-    note("stays", "-D leaves it"),
+    name_column("source"),
+    word_column("http"),
+    number_column("lostCount", "times lost"),
+    number_column("goneCount", "times gone"),
+    word_column("checked"),
+    whole_column("url"),
+    note_column("stays", "-D leaves it"),
 )
 
 

@@ -15,7 +15,7 @@ from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_it
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
-    known_records,
+    known_record_rows,
     undeclare_source_row,
     unpin,
 )
@@ -80,7 +80,9 @@ class Command(ChangingCommand):
     ) -> None:
         key = url_digest(normalize_url(request_url(url) or url, self.options.trackers))
         found = [
-            page for page in known_records(connection, key) if not sources or page.source in sources
+            page
+            for page in known_record_rows(connection, key)
+            if not sources or page.source in sources
         ]
         if not found:
             near = near_misses(connection, url, self.options.trackers)

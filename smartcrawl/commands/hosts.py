@@ -10,7 +10,13 @@ from typing import Any
 
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.engine.output import inform
-from smartcrawl.engine.tables import name, note, number, print_table, word
+from smartcrawl.engine.tables import (
+    name_column,
+    note_column,
+    number_column,
+    print_table,
+    word_column,
+)
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
@@ -95,18 +101,18 @@ class Command(RegistryCommand):
 
 #: Columns of the table; ``--format json`` has more.
 COLUMNS = (
-    name("host"),
-    number("pages"),
-    word("errors"),
-    word("delay"),
-    word("inFlight", "in flight"),
-    word("robots"),
-    word("blocked"),
-    note("held", "no request"),
-    note("retryAfter", "Retry-After"),
-    note("robotsNote", "robots.txt"),
-    note("distrusted"),
-    note("blockReason", "blocked because"),
+    name_column("host"),
+    number_column("pages"),
+    word_column("errors"),
+    word_column("delay"),
+    word_column("inFlight", "in flight"),
+    word_column("robots"),
+    word_column("blocked"),
+    note_column("held", "no request"),
+    note_column("retryAfter", "Retry-After"),
+    note_column("robotsNote", "robots.txt"),
+    note_column("distrusted"),
+    note_column("blockReason", "blocked because"),
 )
 
 

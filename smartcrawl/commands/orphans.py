@@ -8,7 +8,13 @@ from typing import Any
 
 from smartcrawl.engine.command import ChangingCommand, count, print_json
 from smartcrawl.engine.output import inform, when
-from smartcrawl.engine.tables import name, note, print_table, whole, word
+from smartcrawl.engine.tables import (
+    name_column,
+    note_column,
+    print_table,
+    whole_column,
+    word_column,
+)
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
@@ -21,13 +27,13 @@ from smartcrawl.reports.removals import orphan_report_rows
 from smartcrawl.reports.text import counted_noun
 
 _COLUMNS = (
-    name("source"),
-    word("rule"),
-    word("absent"),
-    word("checked"),
-    word("withheld"),
-    whole("url"),
-    note("why"),
+    name_column("source"),
+    word_column("rule"),
+    word_column("absent"),
+    word_column("checked"),
+    word_column("withheld"),
+    whole_column("url"),
+    note_column("why"),
 )
 
 

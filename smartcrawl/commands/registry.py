@@ -12,7 +12,13 @@ from typing import IO, Any, ClassVar, TypeVar
 
 from smartcrawl.engine.command import RegistryCommand
 from smartcrawl.engine.output import inform, json_text, when
-from smartcrawl.engine.tables import note, number, print_table, whole, word
+from smartcrawl.engine.tables import (
+    note_column,
+    number_column,
+    print_table,
+    whole_column,
+    word_column,
+)
 from smartcrawl.index.choice import begin_index_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant
@@ -24,13 +30,13 @@ from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 
 _COLUMNS = (
-    word("status"),
-    word("http"),
-    word("lastOutcome", "outcome"),
-    number("depth"),
-    word("checked"),
-    whole("url"),
-    note("errorMessage", "message"),
+    word_column("status"),
+    word_column("http"),
+    word_column("lastOutcome", "outcome"),
+    number_column("depth"),
+    word_column("checked"),
+    whole_column("url"),
+    note_column("errorMessage", "message"),
 )
 _STATUSES = {status.word: status for status in Status}
 _OUTCOMES = {word.word: word for word in Word}

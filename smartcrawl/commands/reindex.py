@@ -95,7 +95,7 @@ class Command(ChangingCommand):
                 found, new = self._known(connection, sources, opts), []
                 if not opts.dry_run:
                     with transaction(connection):
-                        items.store_reindex_orders(connection, [item.no for item in found], now)
+                        items.store_order_rows(connection, [item.no for item in found], now)
         self._report(found, new, opts)
 
     def _known(self, connection: Connection, sources: list[str], opts: Namespace) -> list[ItemRow]:

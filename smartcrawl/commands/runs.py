@@ -7,23 +7,29 @@ from typing import Any
 
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.engine.output import when
-from smartcrawl.engine.tables import name, note, number, print_table, word
+from smartcrawl.engine.tables import (
+    name_column,
+    note_column,
+    number_column,
+    print_table,
+    word_column,
+)
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
 from smartcrawl.reports.tables import run_table
 from smartcrawl.rules.model import RunState
 
 _COLUMNS = (
-    number("run"),
-    name("source"),
-    word("result"),
-    word("started"),
-    number("requests"),
-    number("notModified", "304"),
-    number("new"),
-    number("modified"),
-    number("failed"),
-    note("why", "not complete"),
+    number_column("run"),
+    name_column("source"),
+    word_column("result"),
+    word_column("started"),
+    number_column("requests"),
+    number_column("notModified", "304"),
+    number_column("new"),
+    number_column("modified"),
+    number_column("failed"),
+    note_column("why", "not complete"),
 )
 
 

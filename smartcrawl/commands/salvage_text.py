@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from smartcrawl.engine.command import print_json
 from smartcrawl.engine.output import inform
-from smartcrawl.engine.tables import number, print_table, word
+from smartcrawl.engine.tables import number_column, print_table, word_column
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
 
 #: Effects of a salvage, for 1 row and for any other number.
@@ -42,7 +42,7 @@ def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) ->
             for one in done.tables
             if one.rows or not one.whole
         ]
-        print_table((word("table"), number("copied"), number("missing")), rows)
+        print_table((word_column("table"), number_column("copied"), number_column("missing")), rows)
         for name, rows_of in done.mended.counts().items():
             if rows_of:
                 print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")

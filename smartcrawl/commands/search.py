@@ -12,7 +12,7 @@ from rich.markup import escape
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.engine.output import Output
 from smartcrawl.index.images import ImageDocument, images_to_index
-from smartcrawl.index.search import answer, search_hit_as_data
+from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
@@ -64,7 +64,7 @@ class Command(RegistryCommand):
         if not query.strip():
             raise UsageError(f"say what to search for, such as: {program()} search 'two words'")
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
-        found = answer(
+        found = search_index(
             connection, query, self.options, sources=sources, limit=opts.limit, marks=marks
         )
         hits = found.hits

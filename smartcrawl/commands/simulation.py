@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from smartcrawl.engine.command import print_json
 from smartcrawl.engine.output import Output
-from smartcrawl.engine.tables import number, print_table, whole, word
+from smartcrawl.engine.tables import number_column, print_table, whole_column, word_column
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
@@ -20,22 +20,22 @@ from smartcrawl.reports.simulation import (
     Simulation,
     simulation_as_data,
     simulation_hours,
-    simulation_percent,
     simulation_picture,
     simulation_report,
+    simulation_report_percent,
 )
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.schedule import Schedule
 
 _MOST_DAYS: Final = 3_650
 _COLUMNS = (
-    word("setting"),
-    number("requests"),
-    number("saved"),
-    number("staleness"),
-    number("95 % within"),
-    number("waiting"),
-    whole("with"),
+    word_column("setting"),
+    number_column("requests"),
+    number_column("saved"),
+    number_column("staleness"),
+    number_column("95 % within"),
+    number_column("waiting"),
+    whole_column("with"),
 )
 
 
@@ -130,7 +130,7 @@ def _print(found: Simulation) -> None:
                     (
                         setting.name,
                         f"{result.requests:,}",
-                        simulation_percent(found.share(result)),
+                        simulation_report_percent(found.share(result)),
                         simulation_hours(result.staleness),
                         simulation_hours(result.late),
                         f"{result.waiting:,}",

@@ -13,7 +13,7 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso_time
-from smartcrawl.reports.concerns import concerns, verdict
+from smartcrawl.reports.concerns import concerns, status_verdict
 from smartcrawl.reports.status import SourceStatus, status_as_data, status_report
 from smartcrawl.reports.text import span
 from smartcrawl.rules.model import RunState
@@ -79,7 +79,7 @@ class Command(RegistryCommand):
     def _block(self, status: SourceStatus, now: int) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""
         longest = self.options.schedule.longest
-        found = verdict(status, now, longest=longest)
+        found = status_verdict(status, now, longest=longest)
         name = f"[bold]{escape(str(status.source))}[/]"
         color = "green" if found.well else "yellow"
         lines = [

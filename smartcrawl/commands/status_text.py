@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.engine.output import Output
-from smartcrawl.reports.concerns import concern_percent, verdict
-from smartcrawl.reports.status import SourceStatus, StatusCounts
+from smartcrawl.reports.concerns import concern_percent, status_verdict
+from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import counted_noun, span
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
@@ -110,7 +110,7 @@ def _worst(heads: list[list[Line]], room: int, columns: int, rest: list[Line]) -
 
 def verdict_data(status: SourceStatus, now: int, longest: int) -> dict[str, Any]:
     """Return the verdict on a source as the keys that docs/cli.md lists."""
-    found = verdict(status, now, longest=longest)
+    found = status_verdict(status, now, longest=longest)
     names = ("fresh", "complete", "healthy")
     answers = {name: why is None for name, why in zip(names, found, strict=True)}
     return {"source": status.source, **answers, "text": str(found)}
@@ -160,7 +160,7 @@ def figures(status: SourceStatus) -> list[Line]:
     return [Line(label, escape(text)) for label, text in lines]
 
 
-def _pages(counts: StatusCounts) -> str:
+def _pages(counts: StatusReportCounts) -> str:
     statuses = [(getattr(counts, name), word) for name, word in _STATUSES]
     maps = "; 1 sitemap or feed"
     if counts.sitemaps != 1:

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from smartcrawl.engine.output import Output
 from smartcrawl.engine.state_folder import LOCAL, data_dir_option
-from smartcrawl.engine.tables import number, print_table, word
+from smartcrawl.engine.tables import number_column, print_table, word_column
 from smartcrawl.model.program import OURS, pasted, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
@@ -56,7 +56,7 @@ def _print_counts(output: Output, result: RunResult) -> None:
     """Print the pages by outcome, the requests and the bytes."""
     counts = ({"pages": result.counts.get(one.word, 0), "outcome": one.word} for one in Word)
     rows = [row for row in counts if row["pages"]]
-    print_table((number("pages"), word("outcome")), rows, file=output.file)
+    print_table((number_column("pages"), word_column("outcome")), rows, file=output.file)
     output.say(
         f"{counted_noun(result.requests, 'request')}, {result.conditional_requests:,} of them"
         f" conditional, {result.not_modified:,} answered 304;"

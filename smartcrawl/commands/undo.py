@@ -19,7 +19,7 @@ from smartcrawl.registry.removal.purge import (
     source_row_of_run,
     undo_stored_removals,
 )
-from smartcrawl.registry.removal.sweep import Undone, undoable
+from smartcrawl.registry.removal.sweep import Undone, undoable_rows
 from smartcrawl.reports.text import counted_noun
 
 _SHOWN = 10  #: runs in a message
@@ -69,7 +69,7 @@ class Command(ChangingCommand):
         if known is None:
             raise RegistryError(_nothing(connection, run, sources, found))
         if self.dry:
-            self._print(known, undoable(connection, run), opts)
+            self._print(known, undoable_rows(connection, run), opts)
             return
         with (
             self.leased([known.source]) as now,

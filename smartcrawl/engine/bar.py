@@ -29,7 +29,7 @@ _NAME: Final = 12  #: columns of a name that was cut
 _CLEAR: Final = "\r\x1b[2K"
 
 
-class Facts(NamedTuple):
+class ProgressFacts(NamedTuple):
     """The state of a long piece of work."""
 
     name: str  #: of the source or command
@@ -57,7 +57,7 @@ class Bar:
         bar = cls(file)
         return None if bar._claim is None else bar
 
-    def draw(self, facts: Facts, long: str = "") -> None:
+    def draw(self, facts: ProgressFacts, long: str = "") -> None:
         """Draw the bar, with the text ``long`` before it where there is room for both."""
         with self._lock, suppress(OSError, ValueError):  # rich flushes the file, too
             width = (width_of(self._file) or 80) - 1  # a full line would wrap
@@ -69,7 +69,7 @@ class Bar:
             self._file.write(text)
             self._file.flush()
 
-    def _line(self, facts: Facts, long: str, width: int) -> str:
+    def _line(self, facts: ProgressFacts, long: str, width: int) -> str:
         if long and cell_len(long) + 2 + _SHORTEST <= width:
             return f"{long}  {self._bar(facts, min(40, width - cell_len(long) - 2))}"
         done = f"{facts.done:,}" + ("" if facts.total is None else f" of {facts.total:,}")
@@ -85,7 +85,7 @@ class Bar:
         left = width - cell_len(name) - cell_len(text) - 2
         return f"{name} {self._bar(facts, min(40, left))} {text}" if left > 0 else text[:width]
 
-    def _bar(self, facts: Facts, width: int) -> str:
+    def _bar(self, facts: ProgressFacts, width: int) -> str:
         if not facts.total:
             return ""
         with self._console.capture() as drawn:
@@ -123,7 +123,7 @@ def _claim(file: IO[str]) -> int | None:
     return handle
 
 
-def plain(line: str) -> None:
+def print_progress_line(line: str) -> None:
     """Print one line of progress on standard error, over the bar of another process if any."""
     with suppress(OSError, ValueError):  # as for the bar
         before = _CLEAR if sys.stderr.isatty() else ""

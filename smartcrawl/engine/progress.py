@@ -14,7 +14,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
-from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, Facts, plain
+from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
@@ -83,11 +83,11 @@ class Progress:
         if self._bar is not None:
             self._bar.draw(self.facts(elapsed), self.line(elapsed))
         elif sys.stderr.isatty():  # another process has the bar of this terminal
-            plain(self.line(elapsed))
+            print_progress_line(self.line(elapsed))
         else:
             logger.info("%s", self.line(elapsed))
 
-    def facts(self, elapsed: float) -> Facts:
+    def facts(self, elapsed: float) -> ProgressFacts:
         """Return the state of the run for the bar.
 
         The total grows as links are found. A shared run has none: only Redis has the count of the
@@ -101,7 +101,7 @@ class Progress:
             queued = len(self._run.frontier)
             total = progress.visits + queued
             parts += [f"{span(int(queued / rate))} left"] if rate else []
-        return Facts(self._run.source.name, progress.visits, total, tuple(parts))
+        return ProgressFacts(self._run.source.name, progress.visits, total, tuple(parts))
 
     def line(self, elapsed: float) -> str:
         """Return the line: done/queued, pages/s, share of 304, new and modified, time left.

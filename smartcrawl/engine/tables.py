@@ -43,27 +43,27 @@ class Column(NamedTuple):
     kind: Kind
 
 
-def number(key: str, head: str = "") -> Column:
+def number_column(key: str, head: str = "") -> Column:
     """Return a column of numbers."""
     return Column(key, head or key, Kind.NUMBER)
 
 
-def word(key: str, head: str = "") -> Column:
+def word_column(key: str, head: str = "") -> Column:
     """Return a column of words that are never broken, such as times."""
     return Column(key, head or key, Kind.WORD)
 
 
-def name(key: str, head: str = "") -> Column:
+def name_column(key: str, head: str = "") -> Column:
     """Return a column of names, which may be folded."""
     return Column(key, head or key, Kind.NAME)
 
 
-def whole(key: str, head: str = "") -> Column:
+def whole_column(key: str, head: str = "") -> Column:
     """Return a column of addresses or commands, which can be copied."""
     return Column(key, head or key, Kind.WHOLE)
 
 
-def note(key: str, head: str = "") -> Column:
+def note_column(key: str, head: str = "") -> Column:
     """Return a column of sentences, which most rows do not have."""
     return Column(key, head or key, Kind.NOTE)
 

@@ -34,10 +34,10 @@ class Answer:
     meant: str = ""  #: the query with known words in the place of unknown ones; "": as it was asked
 
 
-def document_id(key: bytes) -> str:
+def embedded_document_id(key: bytes) -> str:
     """Return the id of a page in the embedded index.
 
-    >>> document_id(bytes.fromhex("0b1a"))
+    >>> embedded_document_id(bytes.fromhex("0b1a"))
     'page_0b1a'
 
     Source: R0-33, R0-36.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from smartcrawl.index.function_words import function_words
-from smartcrawl.index.stems import stems, words
+from smartcrawl.index.stems import index_stems, index_words
 
 _PART: Final = re.compile(
     r'(?P<sign>(?<!\S)-)?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
@@ -59,7 +59,7 @@ class Query:
         return replace(self, required=kept if kept != self.required else ())
 
 
-def parsed(query: str) -> Query:
+def parsed_query(query: str) -> Query:
     """Parse a query.
 
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
@@ -67,9 +67,9 @@ def parsed(query: str) -> Query:
     are sites and sources without a value, and characters that no index takes: NUL and halves of
     surrogate pairs. Of the words, and of each other kind of part, the first ``MOST`` count.
 
-    >>> [term.text for term in parsed('how do I "undo it" state-of-the-art ?!').terms]
+    >>> [term.text for term in parsed_query('how do I "undo it" state-of-the-art ?!').terms]
     ['undo it', 'state-of-the-art']
-    >>> found = parsed("who -draft site:a.example/docs in:manual")
+    >>> found = parsed_query("who -draft site:a.example/docs in:manual")
     >>> found.terms[0].text, found.excluded, found.sites, found.sources
     ('who', ('draft',), ('a.example/docs',), ('manual',))
     """
@@ -83,7 +83,7 @@ def parsed(query: str) -> Query:
             filters[part["name"], bool(part["sign"])] += [value] if value else []
         elif part["sign"]:
             excluded += [text] * any(c.isalnum() for c in text)
-        elif found := stems(text):
+        elif found := index_stems(text):
             terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
     content = tuple(_content(terms)[:_READ])
     required = _first([term.text for term in content if term.quoted])
@@ -122,9 +122,9 @@ def _first(parts: Sequence[str]) -> tuple[str, ...]:
 
 def _content(terms: Sequence[Term]) -> list[Term]:
     """Return the terms without function words and without repetitions."""
-    plain = [word for term in terms if not term.quoted for word in words(term.text)]
+    plain = [word for term in terms if not term.quoted for word in index_words(term.text)]
     without = function_words(plain)
-    kept = [term for term in terms if term.quoted or not without.issuperset(words(term.text))]
+    kept = [term for term in terms if term.quoted or not without.issuperset(index_words(term.text))]
     found: dict[tuple[str, ...], Term] = {}
     for term in kept or terms:
         if term.stems not in found or term.quoted:
@@ -132,10 +132,15 @@ def _content(terms: Sequence[Term]) -> list[Term]:
     return list(found.values())
 
 
-def merged(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
+def queried_sources(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
     """Return the sources that both an option and a query name; None: there is none in common.
 
-    >>> merged((), ("a",)), merged(("a", "b"), ("b",)), merged(("a",), ("b",)), merged((), ())
+    >>> (
+    ...     queried_sources((), ("a",)),
+    ...     queried_sources(("a", "b"), ("b",)),
+    ...     queried_sources(("a",), ("b",)),
+    ...     queried_sources((), ()),
+    ... )
     (['a'], ['b'], None, [])
     """
     if not sources or not named:
@@ -143,10 +148,10 @@ def merged(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
     return [name for name in sources if name in named] or None
 
 
-def host_and_path(site: str) -> tuple[str, str]:
+def queried_host_and_path(site: str) -> tuple[str, str]:
     """Return the host of a site, as addresses spell it, and the path with its slash.
 
-    >>> host_and_path("Bücher.example/a"), host_and_path("a.example:8000")
+    >>> queried_host_and_path("Bücher.example/a"), queried_host_and_path("a.example:8000")
     (('xn--bcher-kva.example', '/a'), ('a.example:8000', ''))
     """
     host, slash, path = site.partition("/")

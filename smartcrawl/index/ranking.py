@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from smartcrawl.index.queries import Term
-from smartcrawl.index.stems import stems
+from smartcrawl.index.stems import index_stems
 
 POOL: Final = 60  #: pages that an index proposes, at least
 MOST_PARTS: Final = 150  #: parts of a page that are looked at
@@ -39,7 +39,7 @@ _MOST: Final = 0.5  #: share of the words of a short query that a page must have
 _SOME: Final = 0.4  #: the same of a longer one
 
 
-class Part(NamedTuple):
+class RankedPart(NamedTuple):
     """A chunk of a page."""
 
     key: Any
@@ -47,35 +47,37 @@ class Part(NamedTuple):
     text: str
 
 
-class Page(NamedTuple):
+class ProposedPage(NamedTuple):
     """A page that an index proposes."""
 
     key: Any  #: of equal pages, the one with the lower key comes first
     url: str
     title: str
-    parts: Sequence[Part]
+    parts: Sequence[RankedPart]
     matched: frozenset[int]  #: places of the terms that the index found in it
 
 
 class Ranked(NamedTuple):
     """A rated page."""
 
-    page: Page
+    page: ProposedPage
     score: float
-    part: Part | None  #: the best one
+    part: RankedPart | None  #: the best one
     found: int  #: how many of the query's words it has
 
 
-def weight(pages: int, total: int) -> float:
+def term_weight(pages: int, total: int) -> float:
     """Return the weight of a word that some of all pages have.
 
-    >>> weight(1, 1000) > weight(500, 1000) > weight(1000, 1000) > 0
+    >>> term_weight(1, 1000) > term_weight(500, 1000) > term_weight(1000, 1000) > 0
     True
     """
     return math.log(1 + (max(total, pages) - pages + 0.5) / (pages + 0.5))
 
 
-def rank(terms: Sequence[Term], weights: Sequence[float], pages: Sequence[Page]) -> list[Ranked]:
+def rank_pages(
+    terms: Sequence[Term], weights: Sequence[float], pages: Sequence[ProposedPage]
+) -> list[Ranked]:
     """Return the pages that answer a query, best first.
 
     Pages with all words, and those with most of them; only where no page has all words, any of
@@ -124,10 +126,10 @@ class _Finder:
             found[term] += 1
         return found
 
-    def rated(self, page: Page) -> Ranked:
+    def rated(self, page: ProposedPage) -> Ranked:
         """Rate a page by its best part and as a whole."""
-        title = stems(page.title)
-        texts = [stems(part.text) if self._may_have(part.text) else [] for part in page.parts]
+        title = index_stems(page.title)
+        texts = [index_stems(part.text) if self._may_have(part.text) else [] for part in page.parts]
         in_title, in_url = self.counts(title), self.counts(_url_words(page.url))
         in_lead = self.counts(_lead(texts))
         length = sum(len(part.text) for part in page.parts) // _LETTERS
@@ -137,7 +139,9 @@ class _Finder:
         ]
         best, best_part = -1.0, None
         body = [0] * len(base)
-        above = {name: self.counts(stems(name)) for name in {part.headings for part in page.parts}}
+        above = {
+            name: self.counts(index_stems(name)) for name in {part.headings for part in page.parts}
+        }
         for part, text in zip(page.parts, texts, strict=True):
             found = self.places(text)
             for _, term in found:
@@ -207,4 +211,4 @@ def _lead(texts: Sequence[Sequence[str]]) -> list[str]:
 def _url_words(url: str) -> list[str]:
     path = unquote(urlsplit(url).path)
     stem, dot, ending = path.rpartition(".")
-    return stems(stem if dot and "/" not in ending else path)
+    return index_stems(stem if dot and "/" not in ending else path)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
-from smartcrawl.index.elasticsearch.search import Found
+from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
@@ -23,7 +23,7 @@ SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_change
 """
 
 
-def answer(
+def search_index(
     connection: Connection,
     query: str,
     options: Options,
@@ -41,7 +41,9 @@ def answer(
         SinkError: the index does not answer, or is not the one that the registry wrote.
     """
     if options.elasticsearch is None:
-        return embedded.answer(connection, query, sources=sources, limit=limit, marks=marks)
+        return embedded.search_embedded_index(
+            connection, query, sources=sources, limit=limit, marks=marks
+        )
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
@@ -49,7 +51,7 @@ def answer(
     return Answer(_joined(connection, found), meant)
 
 
-def _joined(connection: Connection, found: Iterable[Found]) -> list[Hit]:
+def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[Hit]:
     """Join hits of a remote index with the registry's facts about their pages.
 
     A page that the registry no longer stores is left out: the index is behind.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from smartcrawl.index.queries import Term, with_word_replaced
-from smartcrawl.index.stems import stems, words
+from smartcrawl.index.stems import index_stems, index_words
 
 _SHORTEST: Final = 4  #: letters of a word that may be misspelt
 _FAR: Final = 7  #: letters of a word that may have two errors
@@ -23,7 +23,7 @@ _VOWELS: Final = "aeiouy"
 _WORD: Final = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 
 
-class Found(NamedTuple):
+class SpellingFound(NamedTuple):
     """Forms that a word may stand for, and texts that have some of them."""
 
     forms: frozenset[str]
@@ -31,10 +31,10 @@ class Found(NamedTuple):
 
 
 #: Asks the index for words near to one; the second value allows two errors.
-Nearest = Callable[[str, bool], Found]
+Nearest = Callable[[str, bool], SpellingFound]
 
 
-def corrected(
+def corrected_query(
     query: str, terms: Sequence[Term], pages: Sequence[int], nearest: Nearest
 ) -> tuple[list[Term], str]:
     """Replace the words of a query that the index does not have by the nearest that it has.
@@ -49,12 +49,12 @@ def corrected(
     ]
     for place in unknown[:_MOST]:
         term = terms[place]
-        word = words(term.text)[0]
+        word = index_words(term.text)[0]
         instead = _best(word, nearest(word, False))
         if not instead and _FAR <= len(word) <= _FAREST:
             instead = _best(word, nearest(word, True))
         if instead:
-            found[place] = Term(instead, tuple(stems(instead)))
+            found[place] = Term(instead, tuple(index_stems(instead)))
             shown = _WORD.sub(instead, term.text, count=1)
             meant = with_word_replaced(meant or query, term.text, shown)
     return found, meant
@@ -62,31 +62,33 @@ def corrected(
 
 def may_be_misspelt(term: Term) -> bool:
     """Whether a term is one word of enough letters."""
-    found = words(term.text)
+    found = index_words(term.text)
     return len(found) == 1 and _SHORTEST <= len(found[0]) <= _LONGEST and found[0].isalpha()
 
 
-def _best(word: str, found: Found) -> str:
+def _best(word: str, found: SpellingFound) -> str:
     """Return the form that the texts have most often, "" if they have none."""
     seen: Counter[str] = Counter()
     for text in found.texts:
-        for each in words(text):
+        for each in index_words(text):
             if each in found.forms:
                 seen[each] += 2
     if found.texts and not seen:
-        by_stem = {stem: form for form in sorted(found.forms, reverse=True) for stem in stems(form)}
+        by_stem = {
+            stem: form for form in sorted(found.forms, reverse=True) for stem in index_stems(form)
+        }
         for text in found.texts:
-            seen.update(by_stem[stem] for stem in stems(text) if stem in by_stem)
+            seen.update(by_stem[stem] for stem in index_stems(text) if stem in by_stem)
     seen.pop(word, None)
     return max(seen, key=lambda form: (seen[form], form), default="")
 
 
-def variants(word: str, *, far: bool = False) -> frozenset[str]:
+def spelling_variants(word: str, *, far: bool = False) -> frozenset[str]:
     """Return the words that one error makes of a word, or two usual ones (``far``).
 
-    >>> [word in variants("stahs") for word in ("stash", "stahs", "lash")]
+    >>> [word in spelling_variants("stahs") for word in ("stash", "stahs", "lash")]
     [True, False, False]
-    >>> [word in variants("inittialyze", far=True) for word in ("initialize", "initials")]
+    >>> [word in spelling_variants("inittialyze", far=True) for word in ("initialize", "initials")]
     [True, False]
     """
     if not far:

@@ -31,19 +31,19 @@ def _tokens(text: str, *chain: str) -> list[str]:
     return found
 
 
-def stems(text: str) -> list[str]:
+def index_stems(text: str) -> list[str]:
     """Return the stems of a text in their order.
 
-    >>> stems("Uncommitted changes: Häuser")
+    >>> index_stems("Uncommitted changes: Häuser")
     ['uncommit', 'chang', 'hauser']
     """
     return _tokens(text, *TOKENIZER)
 
 
-def words(text: str) -> list[str]:
+def index_words(text: str) -> list[str]:
     """Return the words of a text in their order, without accents and in lower case.
 
-    >>> words("don't Café_2")
+    >>> index_words("don't Café_2")
     ['don', 't', 'cafe', '2']
     """
     return _tokens(text, *TOKENIZER[1:])

@@ -146,7 +146,7 @@ def stored_page_rows(
     return [_item(row) for row in rows if matches(row[2])]
 
 
-def store_reindex_orders(connection: Connection, wanted: Iterable[int], now: int) -> None:
+def store_order_rows(connection: Connection, wanted: Iterable[int], now: int) -> None:
     """Order pages to be fetched without validators and indexed anew (R0-51 to R0-56).
 
     Each page becomes due at once, and *Pending* unless it is indexed or crawled (R0-87, R0-88).
@@ -207,7 +207,7 @@ def register_address_row(
         connection.execute(_STATE, (no, run, now))
     connection.execute(_PIN, (no, source_no, now))
     if force:
-        store_reindex_orders(connection, [no], now)
+        store_order_rows(connection, [no], now)
     return read_item_row(connection, no)
 
 

@@ -16,7 +16,7 @@ from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.numbers import RecordNumbers
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
-from smartcrawl.registry.removal.sweep import RemovedRecord
+from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
 from smartcrawl.rules.model import RunState
@@ -148,7 +148,7 @@ class Registry:
         self,
         ending: EndingRunRow,
         reasons: tuple[str, ...],
-        removed: Callable[[list[RemovedRecord]], None] | None = None,
+        removed: Callable[[list[RemovedRecordRow]], None] | None = None,
         *,
         shared: bool = False,
     ) -> RunResult:
@@ -172,7 +172,9 @@ class Registry:
 
         return self._control.retry(end)
 
-    def _finish(self, ending: EndingRunRow, removed: Callable[[list[RemovedRecord]], None]) -> None:
+    def _finish(
+        self, ending: EndingRunRow, removed: Callable[[list[RemovedRecordRow]], None]
+    ) -> None:
         runs.settle_sealed_row(self.connection, ending, self.indexing)
         runs.sweep(self.connection, self.indexing, ending, removed)
 
@@ -191,5 +193,5 @@ class Registry:
         self.connection.close()
 
 
-def _unwatched(_: list[RemovedRecord]) -> None:
+def _unwatched(_: list[RemovedRecordRow]) -> None:
     """Ignore the removed pages."""

@@ -60,7 +60,7 @@ def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concer
             yield Concern(f"{number:,} {text}", (*words, *only))
 
 
-class Verdict(NamedTuple):
+class StatusVerdict(NamedTuple):
     """Answers to three questions about a source; each is None where all is well, or the reason."""
 
     stale: str | None  #: why it is not fresh
@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
     def __str__(self) -> str:
         """Return the answers in words.
 
-        >>> str(Verdict(None, "max_pages", None))
+        >>> str(StatusVerdict(None, "max_pages", None))
         'fresh; not complete: max_pages; healthy'
         """
         words = ("fresh", "complete", "healthy")
@@ -83,14 +83,14 @@ class Verdict(NamedTuple):
         return not any(self)
 
 
-def verdict(status: SourceStatus, now: int, *, longest: int) -> Verdict:
+def status_verdict(status: SourceStatus, now: int, *, longest: int) -> StatusVerdict:
     """Return whether a source is fresh, complete and healthy.
 
     ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS. Fresh: 95 % of the
     stored pages were visited within it. Complete: the last run that was to see everything did.
     Healthy: no page is lost, no removal waits, few pages fail, and no run died.
     """
-    return Verdict(_stale(status, longest), _incomplete(status, now, longest), _ill(status))
+    return StatusVerdict(_stale(status, longest), _incomplete(status, now, longest), _ill(status))
 
 
 def _stale(status: SourceStatus, longest: int) -> str | None:

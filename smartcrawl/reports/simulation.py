@@ -94,7 +94,7 @@ def simulation_report(
     seconds = simulated_pace(whole, begin=begin, now=now, longest=max(shortest, DAY))
     tried = [
         Setting(EVERY_RUN, fixed_schedule(seconds, pace=between)),
-        *simulation_settings(schedule),
+        *simulation_report_settings(schedule),
     ]
     schedules = [setting.schedule for setting in tried]
     replayed = simulate_schedules(
@@ -133,7 +133,7 @@ def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
     return None
 
 
-def simulation_settings(schedule: Schedule) -> Iterator[Setting]:
+def simulation_report_settings(schedule: Schedule) -> Iterator[Setting]:
     """Yield the schedule as it is set, and variations of it."""
     yield Setting(AS_SET, schedule)
     for name, base in (("half", schedule.base // 2), ("twice", schedule.base * 2)):
@@ -174,7 +174,7 @@ def simulation_picture(found: Simulation) -> str:
         ],
         title=f"{found.source}: requests saved against staleness",
         description="; ".join(
-            f"{setting.name}: {simulation_percent(found.share(result))} saved,"
+            f"{setting.name}: {simulation_report_percent(found.share(result))} saved,"
             f" {simulation_hours(result.staleness)}"
             for setting, result in found.settings
         ),
@@ -215,7 +215,7 @@ def _row(found: Simulation, setting: Setting, result: Replay) -> dict[str, Any]:
     return dict(zip(SETTING_KEYS, values, strict=True))
 
 
-def simulation_percent(share: float) -> str:
+def simulation_report_percent(share: float) -> str:
     """Return a share as a whole percentage."""
     return f"{round(100 * share)} %"
 

@@ -101,7 +101,7 @@ SELECT u.source, count(*)
 """
 
 
-class StatusCounts(NamedTuple):
+class StatusReportCounts(NamedTuple):
     """Numbers of records of each kind; sitemaps and feeds count apart."""
 
     pages: int = 0
@@ -137,7 +137,7 @@ class Ages(NamedTuple):
     within_week: float | None = None
 
 
-class StatusChanges(NamedTuple):
+class StatusReportChanges(NamedTuple):
     """Changes that the last finished runs found when they visited stored pages again."""
 
     runs: int = 0  #: of each source, at most RECENT_RUNS
@@ -176,9 +176,9 @@ class SourceStatus:
     """The status of one source, or of all together."""
 
     source: str | None  #: None: all sources
-    counts: StatusCounts
+    counts: StatusReportCounts
     ages: Ages
-    changes: StatusChanges
+    changes: StatusReportChanges
     bytes: Bytes
     last_run: LastRun | None = None  #: of one source
     complete_run: int | None = None  #: the last complete run of one source
@@ -206,9 +206,9 @@ def status_report(
     found = [
         SourceStatus(
             name,
-            counts.get(no, StatusCounts()),
+            counts.get(no, StatusReportCounts()),
             ages.get(no, Ages()),
-            changes.get(no, StatusChanges()),
+            changes.get(no, StatusReportChanges()),
             amounts.get(no, Bytes()),
             last.get(no),
             *complete.get(no, ()),
@@ -217,38 +217,42 @@ def status_report(
     ]
     total = SourceStatus(
         None,
-        StatusCounts(*map(sum, zip(StatusCounts(), *(one.counts for one in found), strict=True))),
+        StatusReportCounts(
+            *map(sum, zip(StatusReportCounts(), *(one.counts for one in found), strict=True))
+        ),
         ages.get(0, Ages()),
-        StatusChanges(
-            *map(sum, zip(StatusChanges(), *(one.changes for one in found), strict=True))
+        StatusReportChanges(
+            *map(sum, zip(StatusReportChanges(), *(one.changes for one in found), strict=True))
         ),
         Bytes(*map(sum, zip(Bytes(), *(one.bytes for one in found), strict=True))),
     )
     return [*found, total]
 
 
-def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, StatusCounts]:
+def _counts(connection: Connection, values: dict[str, Any]) -> dict[int, StatusReportCounts]:
     """Return the counts of each source by its number."""
     few = [
         dict(_rows(connection, statement))
         for statement in (_CLONES, _WITHOUT_TEXT, _WITHHELD, _PINNED, _ORDERED)
     ]
     return {
-        no: StatusCounts(*(number or 0 for number in row), *(found.get(no, 0) for found in few))
+        no: StatusReportCounts(
+            *(number or 0 for number in row), *(found.get(no, 0) for found in few)
+        )
         for no, *row in _rows(connection, _PAGES, values)
     }
 
 
-def _changes(connection: Connection) -> dict[int, StatusChanges]:
+def _changes(connection: Connection) -> dict[int, StatusReportChanges]:
     """Return the changes that the last runs of each source found; open runs have no counts."""
-    found: dict[int, StatusChanges] = {}
+    found: dict[int, StatusReportChanges] = {}
     for source, text in connection.execute(_COUNTS):
-        counts, before = json.loads(text), found.get(source, StatusChanges())
+        counts, before = json.loads(text), found.get(source, StatusReportChanges())
         modified, new = counts.get("modified", 0), counts.get("new", 0)
         compared = modified + counts.get("unchanged", 0)
         if compared and before.runs < RECENT_RUNS:
             more = (1, compared, modified, new)
-            found[source] = StatusChanges(*map(sum, zip(before, more, strict=True)))
+            found[source] = StatusReportChanges(*map(sum, zip(before, more, strict=True)))
     return found
 
 

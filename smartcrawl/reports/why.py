@@ -11,8 +11,8 @@ from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphans
-from smartcrawl.registry.removal.purge import KnownRecord, known_records
+from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
+from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.reports import story
 from smartcrawl.reports.entries import (
@@ -83,7 +83,9 @@ class Stories:
         requested = request_url(url) or url
         key = url_digest(normalize_url(requested, trackers))
         pages = [
-            page for page in known_records(connection, key) if not sources or page.source in sources
+            page
+            for page in known_record_rows(connection, key)
+            if not sources or page.source in sources
         ]
         values = (
             requested,
@@ -214,7 +216,7 @@ class Stories:
             return None
         policy = self._options.policy
         held = found.rule is RemovalRule.ORPHAN and not found.withheld
-        failed = held and page.no not in verified_orphans(
+        failed = held and page.no not in verified_orphan_rows(
             self._connection, found.renewed, page.source_no, policy
         )
         release = self._again("orphans", "--approve", found.run, "--max", 1)

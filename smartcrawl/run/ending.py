@@ -11,7 +11,7 @@ from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
-from smartcrawl.registry.removal.sweep import RemovedRecord
+from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.evidence import (
     count_run_rows,
     count_silent_records,
@@ -141,7 +141,11 @@ class RunEnding:
     # The seal
 
     def finish(
-        self, reason: str, why: str | None, now: int, removed: Callable[[list[RemovedRecord]], None]
+        self,
+        reason: str,
+        why: str | None,
+        now: int,
+        removed: Callable[[list[RemovedRecordRow]], None],
     ) -> RunResult:
         """Seal, settle and sweep the run, unless this process has to leave it as it is.
 

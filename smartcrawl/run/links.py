@@ -24,7 +24,7 @@ from smartcrawl.run.offers import Offers
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
-from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, rename_offered_numbers
+from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, renumber_sitemap_offers
 from smartcrawl.sources.declared import Source
 
 MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects in a row that are followed
@@ -92,7 +92,7 @@ class Links:
         self._book.rename(renamed)
         self._seeds.rename(renamed)
         self._sitemaps.rename(renamed)
-        rename_offered_numbers(self._hops, renamed)
+        renumber_sitemap_offers(self._hops, renamed)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, prepared for this run.

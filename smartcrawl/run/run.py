@@ -10,7 +10,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.removal.sweep import RemovedRecord
+from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.runs import Role, RunResult
 from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Mode
@@ -362,7 +362,7 @@ class Run:
             self.close()
         return self.result
 
-    def _removed(self, removed: list[RemovedRecord]) -> None:
+    def _removed(self, removed: list[RemovedRecordRow]) -> None:
         if self.watcher is not None:
             for page in removed:
                 self.watcher(page.as_event())

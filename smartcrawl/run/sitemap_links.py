@@ -105,14 +105,14 @@ class SitemapLinks:
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Take the numbers of other workers for addresses that they registered first."""
-        rename_offered_numbers(self._kinds, renamed)
+        renumber_sitemap_offers(self._kinds, renamed)
 
 
-def rename_offered_numbers(values: dict[int, int], renamed: Mapping[int, int]) -> None:
+def renumber_sitemap_offers(values: dict[int, int], renamed: Mapping[int, int]) -> None:
     """Move the values of renamed numbers to the new numbers, where these have none.
 
     >>> values = {1: 10, 2: 20, 3: 30}
-    >>> rename_offered_numbers(values, {1: 7, 2: 3})
+    >>> renumber_sitemap_offers(values, {1: 7, 2: 3})
     >>> values
     {3: 30, 7: 10}
     """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.reports.concerns import LOOKS, span
-from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, StatusCounts
+from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, StatusReportCounts
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
@@ -115,7 +115,7 @@ def test_people_are_told_the_numbers_and_what_to_look_at(shop: Site, crawl: Craw
 
 
 def test_every_look_is_about_a_number_that_there_is():
-    assert {name for name, _, _ in LOOKS} <= set(StatusCounts._fields)
+    assert {name for name, _, _ in LOOKS} <= set(StatusReportCounts._fields)
 
 
 def test_a_site_without_trouble_is_told_without_a_word_of_it(site: Site, crawl: Crawl, status: Ask):

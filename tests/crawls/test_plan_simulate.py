@@ -186,7 +186,7 @@ def test_a_setting_that_is_as_every_run_is_left_out_but_not_another_one(docs: Wo
     ],
 )
 def test_only_settings_that_differ_and_are_allowed_are_tried(schedule: Schedule, names: list[str]):
-    current, *others = simulation.simulation_settings(schedule)
+    current, *others = simulation.simulation_report_settings(schedule)
 
     assert (current.schedule, current.option) == (schedule, None)
     assert [next(n for n in names if n in other.name) for other in others] == names

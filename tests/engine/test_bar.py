@@ -12,10 +12,10 @@ from typing import IO
 
 import pytest
 
-from smartcrawl.engine.bar import AboveBar, Bar, Facts, plain
+from smartcrawl.engine.bar import AboveBar, Bar, ProgressFacts, print_progress_line
 from smartcrawl.engine.meter import Meter
 
-FACTS = Facts("docs.example.com", 50, 200, ("24.6 pages/s", "97 % 304", "6 s left"))
+FACTS = ProgressFacts("docs.example.com", 50, 200, ("24.6 pages/s", "97 % 304", "6 s left"))
 CLEAR = "\r\x1b[2K"
 
 
@@ -147,7 +147,7 @@ def test_a_terminal_that_is_gone_ends_no_work(monkeypatch: pytest.MonkeyPatch):
     for _ in range(2):  # what could not be written stays in the buffer
         bar.draw(FACTS)
         AboveBar().emit(logging.LogRecord("a", logging.WARNING, "", 0, "a line", None, None))
-        plain("reindex: 3 pages written")
+        print_progress_line("reindex: 3 pages written")
     bar.close()
     with pytest.raises(OSError, match="Input/output error"):
         file.close()
@@ -161,7 +161,7 @@ def test_a_closed_file_ends_no_work(monkeypatch: pytest.MonkeyPatch, terminal: T
     monkeypatch.setattr(sys, "stderr", terminal.file)
 
     bar.draw(FACTS)
-    plain("reindex: 3 pages written")
+    print_progress_line("reindex: 3 pages written")
     bar.close()
 
 

@@ -6,16 +6,24 @@ import re
 import pytest
 
 from smartcrawl.engine.output import Output
-from smartcrawl.engine.tables import fold, name, note, number, print_table, whole, word
+from smartcrawl.engine.tables import (
+    fold,
+    name_column,
+    note_column,
+    number_column,
+    print_table,
+    whole_column,
+    word_column,
+)
 
 COLUMNS = (
-    number("run"),
-    name("source"),
-    word("started"),
-    number("requests"),
-    number("new"),
-    whole("url"),
-    note("why"),
+    number_column("run"),
+    name_column("source"),
+    word_column("started"),
+    number_column("requests"),
+    number_column("new"),
+    whole_column("url"),
+    note_column("why"),
 )
 SHORT = {
     "run": "7",

@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as ours
 from smartcrawl.engine.download import lookup
-from smartcrawl.engine.download.lookup import check_hosts
+from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.standard_output import OutputError, printed
 from smartcrawl.engine.usage import check_usage, unwritable
 from smartcrawl.model.exceptions import SourceError
@@ -83,7 +83,7 @@ def test_a_file_is_writable_where_its_folder_is_there(tmp_path: Path):
 
 def check(source: Source, folder: Path, **values: object) -> None:
     given = settings(folder, **values)
-    asyncio.run(check_hosts(source, Options.of(given), given))
+    asyncio.run(resolve_seed_hosts(source, Options.of(given), given))
 
 
 def test_a_source_needs_one_host_that_resolves(tmp_path: Path):

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from smartcrawl.index.embedded.choice import answer
+from smartcrawl.index.embedded.choice import search_embedded_index
 from smartcrawl.index.hits import Hit
 from smartcrawl.model.ports import Connection
 
 
 def search(connection: Connection, query: str, **options: Any) -> list[Hit]:
     """The pages that answer a query."""
-    return answer(connection, query, **options).hits
+    return search_embedded_index(connection, query, **options).hits

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.queries import Query, merged, parsed
-from smartcrawl.index.ranking import Page, Part, rank, weight
-from smartcrawl.index.spelling import Found, corrected
+from smartcrawl.index.queries import Query, parsed_query, queried_sources
+from smartcrawl.index.ranking import ProposedPage, RankedPart, rank_pages, term_weight
+from smartcrawl.index.spelling import SpellingFound, corrected_query
 
 
-def page(name: str, *texts: str, title: str = "", headings: str = "") -> Page:
-    parts = [Part(n, headings, text) for n, text in enumerate(texts)]
-    return Page(name, f"http://a.example/{name}", title, parts, frozenset())
+def page(name: str, *texts: str, title: str = "", headings: str = "") -> ProposedPage:
+    parts = [RankedPart(n, headings, text) for n, text in enumerate(texts)]
+    return ProposedPage(name, f"http://a.example/{name}", title, parts, frozenset())
 
 
-def ranked(query: str, *pages: Page, weights: tuple[float, ...] | None = None) -> str:
+def ranked(query: str, *pages: ProposedPage, weights: tuple[float, ...] | None = None) -> str:
     """The names of the pages that answer a query, best first."""
-    terms = parsed(query).terms
-    found = rank(terms, weights or [1.0] * len(terms), pages)
+    terms = parsed_query(query).terms
+    found = rank_pages(terms, weights or [1.0] * len(terms), pages)
     return " ".join(one.page.key for one in found)
 
 
@@ -41,11 +41,11 @@ def ranked(query: str, *pages: Page, weights: tuple[float, ...] | None = None) -
     ],
 )
 def test_terms_of_a_query(query: str, terms: list[str]):
-    assert [term.text for term in parsed(query).terms] == terms
+    assert [term.text for term in parsed_query(query).terms] == terms
 
 
 def test_filters_of_a_query():
-    found = parsed('lamp -draft -"old lamp" site:https://A.example/docs in:one in:two e-mail')
+    found = parsed_query('lamp -draft -"old lamp" site:https://A.example/docs in:one in:two e-mail')
 
     assert found.excluded == ("draft", "old lamp")
     assert (found.sites, found.sources) == (("A.example/docs",), ("one", "two"))
@@ -53,7 +53,7 @@ def test_filters_of_a_query():
 
 
 def test_excluded_sites_and_sources_of_a_query():
-    found = parsed('lamp -site:http://a.example/x -in:"my pages" -on:x e-site:y')
+    found = parsed_query('lamp -site:http://a.example/x -in:"my pages" -on:x e-site:y')
 
     assert (found.excluded_sites, found.excluded_sources) == (("a.example/x",), ("my pages",))
     assert (found.sites, found.sources, found.excluded) == ((), (), ("on:x",))
@@ -62,11 +62,11 @@ def test_excluded_sites_and_sources_of_a_query():
 
 @pytest.mark.parametrize("part", ["site:", "in:", "-site:", 'site:""', "in:https://"])
 def test_a_filter_without_a_value_is_left_out(part: str):
-    assert parsed(f"lamp {part} oil") == parsed("lamp oil")
+    assert parsed_query(f"lamp {part} oil") == parsed_query("lamp oil")
 
 
 def test_the_first_32_parts_of_each_kind_count():
-    found = parsed("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
+    found = parsed_query("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
 
     assert found.excluded == ("x", *(f"w{n}" for n in range(31)))
     assert found.sites == tuple(f"s{n}" for n in range(32))
@@ -75,11 +75,11 @@ def test_the_first_32_parts_of_each_kind_count():
 
 @given(st.text(max_size=60))
 def test_every_text_is_a_query(text: str):
-    assert isinstance(parsed(text), Query)
+    assert isinstance(parsed_query(text), Query)
 
 
 def test_a_query_is_relaxed_until_nothing_is_required():
-    query = parsed('"a lamp" "no such" fuse')
+    query = parsed_query('"a lamp" "no such" fuse')
     once = query.relaxed([3, 0, 1])
     assert once is not None
     twice = once.relaxed([3, 0, 1])
@@ -94,9 +94,9 @@ def test_a_query_is_relaxed_until_nothing_is_required():
 
 
 def test_sources_of_a_query_and_of_an_option():
-    assert merged([], []) == []
-    assert merged(["a", "b"], ["b", "c"]) == ["b"]
-    assert merged(["a"], ["b"]) is None
+    assert queried_sources([], []) == []
+    assert queried_sources(["a", "b"], ["b", "c"]) == ["b"]
+    assert queried_sources(["a"], ["b"]) is None
 
 
 # Ranking
@@ -154,14 +154,16 @@ def test_joined_words_count_where_they_follow_one_another():
 
 
 def test_the_best_part_is_shown():
-    (found,) = rank(parsed("red lamp").terms, [1.0, 1.0], [page("a", "red", "a red lamp", "lamp")])
+    (found,) = rank_pages(
+        parsed_query("red lamp").terms, [1.0, 1.0], [page("a", "red", "a red lamp", "lamp")]
+    )
 
     assert found.part is not None
     assert found.part.key == 1
 
 
 def test_weights_fall_with_the_number_of_pages():
-    assert weight(1, 100) > weight(50, 100) > weight(100, 100) > 0
+    assert term_weight(1, 100) > term_weight(50, 100) > term_weight(100, 100) > 0
 
 
 # Words that were meant
@@ -170,14 +172,14 @@ def test_weights_fall_with_the_number_of_pages():
 def test_only_unknown_words_of_enough_letters_are_replaced():
     asked = []
 
-    def nearest(word: str, far: bool) -> Found:
+    def nearest(word: str, far: bool) -> SpellingFound:
         asked.append((word, far))
-        return Found(
+        return SpellingFound(
             frozenset({"lantern"}), ["the lantern, a Lantern"] if word == "lantren" else []
         )
 
     query = 'red lantren abc 12345 "quoted"'
-    terms, meant = corrected(query, parsed(query).terms, [1, 0, 0, 0, 0], nearest)
+    terms, meant = corrected_query(query, parsed_query(query).terms, [1, 0, 0, 0, 0], nearest)
 
     assert meant == 'red lantern abc 12345 "quoted"'
     assert [term.text for term in terms] == ["red", "lantern", "abc", "12345", "quoted"]
@@ -195,24 +197,24 @@ def test_only_unknown_words_of_enough_letters_are_replaced():
     ],
 )
 def test_signs_around_a_word_stay_when_it_is_replaced(query: str, meant: str):
-    def nearest(word: str, far: bool) -> Found:
-        return Found(frozenset({"lantern"}), ["the lantern"])
+    def nearest(word: str, far: bool) -> SpellingFound:
+        return SpellingFound(frozenset({"lantern"}), ["the lantern"])
 
-    terms = parsed(query).terms
+    terms = parsed_query(query).terms
     pages = [int("ntr" not in term.stems[0]) for term in terms]
 
-    assert corrected(query, terms, pages, nearest)[1] == meant
+    assert corrected_query(query, terms, pages, nearest)[1] == meant
 
 
 def test_two_errors_are_looked_for_in_long_words_only():
     asked = []
 
-    def nearest(word: str, far: bool) -> Found:
+    def nearest(word: str, far: bool) -> SpellingFound:
         asked.append((word, far))
-        return Found(frozenset(), [])
+        return SpellingFound(frozenset(), [])
 
     query = "lampx lanternxx"
-    terms, meant = corrected(query, parsed(query).terms, [0, 0], nearest)
+    terms, meant = corrected_query(query, parsed_query(query).terms, [0, 0], nearest)
 
     assert (meant, [term.text for term in terms]) == ("", ["lampx", "lanternxx"])
     assert asked == [("lampx", False), ("lanternxx", False), ("lanternxx", True)]
@@ -221,12 +223,12 @@ def test_two_errors_are_looked_for_in_long_words_only():
 def test_few_words_are_looked_for_and_two_errors_in_none_of_many_letters():
     asked = []
 
-    def nearest(word: str, far: bool) -> Found:
+    def nearest(word: str, far: bool) -> SpellingFound:
         asked.append((word, far))
-        return Found(frozenset(), [])
+        return SpellingFound(frozenset(), [])
 
     query = "lanternslanterx lanternslantex lamx oilx fusex"
-    corrected(query, parsed(query).terms, [0, 0, 0, 0, 0], nearest)
+    corrected_query(query, parsed_query(query).terms, [0, 0, 0, 0, 0], nearest)
 
     assert asked == [
         ("lanternslanterx", False),
@@ -237,7 +239,7 @@ def test_few_words_are_looked_for_and_two_errors_in_none_of_many_letters():
 
 
 def test_the_form_that_texts_have_most_often_is_meant():
-    def nearest(word: str, far: bool) -> Found:
-        return Found(frozenset({"lamp", "lump"}), ["lump lamp", "lamp"])
+    def nearest(word: str, far: bool) -> SpellingFound:
+        return SpellingFound(frozenset({"lamp", "lump"}), ["lump lamp", "lamp"])
 
-    assert corrected("lomp", parsed("lomp").terms, [0], nearest)[1] == "lamp"
+    assert corrected_query("lomp", parsed_query("lomp").terms, [0], nearest)[1] == "lamp"

@@ -34,7 +34,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_numbers, pack_stored_links
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
-from smartcrawl.registry.removal.sweep import RemovedRecord
+from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.runs import OpenRun, RunResult
 from smartcrawl.rules.absence import Policy
@@ -124,7 +124,7 @@ class Desk:
         self.run: OpenRun | None = None
         self.closing = closing()  #: replace it to play another source or other choices
         self.trackers = DEFAULT_TRACKERS
-        self.removed: list[RemovedRecord] = []  #: by the last sweep
+        self.removed: list[RemovedRecordRow] = []  #: by the last sweep
 
     def close(self) -> None:
         self.connection.close()

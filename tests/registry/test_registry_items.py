@@ -31,9 +31,7 @@ def item(desk: Desk, url: str = URL) -> items.ItemRow:
 
 def order(desk: Desk, *urls: str) -> None:
     with transaction(desk.connection):
-        items.store_reindex_orders(
-            desk.connection, [item(desk, url).no for url in urls or (URL,)], NOW
-        )
+        items.store_order_rows(desk.connection, [item(desk, url).no for url in urls or (URL,)], NOW)
 
 
 def page(desk: Desk) -> Page:

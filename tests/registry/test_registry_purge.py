@@ -392,7 +392,7 @@ def test_a_redirect_is_released_while_its_target_is_indexed(moved: Desk):
 
 def test_a_redirect_is_not_released_when_its_target_went(moved: Desk):
     key = url_digest(C)
-    removed(moved, [page.forgotten() for page in purge.known_records(moved.connection, key)])
+    removed(moved, [page.forgotten() for page in purge.known_record_rows(moved.connection, key)])
 
     reasons = {t.why_not for t in purge.withheld_candidates(moved.connection)}
 
@@ -418,7 +418,8 @@ def test_an_alias_is_released_only_while_its_canonical_page_is_indexed(target_we
     ]
     if target_went:
         removed(
-            desk, [page.forgotten() for page in purge.known_records(desk.connection, url_digest(C))]
+            desk,
+            [page.forgotten() for page in purge.known_record_rows(desk.connection, url_digest(C))],
         )
 
     assert {t.removable for t in purge.withheld_candidates(desk.connection)} == {not target_went}
@@ -486,7 +487,7 @@ def test_what_was_undone_can_be_removed_and_undone_again(crawled: Desk):
     assert undone(crawled, 2).restored == ()
 
     removed(
-        crawled, [p.forgotten() for p in purge.known_records(crawled.connection, url_digest(C))]
+        crawled, [p.forgotten() for p in purge.known_record_rows(crawled.connection, url_digest(C))]
     )
 
     assert hits(crawled) == {HOME, A, B}
@@ -522,15 +523,15 @@ def test_the_source_of_a_run_is_known(crawled: Desk):
 
 
 def test_a_page_is_forgotten_in_the_source_that_knows_it(crawled: Desk):
-    (page,) = purge.known_records(crawled.connection, url_digest(A))
+    (page,) = purge.known_record_rows(crawled.connection, url_digest(A))
     assert (page.url, page.held, page.pinned) == (A, True, False)
 
     removed(crawled, [page.forgotten()])
 
-    (page,) = purge.known_records(crawled.connection, url_digest(A))
+    (page,) = purge.known_record_rows(crawled.connection, url_digest(A))
     assert (page.held, state(crawled, A)[0]) == (False, Status.OUT_OF_SCOPE)
     assert crawled.rows("SELECT rule FROM evidence") == [(RemovalRule.FORGOTTEN,)]
-    assert purge.known_records(crawled.connection, url_digest("http://a.example/zz")) == []
+    assert purge.known_record_rows(crawled.connection, url_digest("http://a.example/zz")) == []
 
 
 def test_a_forgotten_source_holds_nothing_has_no_pins_and_is_not_missed(crawled: Desk):

@@ -293,7 +293,7 @@ def test_the_interval_is_that_of_the_schedule(desk: Desk):
     desk.index(POST, "words")
     desk.index(BASE + "bare", outcome=Outcome.UNREACHABLE, status=1103, error="time out")
     with transaction(desk.connection):
-        items.store_reindex_orders(desk.connection, [desk.number(POST)], LATER)
+        items.store_order_rows(desk.connection, [desk.number(POST)], LATER)
 
     names = ("lastChecked", "nextCrawlAt", "crawlIntervalSeconds", "errorMessage")
     assert [entity(desk)[name] for name in names] == [FIRST, SECOND, DAY, None]

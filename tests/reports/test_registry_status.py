@@ -17,8 +17,8 @@ from smartcrawl.reports.status import (
     Ages,
     Bytes,
     SourceStatus,
-    StatusChanges,
-    StatusCounts,
+    StatusReportChanges,
+    StatusReportCounts,
     status_as_data,
     status_report,
 )
@@ -74,7 +74,7 @@ def status(desk: Desk, now: int = NOW) -> SourceStatus:
     return one
 
 
-def counts(desk: Desk, now: int = NOW) -> StatusCounts:
+def counts(desk: Desk, now: int = NOW) -> StatusReportCounts:
     return status(desk, now).counts
 
 
@@ -109,7 +109,7 @@ def test_nothing_at_all_is_all_zeros():
 
     (total,) = status_report(desk.connection, NOW)
 
-    assert total == SourceStatus(None, StatusCounts(), Ages(), StatusChanges(), Bytes())
+    assert total == SourceStatus(None, StatusReportCounts(), Ages(), StatusReportChanges(), Bytes())
     assert total.counts.error_rate is None
     assert total.changes.rate is None
     desk.close()
@@ -235,7 +235,7 @@ def test_due_is_what_a_due_crawl_would_ask(desk: Desk):
 def test_what_was_ordered_is_counted_until_it_was_done(desk: Desk):
     crawl(desk, a="words", b="words of b")
     with transaction(desk.connection):
-        items.store_reindex_orders(desk.connection, [desk.number(BASE + "a")], NOW)
+        items.store_order_rows(desk.connection, [desk.number(BASE + "a")], NOW)
     assert (counts(desk).ordered, counts(desk).due) == (1, 1)
 
     crawl(desk, a=True, b=True)
@@ -253,10 +253,10 @@ def test_what_was_ordered_is_counted_until_it_was_done(desk: Desk):
 @pytest.mark.covers("R0-78")
 def test_the_change_rate_is_that_of_pages_that_could_have_changed(desk: Desk):
     crawl(desk, a="one", b="two", c="three", d="four")
-    assert status(desk).changes == StatusChanges(), "nothing was asked again"
+    assert status(desk).changes == StatusReportChanges(), "nothing was asked again"
     crawl(desk, a="changed", b=True, c=404, d=503, e="a new page")
 
-    assert status(desk).changes == StatusChanges(runs=1, compared=2, modified=1, new=1)
+    assert status(desk).changes == StatusReportChanges(runs=1, compared=2, modified=1, new=1)
     assert status(desk).changes.rate == 0.5
     crawl(desk, a=True, b=True, c=404, d=True, e=True)
     assert status(desk).changes.rate == round(1 / 6, 4)
@@ -268,23 +268,23 @@ def test_the_change_rate_looks_back_on_the_last_runs_that_asked_again(desk: Desk
     crawl(desk, a="changed", b=True)
     for _ in range(9):
         crawl(desk, a=True, b=True)
-    assert status(desk).changes == StatusChanges(runs=10, compared=20, modified=1)
+    assert status(desk).changes == StatusReportChanges(runs=10, compared=20, modified=1)
     crawl(desk)  # nothing was due
     desk.open()
     visit(desk, "a", "changed again")  # its run was interrupted
     desk.open()
-    assert status(desk).changes == StatusChanges(runs=10, compared=20, modified=1)
+    assert status(desk).changes == StatusReportChanges(runs=10, compared=20, modified=1)
 
     crawl(desk, a=True, b=True)
 
-    assert status(desk).changes == StatusChanges(runs=10, compared=20, modified=0)
+    assert status(desk).changes == StatusReportChanges(runs=10, compared=20, modified=0)
 
 
 def test_new_clones_are_no_changes(desk: Desk):
     crawl(desk, a=LONG, b="other")
     crawl(desk, a=True, b=True, c=LONG)
 
-    assert status(desk).changes == StatusChanges(runs=1, compared=2)
+    assert status(desk).changes == StatusReportChanges(runs=1, compared=2)
 
 
 # Freshness
@@ -400,14 +400,14 @@ def test_each_source_has_its_own_numbers_and_the_last_are_all_together(file: Pat
     assert (one.counts.pages, two.counts.pages, total.counts.pages) == (2, 4, 6)
     assert (one.counts.orphans, two.counts.orphans, total.counts.orphans) == (1, 0, 1)
     assert (two.counts.clones, two.counts.without_text, two.counts.error) == (1, 1, 1)
-    assert total.counts == StatusCounts(
+    assert total.counts == StatusReportCounts(
         *(a + b for a, b in zip(one.counts, two.counts, strict=True))
     )
     assert (one.ages.median, two.ages.median, total.ages.median) == (60, 0, 0)
     assert (one.ages.most, two.ages.most, total.ages.most) == (60, 0, 60)
-    assert one.changes == StatusChanges(1, 1, 1)
-    assert two.changes == StatusChanges(1, 3, 0)
-    assert total.changes == StatusChanges(2, 4, 1)
+    assert one.changes == StatusReportChanges(1, 1, 1)
+    assert two.changes == StatusReportChanges(1, 3, 0)
+    assert total.changes == StatusReportChanges(2, 4, 1)
     assert total.bytes == Bytes(*(a + b for a, b in zip(one.bytes, two.bytes, strict=True)))
     assert (one.complete_run, two.complete_run) == (3, 4)
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.commands.status_text import Line, screen
-from smartcrawl.reports.concerns import verdict
+from smartcrawl.reports.concerns import status_verdict
 from smartcrawl.reports.status import (
     Ages,
     Bytes,
     LastRun,
     SourceStatus,
-    StatusChanges,
-    StatusCounts,
+    StatusReportChanges,
+    StatusReportCounts,
 )
 from smartcrawl.rules.model import RunState
 
@@ -21,9 +21,9 @@ DAY = 86_400
 RUN = LastRun(3, RunState.SWEPT, True, (), NOW - 100, NOW - 90, Bytes())
 WELL = SourceStatus(
     "docs",
-    StatusCounts(pages=100, indexed=95, error=5, held=95),
+    StatusReportCounts(pages=100, indexed=95, error=5, held=95),
     Ages(median=DAY, most=2 * DAY, within_day=0.5, within_week=1.0),
-    StatusChanges(),
+    StatusReportChanges(),
     Bytes(),
     RUN,
     complete_run=3,
@@ -32,12 +32,12 @@ WELL = SourceStatus(
 
 
 def text(**changed: object) -> str:
-    return str(verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
+    return str(status_verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
 
 
 def test_a_source_without_trouble_is_all_three():
     assert text() == "fresh; complete; healthy"
-    assert verdict(WELL, NOW, longest=14 * DAY).well
+    assert status_verdict(WELL, NOW, longest=14 * DAY).well
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,16 @@ def test_complete(changed: dict[str, object], says: str):
 @pytest.mark.parametrize(
     ("counts", "says"),
     [
-        (StatusCounts(indexed=90, error=10), "healthy"),
-        (StatusCounts(indexed=89, error=11), "not healthy: 11 % failed"),
-        (StatusCounts(indexed=9, lost=1), "not healthy: 1 lost"),
-        (StatusCounts(indexed=9, lost=1, withheld=1_234), "not healthy: 1 lost, 1,234 withheld"),
+        (StatusReportCounts(indexed=90, error=10), "healthy"),
+        (StatusReportCounts(indexed=89, error=11), "not healthy: 11 % failed"),
+        (StatusReportCounts(indexed=9, lost=1), "not healthy: 1 lost"),
+        (
+            StatusReportCounts(indexed=9, lost=1, withheld=1_234),
+            "not healthy: 1 lost, 1,234 withheld",
+        ),
     ],
 )
-def test_healthy(counts: StatusCounts, says: str):
+def test_healthy(counts: StatusReportCounts, says: str):
     assert text(counts=counts).endswith(f"; {says}")
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import search
-from smartcrawl.index.elasticsearch.search import Found, Tags
-from smartcrawl.index.queries import MOST, Query, Term, merged, parsed
-from smartcrawl.index.ranking import POOL, Ranked, rank, weight
-from smartcrawl.index.spelling import Found as FoundForms
-from smartcrawl.index.spelling import corrected, variants
+from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
+from smartcrawl.index.queries import MOST, Query, Term, parsed_query, queried_sources
+from smartcrawl.index.ranking import POOL, Ranked, rank_pages, term_weight
+from smartcrawl.index.spelling import SpellingFound as FoundForms
+from smartcrawl.index.spelling import corrected_query, spelling_variants
 
 _MOST: Final = 1_000  #: pages that are rated for one query
 Ask = Callable[..., Any]  #: sends a search request and returns the body of the answer
@@ -29,14 +29,14 @@ class _Proposed(NamedTuple):
 
 def answer(
     ask: Ask, query: str, *, sources: Sequence[str], limit: int, marks: Tags
-) -> tuple[list[Found], str]:
+) -> tuple[list[ElasticsearchHit], str]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
     The latter is empty if it is the query as it was asked.
     """
-    asked = parsed(query)
+    asked = parsed_query(query)
     asked = asked.only(asked.terms[:MOST])
-    wanted = merged(sources, asked.sources)
+    wanted = queried_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return [], ""
     listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
@@ -45,7 +45,7 @@ def answer(
     pool = min(max(POOL, limit), _MOST)
     found, meant = finder.proposed(asked, pool), ""
     if 0 in found.pages:
-        terms, meant = corrected(query, asked.terms, found.pages, finder.nearest)
+        terms, meant = corrected_query(query, asked.terms, found.pages, finder.nearest)
         if meant:
             asked = asked.only(terms)
             found = finder.proposed(asked, pool)
@@ -65,34 +65,38 @@ class _Finder:
 
     def bounded(self, query: Query) -> Query:
         """Return a query with as many words as the server takes."""
-        return query.only(search.bounded_terms(query.terms, self._held))
+        return query.only(search.bounded_query_terms(query.terms, self._held))
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the pages that have any of the words, and all that they must have."""
-        body = self._ask(**search.proposal(query, query.terms, self._held, self._sources, pool))
+        body = self._ask(
+            **search.proposal_request(query, query.terms, self._held, self._sources, pool)
+        )
         every = body["aggregations"]["all"]
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         return _Proposed(body["hits"]["hits"], pages, every["doc_count"])
 
     def nearest(self, word: str, far: bool) -> FoundForms:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
-        forms = variants(word, far=far)
-        hits = self._ask(**search.near(sorted(forms), self._held))["hits"]["hits"]
-        return FoundForms(forms, search.texts(hits))
+        forms = spelling_variants(word, far=far)
+        hits = self._ask(**search.near_words_request(sorted(forms), self._held))["hits"]["hits"]
+        return FoundForms(forms, search.indexed_texts(hits))
 
-    def found(self, query: Query, found: _Proposed, limit: int, marks: Tags) -> list[Found]:
+    def found(
+        self, query: Query, found: _Proposed, limit: int, marks: Tags
+    ) -> list[ElasticsearchHit]:
         """Rate the pages, and return the best."""
         known = [place for place, pages in enumerate(found.pages) if pages]
         places = {place: n for n, place in enumerate(known)}
         terms: list[Term] = [query.terms[place] for place in known]
-        weights = [weight(found.pages[place], found.total) for place in known]
-        pages = [search.as_page(hit, places) for hit in found.hits]
-        best = _once(rank(terms, weights, pages))[:limit]
+        weights = [term_weight(found.pages[place], found.total) for place in known]
+        pages = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
+        best = _once(rank_pages(terms, weights, pages))[:limit]
         if not best:
             return []
         tags = search.highlight_marks()
         keys = [str(one.page.key) for one, _ in best]
-        hits = self._ask(**search.shown(keys, terms, self._held, tags))["hits"]["hits"]
+        hits = self._ask(**search.indexed_snippets(keys, terms, self._held, tags))["hits"]["hits"]
         by_key = {hit["_source"]["key"]: hit for hit in hits}
         return [
             search.search_hit(by_key[str(one.page.key)], one.score, sources, tags, marks)

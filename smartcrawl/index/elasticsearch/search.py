@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer_suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
-from smartcrawl.index.queries import Query, Term, host_and_path
-from smartcrawl.index.ranking import MOST_PARTS, Page, Part
+from smartcrawl.index.queries import Query, Term, queried_host_and_path
+from smartcrawl.index.ranking import MOST_PARTS, ProposedPage, RankedPart
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
 MOST_WORDS: Final = 64  #: words of one query that count
@@ -37,7 +37,7 @@ def highlight_marks() -> Tags:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ElasticsearchHit:
     """One page that answers a query."""
 
     key: str  #: its ``_id``, by which the registry's facts are joined
@@ -80,18 +80,18 @@ def bounded_query_phrases(wanted: Iterable[str], most: int) -> list[str]:
     return found
 
 
-def most_words(held: Sequence[str]) -> int:
+def most_query_words(held: Sequence[str]) -> int:
     """Return how many words of a query count in an index with text under some endings."""
     return min(MOST_WORDS, MOST_CLAUSES // (len(WEIGHTS) * len(held)))
 
 
-def bounded_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term]:
+def bounded_query_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term]:
     """Return the terms of a query that count, cut if they have too many words."""
-    texts = bounded_query_phrases([term.text for term in terms], most_words(held))
+    texts = bounded_query_phrases([term.text for term in terms], most_query_words(held))
     return [replace(term, text=text) for term, text in zip(terms, texts, strict=False)]
 
 
-def proposal(
+def proposal_request(
     query: Query, terms: Sequence[Term], held: Sequence[str], sources: Sequence[str], limit: int
 ) -> dict[str, Any]:
     """Return the request for the pages that may answer a query, and for how many have each term.
@@ -133,16 +133,16 @@ def _anywhere(text: str, held: Sequence[str], *, name: str | None = None) -> dic
 
 
 def _at_sites(sites: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"regexp": {"url": {"value": site_pattern(site)}}} for site in sites]
+    return [{"regexp": {"url": {"value": index_site_pattern(site)}}} for site in sites]
 
 
-def site_pattern(site: str) -> str:
+def index_site_pattern(site: str) -> str:
     r"""Return the pattern of the addresses of a site, in Lucene's syntax.
 
-    >>> site_pattern("a.example/docs")
+    >>> index_site_pattern("a.example/docs")
     'https?://([^/]*\\.)?a\\.example(:[0-9]+)?\\/docs.*'
     """
-    host, path = host_and_path(site)
+    host, path = queried_host_and_path(site)
     port = "" if ":" in host else "(:[0-9]+)?"
     behind = f"{_quoted(path)}.*" if path else "(/.*)?"
     return rf"https?://([^/]*\.)?{_quoted(host)}{port}{behind}"
@@ -152,28 +152,28 @@ def _quoted(text: str) -> str:
     return "".join(sign if sign.isalnum() else f"\\{sign}" for sign in text)
 
 
-def matched(hit: Mapping[str, Any]) -> frozenset[int]:
+def indexed_terms_matched(hit: Mapping[str, Any]) -> frozenset[int]:
     """Return the places of the terms that a proposed page has."""
     return frozenset(int(name) for name in hit.get("matched_queries", ()))
 
 
-def as_page(hit: Mapping[str, Any], places: Mapping[int, int]) -> Page:
+def indexed_page_of_hit(hit: Mapping[str, Any], places: Mapping[int, int]) -> ProposedPage:
     """Return a proposed page; ``places`` are the new ones of its terms."""
     page = hit["_source"]
     ending = analyzer_suffix(page.get("language", ""))
     parts = [
-        Part(
+        RankedPart(
             chunk.get("position", 0),
             chunk.get(f"headings{ending}", ""),
             chunk.get(f"text{ending}", ""),
         )
         for chunk in page.get("chunks", ())
     ]
-    terms = frozenset(places[place] for place in matched(hit) if place in places)
-    return Page(page["key"], page["url"], page.get("title", ""), parts[:MOST_PARTS], terms)
+    terms = frozenset(places[place] for place in indexed_terms_matched(hit) if place in places)
+    return ProposedPage(page["key"], page["url"], page.get("title", ""), parts[:MOST_PARTS], terms)
 
 
-def near(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
+def near_words_request(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
     """Return the request for pages that have any of some words."""
     text = " ".join(forms[: MOST_CLAUSES // len(held)])
     queries = [{"match": {f"chunks.text{ending}": text}} for ending in held]
@@ -181,7 +181,7 @@ def near(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
     return {"query": {"nested": nested}, "size": _TEXTS, "source": ["chunks"]}
 
 
-def texts(hits: Sequence[Mapping[str, Any]]) -> list[str]:
+def indexed_texts(hits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return all texts of the chunks of some pages."""
     return [
         str(value)
@@ -192,7 +192,7 @@ def texts(hits: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def shown(
+def indexed_snippets(
     keys: Sequence[str], terms: Sequence[Term], held: Sequence[str], tags: Tags
 ) -> dict[str, Any]:
     """Return the request for pages by their keys, with ``tags`` around the words found."""
@@ -246,7 +246,7 @@ def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
 
 def search_hit(
     hit: Mapping[str, Any], score: float, sources: tuple[str, ...], tags: Tags, marks: Tags
-) -> Found:
+) -> ElasticsearchHit:
     """Return one hit with its score; ``marks`` replace ``tags`` around the words found."""
     page = hit["_source"]
     (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
@@ -257,7 +257,7 @@ def search_hit(
         f"chunks.headings{ending}", [chunk["_source"].get(f"headings{ending}", "")]
     )
     fragments = marked.get(f"chunks.text{ending}", [""])
-    return Found(
+    return ElasticsearchHit(
         key=page["key"],
         url=page["url"],
         source=page["source"],

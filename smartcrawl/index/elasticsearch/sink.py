@@ -28,7 +28,7 @@ from smartcrawl.index.elasticsearch.opening import (
 )
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
-from smartcrawl.index.elasticsearch.search import Found
+from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.elasticsearch.versions import index_version
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
@@ -210,7 +210,7 @@ class ElasticsearchSink:
         sources: Sequence[str] = (),
         limit: int = 10,
         marks: tuple[str, str] = ("[", "]"),
-    ) -> list[Found]:
+    ) -> list[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first; see ``answer``."""
         return self.answer(query, sources=sources, limit=limit, marks=marks)[0]
 
@@ -221,7 +221,7 @@ class ElasticsearchSink:
         sources: Sequence[str] = (),
         limit: int = 10,
         marks: tuple[str, str] = ("[", "]"),
-    ) -> tuple[list[Found], str]:
+    ) -> tuple[list[ElasticsearchHit], str]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
         The latter is empty if it is the query as it was asked. ``sources`` empty means all.

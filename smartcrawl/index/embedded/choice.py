@@ -16,7 +16,7 @@ def embedded_index(connection: Connection) -> Sink:
     return sqlite.EmbeddedIndex(connection)
 
 
-def answer(
+def search_embedded_index(
     connection: Connection,
     query: str,
     *,
@@ -26,4 +26,6 @@ def answer(
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
     language = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
-    return finding.answer(connection, language, query, sources=sources, limit=limit, marks=marks)
+    return finding.search_index_tables(
+        connection, language, query, sources=sources, limit=limit, marks=marks
+    )

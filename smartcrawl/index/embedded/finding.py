@@ -9,10 +9,25 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from smartcrawl.index.hits import Answer, Hit, document_id
-from smartcrawl.index.queries import MOST, Query, Term, host_and_path, merged, parsed
-from smartcrawl.index.ranking import MOST_PARTS, POOL, Page, Part, Ranked, rank, weight
-from smartcrawl.index.spelling import Found, corrected, variants
+from smartcrawl.index.hits import Answer, Hit, embedded_document_id
+from smartcrawl.index.queries import (
+    MOST,
+    Query,
+    Term,
+    parsed_query,
+    queried_host_and_path,
+    queried_sources,
+)
+from smartcrawl.index.ranking import (
+    MOST_PARTS,
+    POOL,
+    ProposedPage,
+    Ranked,
+    RankedPart,
+    rank_pages,
+    term_weight,
+)
+from smartcrawl.index.spelling import SpellingFound, corrected_query, spelling_variants
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.rules.model import Status
 
@@ -77,7 +92,7 @@ SELECT no, content, headings, text FROM chunk
 TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
-class Language(Protocol):
+class IndexLanguage(Protocol):
     """Matching of words in a database."""
 
     def match(self, name: str) -> str:
@@ -109,9 +124,9 @@ class _Proposed(NamedTuple):
     total: int  #: all pages
 
 
-def answer(
+def search_index_tables(
     connection: Connection,
-    language: Language,
+    language: IndexLanguage,
     query: str,
     *,
     sources: Sequence[str] = (),
@@ -119,8 +134,8 @@ def answer(
     marks: Marks = ("[", "]"),
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
-    asked = parsed(query)
-    wanted = merged(sources, asked.sources)
+    asked = parsed_query(query)
+    wanted = queried_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
     search = _Search(connection, language, wanted)
@@ -128,7 +143,7 @@ def answer(
     pool = min(max(POOL, limit), _MOST)
     found, meant = search.proposed(asked, pool), ""
     if 0 in found.pages:
-        terms, meant = corrected(query, asked.terms, found.pages, search.nearest)
+        terms, meant = corrected_query(query, asked.terms, found.pages, search.nearest)
         if meant:
             asked = asked.only(terms)
             found = search.proposed(asked, pool)
@@ -141,14 +156,16 @@ def answer(
 class _Search:
     """One search in one database."""
 
-    def __init__(self, connection: Connection, language: Language, sources: Sequence[str]) -> None:
+    def __init__(
+        self, connection: Connection, language: IndexLanguage, sources: Sequence[str]
+    ) -> None:
         self._connection = connection
         self._language = language
         self._sources = list(sources)
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the contents that have any of the words, and all that they must have."""
-        names = [letter_of(place) for place in range(len(query.terms))]
+        names = [query_value_letters(place) for place in range(len(query.terms))]
         words = {
             f"word_{name}": self._language.value(term.text)
             for name, term in zip(names, query.terms, strict=True)
@@ -156,7 +173,7 @@ class _Search:
         counts = self._counts(words)
         per = []
         values: dict[str, Any] = {"pool": pool}
-        for place in proposing(counts):
+        for place in proposing_terms(counts):
             name = names[place]
             values[f"word_{name}"] = words[f"word_{name}"]
             values[f"title_{name}"] = f"%{query.terms[place].stems[0]}%"
@@ -173,7 +190,9 @@ class _Search:
         for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
             some = terms[start : start + MOST]
             values = [self._language.value(term.text) for term in some]
-            counts = self._counts({f"word_{letter_of(n)}": one for n, one in enumerate(values)})
+            counts = self._counts(
+                {f"word_{query_value_letters(n)}": one for n, one in enumerate(values)}
+            )
             found += [term for term, count in zip(some, counts, strict=True) if count]
             if len(found) >= MOST:
                 break
@@ -203,16 +222,16 @@ class _Search:
             values |= of_sites
         for negation, texts in (("", query.required), ("NOT", query.excluded)):
             for place, text in enumerate(texts):
-                name = f"{negation.lower() or 'with'}_{letter_of(place)}"
+                name = f"{negation.lower() or 'with'}_{query_value_letters(place)}"
                 values[name] = self._language.value(text)
                 match = self._language.match(name)
                 conditions.append(_HAVING.format(negation=negation, match=match))
         return " AND ".join(conditions), values
 
-    def nearest(self, word: str, far: bool) -> Found:
+    def nearest(self, word: str, far: bool) -> SpellingFound:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
-        forms = variants(word, far=far)
-        return Found(forms, self._language.texts(self._connection, sorted(forms)))
+        forms = spelling_variants(word, far=far)
+        return SpellingFound(forms, self._language.texts(self._connection, sorted(forms)))
 
     def hits(self, query: Query, found: _Proposed, limit: int, marks: Marks) -> list[Hit]:
         """Rate the contents, and return the best pages."""
@@ -226,31 +245,35 @@ class _Search:
         statement = _RECORDS.format(sites=sites or "1 = 1")
         for content, *row in self._connection.execute(statement, values).fetchall():
             records[content].append(row)
-        parts: defaultdict[int, list[Part]] = defaultdict(list)
+        parts: defaultdict[int, list[RankedPart]] = defaultdict(list)
         values = {"contents": contents, "most": MOST_PARTS}
         for no, content, headings, text in self._connection.execute(_PARTS, values).fetchall():
-            parts[content].append(Part(no, headings, text))
+            parts[content].append(RankedPart(no, headings, text))
         place_of = {place: n for n, place in enumerate(known)}
         pages = [
-            Page(content, rows[0][0], rows[0][2], parts[content],
+            ProposedPage(content, rows[0][0], rows[0][2], parts[content],
                  frozenset(place_of[place] for place in found.contents[content]))
             for content, rows in records.items()
         ]  # fmt: skip
         terms = [query.terms[place] for place in known]
-        weights = [weight(found.pages[place], found.total) for place in known]
-        best = once(rank(terms, weights, pages), records)[:limit]
+        weights = [term_weight(found.pages[place], found.total) for place in known]
+        best = hits_named_once(rank_pages(terms, weights, pages), records)[:limit]
         chunks = [one.part.key for one, _ in best if one.part is not None]
         shown = self._language.shown(self._connection, terms, chunks, marks)
         return [_hit(one, rows, shown) for one, rows in best]
 
 
-def proposing(counts: Sequence[int]) -> list[int]:
+def proposing_terms(counts: Sequence[int]) -> list[int]:
     """Return the places of the words by which pages are proposed, given their numbers of chunks.
 
     Very common words are left out where rarer ones have enough pages: to look up their pages would
     take most of the time. They count in the ranking all the same.
 
-    >>> proposing([3_000, 200_000, 40]), proposing([200_000, 90_000]), proposing([200_000, 40])
+    >>> (
+    ...     proposing_terms([3_000, 200_000, 40]),
+    ...     proposing_terms([200_000, 90_000]),
+    ...     proposing_terms([200_000, 40]),
+    ... )
     ([0, 2], [1], [0, 1])
     """
     found: list[int] = []
@@ -278,7 +301,7 @@ def _read(rows: Sequence[tuple[int, int, int]], counts: Sequence[int]) -> _Propo
 _Rows = list[list[Any]]
 
 
-def once(
+def hits_named_once(
     ranked: Sequence[Ranked], records: Mapping[Any, Sequence[list[Any]]]
 ) -> list[tuple[Ranked, _Rows]]:
     """Return each page once, with its record in every source that has it."""
@@ -311,12 +334,12 @@ def _hit(one: Ranked, rows: _Rows, shown: Mapping[int, tuple[str, str]]) -> Hit:
         last_changed=changed,
         no=no,
         key=bytes(key),
-        document_id=document_id(bytes(key)),
+        document_id=embedded_document_id(bytes(key)),
         sources=tuple(dict.fromkeys(row[1] for row in rows)),
     )
 
 
-def beginning(text: str) -> str:
+def beginning_of_snippet(text: str) -> str:
     """Return the beginning of a text, as a snippet without words that were found."""
     shown = text.split(maxsplit=_SNIPPET)
     return " ".join(shown[:_SNIPPET]) + (" …" if len(shown) > _SNIPPET else "")
@@ -329,8 +352,8 @@ def _sites(query: Query) -> tuple[str, dict[str, Any]]:
     for negation, sites in (("", query.sites), ("NOT ", query.excluded_sites)):
         each: list[str] = []
         for site in sites:
-            host, path = host_and_path(site)
-            name = letter_of(len(values))
+            host, path = queried_host_and_path(site)
+            name = query_value_letters(len(values))
             names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
             each.append(_SITE.format(**names))
             escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in path)
@@ -341,10 +364,10 @@ def _sites(query: Query) -> tuple[str, dict[str, Any]]:
     return " AND ".join(conditions), values
 
 
-def letter_of(place: int) -> str:
+def query_value_letters(place: int) -> str:
     """Return a number in letters, for the name of a value.
 
-    >>> letter_of(0), letter_of(27)
+    >>> query_value_letters(0), query_value_letters(27)
     ('a', 'bb')
     """
     return chr(ord("a") + place % 26) * (1 + place // 26)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import IndexBuffer, searchable_chunks
-from smartcrawl.index.embedded.finding import TEXTS, Marks, letter_of
+from smartcrawl.index.embedded.finding import TEXTS, Marks, query_value_letters
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.ports import Connection, Many
@@ -94,7 +94,7 @@ def searched_words(text: str) -> str:
 
 
 class _Stems:
-    """Matching of words in PostgreSQL (``finding.Language``)."""
+    """Matching of words in PostgreSQL (``finding.IndexLanguage``)."""
 
     def match(self, name: str) -> str:
         """Return the chunks ``k`` that match a value, after FROM."""
@@ -136,8 +136,13 @@ class _Stems:
             "whole": f"{shape},HighlightAll=true",
             "part": f"{shape},MaxWords=32,MinWords=16",
         }
-        names |= {f"word_{letter_of(n)}": searched_words(term.text) for n, term in enumerate(terms)}
-        tests = [f"phraseto_tsquery('stems', :word_{letter_of(n)})" for n in range(len(terms))]
+        names |= {
+            f"word_{query_value_letters(n)}": searched_words(term.text)
+            for n, term in enumerate(terms)
+        }
+        tests = [
+            f"phraseto_tsquery('stems', :word_{query_value_letters(n)})" for n in range(len(terms))
+        ]
         statement = _SHOWN.format(query=f"({' || '.join(tests)})")
         rows = connection.execute(statement, names).fetchall()
         return {

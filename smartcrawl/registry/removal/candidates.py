@@ -70,7 +70,7 @@ _EXCLUDED = f"""
 SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.outcome = 10 AND s.{_OF_SOURCE}
 """
-#: An orphan is removed only if its verification allows that (``verified_orphans``).
+#: An orphan is removed only if its verification allows that (``verified_orphan_rows``).
 GOES = f"(rule <> {int(RemovalRule.ORPHAN)} OR no IN carray(:looked_away))"
 _LOOKS = f"""
 SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
@@ -294,7 +294,7 @@ def delete_refuted_candidates(
     connection.execute(_REFUTED, ending.names | {"complete": complete})
 
 
-def verified_orphans(
+def verified_orphan_rows(
     connection: Connection, run: int, source: int, policy: Policy
 ) -> frozenset[int]:
     """Return the orphans of a run whose verification allows removal (rules.absence.lets_go).
@@ -321,7 +321,7 @@ def withhold_candidates(connection: Connection, ending: EndingRunRow) -> int:
     new pages of a login wall, or of a moved site, do not release them.
     """
     names, policy = ending.names, ending.closing.policy
-    away = verified_orphans(connection, ending.run, ending.source, policy)
+    away = verified_orphan_rows(connection, ending.run, ending.source, policy)
     values: dict[str, object] = {**names, "looked_away": numbers_for_sql(away)}
     early = [
         no

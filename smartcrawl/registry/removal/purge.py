@@ -21,7 +21,7 @@ from smartcrawl.registry.removal.sweep import (
     BATCH,
     Candidate,
     RecordRemover,
-    RemovedRecord,
+    RemovedRecordRow,
     Restorer,
     Undone,
 )
@@ -269,7 +269,7 @@ def remove_stored_pages(
                 batch: Sequence[Candidate] = batch,
                 source_no: int = source_no,
                 run: int = run,
-            ) -> list[RemovedRecord]:
+            ) -> list[RemovedRecordRow]:
                 remover = RecordRemover(connection, sink, source=source_no, run=run, number=number)
                 return remover.remove(batch, now)
 
@@ -343,7 +343,7 @@ class KnownRecord:
         )
 
 
-def known_records(connection: Connection, key: bytes) -> list[KnownRecord]:
+def known_record_rows(connection: Connection, key: bytes) -> list[KnownRecord]:
     """Return the records of an id (32 bytes), one for each source that has one."""
     rows: list[Any] = connection.execute(_KNOWN, (key,)).fetchall()
     return [

@@ -118,7 +118,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class RemovedRecord:
+class RemovedRecordRow:
     """A removed page, for reports on the run."""
 
     no: int
@@ -151,7 +151,7 @@ class RecordRemover:
         self._run = run
         self._number = number
 
-    def remove(self, candidates: Sequence[Candidate], now: int) -> list[RemovedRecord]:
+    def remove(self, candidates: Sequence[Candidate], now: int) -> list[RemovedRecordRow]:
         """Remove pages from registry and index; keep the data that an undo needs.
 
         Promotions come first: a clone replaces a removed original in the same transaction, so
@@ -160,7 +160,7 @@ class RecordRemover:
         """
         connection = self._connection
         by_no = {candidate.no: candidate for candidate in candidates}
-        removed: list[RemovedRecord] = []
+        removed: list[RemovedRecordRow] = []
         contents: set[int] = set()
         rows: list[Any] = connection.execute(_HELD, (numbers_for_sql(by_no),)).fetchall()
         for row in rows:
@@ -187,7 +187,7 @@ class RecordRemover:
             connection.execute(EVENT, (*event, row[9], candidate.rule.word))
             if row[3] is not None:
                 contents.add(row[3])
-            removed.append(RemovedRecord(row[0], row[1], row[2], row[9], after.word.word))
+            removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
         elect(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
         for content in sorted(contents):
@@ -233,7 +233,7 @@ class Undone:
     expired: tuple[str, ...]  #: URLs whose undo data has expired
 
 
-def undoable(connection: Connection, run: int) -> Undone:
+def undoable_rows(connection: Connection, run: int) -> Undone:
     """Return the pages that an undo of ``run`` would restore, and those that it would not."""
     found: dict[str, list[str]] = {"restored": [], "kept": [], "expired": []}
     for *_, restore, _, standing, current, url, _ in connection.execute(_TO_UNDO, (run,)):

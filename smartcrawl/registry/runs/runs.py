@@ -21,14 +21,14 @@ from smartcrawl.registry.removal.candidates import (
     EndingRunRow,
     propose_absent,
     verified_candidate_evidence,
-    verified_orphans,
+    verified_orphan_rows,
 )
 from smartcrawl.registry.removal.settle import settle_records
 from smartcrawl.registry.removal.sweep import (
     BATCH,
     Candidate,
     RecordRemover,
-    RemovedRecord,
+    RemovedRecordRow,
     expire_undo_rows,
 )
 from smartcrawl.registry.removal.tombstones import forget_overdue
@@ -302,21 +302,21 @@ def sweep(
     connection: Connection,
     indexing: Indexing,
     ending: EndingRunRow,
-    removed: Callable[[list[RemovedRecord]], None],
+    removed: Callable[[list[RemovedRecordRow]], None],
 ) -> None:
     """Remove the candidates of a settled run that are not withheld, in batches; then count.
 
     A sweep is resumable between any two batches, and idempotent when several processes run it.
     """
     run, source, now = ending.run, ending.source, ending.now
-    away = verified_orphans(connection, run, source, ending.closing.policy)
+    away = verified_orphan_rows(connection, run, source, ending.closing.policy)
     names = ending.names | {"most": BATCH, "looked_away": numbers_for_sql(away)}
 
     def is_ours() -> bool:
         connection.execute(_SWEEPING, (run, RunState.SETTLED))
         return connection.changes() > 0
 
-    def work(sink: Sink, number: int) -> tuple[list[RemovedRecord], bool]:
+    def work(sink: Sink, number: int) -> tuple[list[RemovedRecordRow], bool]:
         if not is_ours():
             return [], False
         rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
