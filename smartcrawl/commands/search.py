@@ -12,6 +12,7 @@ from rich.markup import escape
 from smartcrawl.engine.command import RegistryCommand, print_json
 from smartcrawl.engine.output import Output
 from smartcrawl.index.images import ImageDocument, images_to_index
+from smartcrawl.index.queries import parsed_query
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.ports import Connection
@@ -95,10 +96,14 @@ def _limit(value: str) -> int:
 
 
 def _wordless(query: str) -> str:
-    """Return why nothing can be found for a query without a letter or digit."""
-    if any(map(str.isalnum, query)):
+    """Return why nothing can be found for a query without a word to search for."""
+    if parsed_query(query).terms:
         return ""
-    return f": it has no letter and no digit; give words, such as: {program()} search 'two words'"
+    if any(map(str.isalnum, query)):
+        why = "it only limits the search; add words"
+    else:
+        why = "it has no letter and no digit; give words"
+    return f": {why}, such as: {program()} search 'two words'"
 
 
 def _safe(text: str) -> str:

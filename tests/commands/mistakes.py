@@ -670,6 +670,25 @@ ASKING = (
         ("scrapy search 'two words'",),
         crawled,
     ),
+    *(
+        Mistake(
+            f"nothing but {part}",
+            f"scrapy search -- {part}",
+            0,
+            (f"nothing found for '{part}'", "it only limits the search"),
+            ("scrapy search 'two words'",),
+            crawled,
+        )
+        for part in ("site:127.0.0.1", "in:127.0.0.1", "-lamp", "-site:a.example")
+    ),
+    Mistake(
+        "many excluded words",
+        f"scrapy search -- lamp {' '.join(f'-absent{n}' for n in range(1_500))}",
+        0,
+        ("1. ",),
+        (),
+        crawled,
+    ),
     Mistake(
         "a word that no page has",
         "scrapy search zzyzx",

@@ -126,6 +126,7 @@ SEARCHES = [
     Search("site", "varnish site:a.example", ("rust/often", "rust/rare")),
     Search("site-and-path", "varnish site:http://a.example/rust/r", ("rust/rare",)),
     Search("site-with-signs-of-patterns", "varnish site:a.example/rust/_", ()),
+    Search("host-with-signs-of-patterns", "varnish site:% site:_.example site:%.example", ()),
     Search("sites", "varnish site:b.example site:example/rust/o", ("rust/often",)),
     Search("another-site", "varnish site:b.example", ()),
     Search("excluded-site", "varnish -site:a.example", ()),

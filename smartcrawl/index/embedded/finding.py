@@ -5,6 +5,7 @@ The database proposes pages by how rare the words are that they have; ``ranking`
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -71,8 +72,9 @@ _HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
 _AT_SITES = """p.content IN (
     SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
 """
-_SITE = """((h.name = :{host} OR h.name LIKE :{below} OR h.name LIKE :{ports})
+_SITE = """((h.name = :{host} OR h.name LIKE :{below} ESCAPE '!' OR h.name LIKE :{ports} ESCAPE '!')
             AND r.url LIKE '%://' || h.name || :{path} ESCAPE '!')"""
+_LIKE_SIGNS: Final = re.compile("[!%_]")
 _RECORDS = """
 SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
        s.last_checked, r.last_changed, r.no, r.id
@@ -356,8 +358,8 @@ def _sites(query: Query) -> tuple[str, dict[str, Any]]:
             name = query_value_letters(len(values))
             names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
             each.append(_SITE.format(**names))
-            escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in path)
-            given = (host, f"%.{host}", host if ":" in host else f"{host}:%", f"{escaped}%")
+            below, start = _LIKE_SIGNS.sub(r"!\g<0>", host), _LIKE_SIGNS.sub(r"!\g<0>", path)
+            given = (host, f"%.{below}", below if ":" in host else f"{below}:%", f"{start}%")
             values |= dict(zip(names.values(), given, strict=True))
         if each:
             conditions.append(f"{negation}({' OR '.join(each)})")
