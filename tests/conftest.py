@@ -31,7 +31,11 @@ SEEDS = ("KILL_SEED", "CHAOS_SEED")
 
 
 def pytest_configure() -> None:
-    """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers."""
+    """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers.
+
+    COLUMNS, which pytest-xdist gives its workers, would wrap what the commands print.
+    """
+    os.environ.pop("COLUMNS", None)
     for name in SEEDS:
         os.environ.setdefault(name, str(random.randrange(1_000_000)))
 

@@ -27,9 +27,9 @@ AT_ONCE = {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1", "RETRY_TIMES": "0"}
 #: The transactions at the end of a run by the function that makes them, each with the state in
 #: which a process that dies before its commit leaves the run. The last sweep counts.
 LAST_STEPS = {
-    "begin_verify 1": "open", "look 1": "verifying", "seal 1": "verifying",
-    "settle_sealed 1": "sealed", "sweep 1": "settled", "sweep 2": "settled", "sweep 3": "settled",
-    "sweep 4": "settled", "give_back 1": "swept",
+    "propose_unreached_rows 1": "open", "look 1": "verifying", "seal_run_row 1": "verifying",
+    "settle_sealed_row 1": "sealed", "sweep 1": "settled", "sweep 2": "settled",
+    "sweep 3": "settled", "sweep 4": "settled", "give_back 1": "swept",
 }  # fmt: skip
 #: Differ between a run and the same run in two parts: times.
 _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt"}

@@ -217,7 +217,7 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
     assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)], "it went on"
 
 
-@pytest.mark.parametrize("place", ["SharedLastSteps.relax", "settle_sealed"])
+@pytest.mark.parametrize("place", ["SharedLastSteps.relax", "settle_sealed_row"])
 def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     stage: Stage, second: Crew, redis: servers.Redis, place: str
 ):
@@ -234,7 +234,7 @@ def test_workers_end_a_run_whose_redis_went_away_at_the_end(
 def test_workers_lose_nothing_when_postgres_is_killed_while_the_run_ends(
     stage: Stage, second: Crew, postgres: servers.Postgres
 ):
-    workers = halted(stage, second, "settle_sealed")
+    workers = halted(stage, second, "settle_sealed_row")
     postgres.kill()
     go_on(*workers)
     postgres.start()
@@ -294,7 +294,11 @@ def test_workers_take_over_from_one_that_was_killed(stage: Stage, crew: Crew, ag
 
 
 #: Where the worker that ends a run dies, and how far the run is then.
-ENDS = {"begin_verify": RunState.OPEN, "settle_sealed": RunState.SEALED, "sweep": RunState.SETTLED}
+ENDS = {
+    "propose_unreached_rows": RunState.OPEN,
+    "settle_sealed_row": RunState.SEALED,
+    "sweep": RunState.SETTLED,
+}
 
 
 @pytest.mark.parametrize("place", ENDS)
@@ -317,7 +321,7 @@ def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
 def test_workers_fence_off_one_that_stood_still_for_too_long(stage: Stage, crew: Crew):
     """It even holds the row of the run, which all others write to."""
     crew.crawl.environment |= AT_ONCE
-    workers = halted(stage, crew, "Commit.write")
+    workers = halted(stage, crew, "RegistryCommit.write")
     [still] = [worker for worker in workers if worker.stands_still]
     crew.bury(still)
     crew.end(*(worker for worker in workers if worker is not still))

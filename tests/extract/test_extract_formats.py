@@ -20,8 +20,8 @@ from smartcrawl.extract.formats import (
 from smartcrawl.extract.hashes import document_content_hash, text_hash
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
 from smartcrawl.model.documents import Document, Section
-from tests.extract import documents
-from tests.extract.documents import ENGLISH, drawn, epub, odt, word_of, zipped
+from tests.extract import made_documents as documents
+from tests.extract.made_documents import ENGLISH, drawn, epub, odt, word_of, zipped
 
 URL = "http://site.example/dir/document"
 DOCUMENTS = documents.every()

@@ -24,7 +24,7 @@ from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
 from smartcrawl.model.documents import Document, Image, Link, Section
-from tests.extract import documents
+from tests.extract import made_documents as documents
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux's own means")

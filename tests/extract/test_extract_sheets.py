@@ -12,7 +12,7 @@ from openpyxl.cell.text import InlineFont
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document, sheets
 from smartcrawl.extract.formats.archive import ZipArchive
 from smartcrawl.extract.sniff import XLSX
-from tests.extract import documents
+from tests.extract import made_documents as documents
 
 SHEET = "xl/worksheets/sheet1.xml"
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"

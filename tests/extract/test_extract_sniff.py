@@ -10,7 +10,7 @@ from smartcrawl.extract.html import HTML_TYPES, TEXT_TYPES
 from smartcrawl.extract.html import media_type as former_name
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
 from smartcrawl.extract.sniff import media_type as sniffed
-from tests.extract.documents import epub, every, odt, slides, word, word_of, workbook, zipped
+from tests.extract.made_documents import epub, every, odt, slides, word, word_of, workbook, zipped
 
 URL = "http://site.example/dir/file"
 PAGE = b"<!DOCTYPE html><html><title>404</title><p>not found</html>"
