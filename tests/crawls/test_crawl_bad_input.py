@@ -142,7 +142,7 @@ def test_a_port_without_a_server_is_an_incomplete_run_with_a_message(crawl: Craw
 def test_only_a_source_that_was_crawled_has_a_run_when_its_host_does_not_resolve(
     site: Site, crawl: Crawl
 ):
-    """ADR 48; the site is a proxy here, so it can be any host."""
+    """ADR 46; the site is a proxy here, so it can be any host."""
     url = "http://docs.invalid/"
     site.pages[url] = html("Home")
     assert "docs.invalid" in crawl(url, expect=1).err
