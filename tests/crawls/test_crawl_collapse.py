@@ -306,7 +306,13 @@ def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
     "where", ["after the begin of", "before the commit of", "after the commit of"]
 )
 @pytest.mark.parametrize(
-    ("step", "count"), [("decide 1", 3), ("edit 1", 3), ("decide 1", 4), ("drop 1", 4)]
+    ("step", "count"),
+    [
+        ("decide_collapsed_rows 1", 3),
+        ("edit 1", 3),
+        ("decide_collapsed_rows 1", 4),
+        ("delete_collapsed_rows 1", 4),
+    ],
 )
 def test_a_run_that_is_killed_at_the_decision_ends_as_if_it_had_not_been(
     shop: Site, crawl: Crawl, tmp_path: Path, ask: Scrapy, where: str, step: str, count: int
@@ -334,7 +340,7 @@ def test_a_run_that_is_killed_at_the_decision_ends_as_if_it_had_not_been(
 def test_a_run_that_nobody_resumes_leaves_nothing_that_waits(shop: Site, crawl: Crawl):
     shrink(shop, 3)
     start = ("crawl", "site", "-a", f"url={shop.url('/')}")
-    crawl.run("runner", "step", "after the commit of decide 1", *start, expect=None)
+    crawl.run("runner", "step", "after the commit of decide_collapsed_rows 1", *start, expect=None)
     assert crawl.rows("SELECT count(*) FROM collapse WHERE accepted") == [(3,)]
     assert crawl.hits("closed") == []
     crawl.bury()

@@ -151,7 +151,8 @@ def test_without_an_argument_every_source_is_crawled_in_a_run_of_its_own(site: S
             ("broken", "/"), ("one", "/"), ("one", "/a"), ("two@2.1", "/a")
         ]  # fmt: skip
         assert all(name in result.out for name in runs)
-        assert {hit["source"] for hit in crawl.search("first site")} == {"one", "two@2.1"}
+        [hit] = crawl.search("first site")
+        assert set(hit["sources"]) == {"one", "two@2.1"}
         hits = crawl.search("first site", "--source", "one")
         assert {hit["source"] for hit in hits} == {"one"}
         other.pages["/"] = html("Two")
