@@ -6,16 +6,15 @@ The server proposes pages and counts how many have each word; ``ranking`` sorts 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from smartcrawl.index.elasticsearch import search
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
-from smartcrawl.index.queries import MOST, Query, Term, parsed_query, queried_sources
-from smartcrawl.index.ranking import POOL, Ranked, rank_pages, term_weight
-from smartcrawl.index.spelling import SpellingFound as FoundForms
-from smartcrawl.index.spelling import corrected_query, spelling_variants
+from smartcrawl.index.proposing import propose_pages, weighed_terms
+from smartcrawl.index.queries import MOST, Query, parsed_query, queried_sources
+from smartcrawl.index.ranking import Ranked, rank_pages
+from smartcrawl.index.spelling import SpellingFound, spelling_variants
 
-_MOST: Final = 1_000  #: pages that are rated for one query
 Ask = Callable[..., Any]  #: sends a search request and returns the body of the answer
 
 
@@ -25,6 +24,11 @@ class _Proposed(NamedTuple):
     hits: Sequence[dict[str, Any]]
     pages: list[int]  #: for each term, how many pages have it
     total: int  #: all pages
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no page is proposed."""
+        return not self.hits
 
 
 def answer(
@@ -42,16 +46,7 @@ def answer(
     listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
     finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
     asked = finder.bounded(asked)
-    pool = min(max(POOL, limit), _MOST)
-    found, meant = finder.proposed(asked, pool), ""
-    if 0 in found.pages:
-        terms, meant = corrected_query(query, asked.terms, found.pages, finder.nearest)
-        if meant:
-            asked = asked.only(terms)
-            found = finder.proposed(asked, pool)
-    while not found.hits and (relaxed := asked.relaxed(found.pages)) is not None:
-        asked = relaxed
-        found = finder.proposed(asked, pool)
+    asked, found, meant = propose_pages(query, asked, finder, limit)
     return finder.found(asked, found, limit, marks), meant
 
 
@@ -76,20 +71,17 @@ class _Finder:
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
         return _Proposed(body["hits"]["hits"], pages, every["doc_count"])
 
-    def nearest(self, word: str, far: bool) -> FoundForms:
+    def nearest(self, word: str, far: bool) -> SpellingFound:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
         forms = spelling_variants(word, far=far)
         hits = self._ask(**search.near_words_request(sorted(forms), self._held))["hits"]["hits"]
-        return FoundForms(forms, search.indexed_texts(hits))
+        return SpellingFound(forms, search.indexed_texts(hits))
 
     def found(
         self, query: Query, found: _Proposed, limit: int, marks: Tags
     ) -> list[ElasticsearchHit]:
         """Rate the pages, and return the best."""
-        known = [place for place, pages in enumerate(found.pages) if pages]
-        places = {place: n for n, place in enumerate(known)}
-        terms: list[Term] = [query.terms[place] for place in known]
-        weights = [term_weight(found.pages[place], found.total) for place in known]
+        places, terms, weights = weighed_terms(query, found)
         pages = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
         best = _once(rank_pages(terms, weights, pages))[:limit]
         if not best:

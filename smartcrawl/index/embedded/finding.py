@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
+from smartcrawl.index.proposing import propose_pages, weighed_terms
 from smartcrawl.index.queries import (
     MOST,
     Query,
@@ -21,21 +22,18 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.ranking import (
     MOST_PARTS,
-    POOL,
     ProposedPage,
     Ranked,
     RankedPart,
     rank_pages,
-    term_weight,
 )
-from smartcrawl.index.spelling import SpellingFound, corrected_query, spelling_variants
+from smartcrawl.index.spelling import SpellingFound, spelling_variants
 from smartcrawl.model.ports import Connection, Many
 from smartcrawl.rules.model import Status
 
 _SNIPPET: Final = 32  #: words
 _COMMON: Final = 10_000  #: chunks of a word that is common
 _ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
-_MOST: Final = 1_000  #: pages that are rated for one query
 
 #: Contents by a term, with the number of their chunks that have it.
 _PER = """
@@ -125,6 +123,11 @@ class _Proposed(NamedTuple):
     pages: list[int]  #: for each term, how many pages have it
     total: int  #: all pages
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no content is proposed."""
+        return not self.contents
+
 
 def search_index_tables(
     connection: Connection,
@@ -142,16 +145,7 @@ def search_index_tables(
         return Answer([])
     search = _Search(connection, language, wanted)
     asked = asked.only(search.existing(asked.terms))
-    pool = min(max(POOL, limit), _MOST)
-    found, meant = search.proposed(asked, pool), ""
-    if 0 in found.pages:
-        terms, meant = corrected_query(query, asked.terms, found.pages, search.nearest)
-        if meant:
-            asked = asked.only(terms)
-            found = search.proposed(asked, pool)
-    while not found.contents and (relaxed := asked.relaxed(found.pages)) is not None:
-        asked = relaxed
-        found = search.proposed(asked, pool)
+    asked, found, meant = propose_pages(query, asked, search, limit)
     return Answer(search.hits(asked, found, limit, marks), meant)
 
 
@@ -237,8 +231,7 @@ class _Search:
 
     def hits(self, query: Query, found: _Proposed, limit: int, marks: Marks) -> list[Hit]:
         """Rate the contents, and return the best pages."""
-        known = [place for place, pages in enumerate(found.pages) if pages]
-        if not found.contents:
+        if found.is_empty:
             return []
         contents = Many(sorted(found.contents))
         records = defaultdict(list)
@@ -251,14 +244,12 @@ class _Search:
         values = {"contents": contents, "most": MOST_PARTS}
         for no, content, headings, text in self._connection.execute(_PARTS, values).fetchall():
             parts[content].append(RankedPart(no, headings, text))
-        place_of = {place: n for n, place in enumerate(known)}
+        place_of, terms, weights = weighed_terms(query, found)
         pages = [
             ProposedPage(content, rows[0][0], rows[0][2], parts[content],
                  frozenset(place_of[place] for place in found.contents[content]))
             for content, rows in records.items()
         ]  # fmt: skip
-        terms = [query.terms[place] for place in known]
-        weights = [term_weight(found.pages[place], found.total) for place in known]
         best = hits_named_once(rank_pages(terms, weights, pages), records)[:limit]
         chunks = [one.part.key for one, _ in best if one.part is not None]
         shown = self._language.shown(self._connection, terms, chunks, marks)

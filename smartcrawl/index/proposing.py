@@ -1,0 +1,75 @@
+"""The steps of a search that all indexes share: correct and relax a query, weigh its words.
+
+An index proposes pages; ``ranking`` sorts them (docs/adr/0048).
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol, TypeVar
+
+from smartcrawl.index.queries import Query, Term
+from smartcrawl.index.ranking import POOL, term_weight
+from smartcrawl.index.spelling import SpellingFound, corrected_query
+
+_MOST: Final = 1_000  #: pages that are rated for one query
+
+
+class Proposal(Protocol):
+    """Pages that an index proposes for a query."""
+
+    @property
+    def pages(self) -> list[int]:
+        """For each term of the query, how many pages have it."""
+
+    @property
+    def total(self) -> int:
+        """The number of all pages."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no page is proposed."""
+
+
+_P_co = TypeVar("_P_co", bound=Proposal, covariant=True)
+
+
+class Proposer(Protocol[_P_co]):
+    """An index that proposes pages."""
+
+    def proposed(self, query: Query, pool: int) -> _P_co:
+        """Return at most ``pool`` pages that have any of the words, and all that is required."""
+
+    def nearest(self, word: str, far: bool) -> SpellingFound:
+        """Return the words of the index that differ from a word by one error, or two (``far``)."""
+
+
+def propose_pages(
+    text: str, asked: Query, index: Proposer[_P_co], limit: int
+) -> tuple[Query, _P_co, str]:
+    """Return the query that is answered, the pages proposed for it, and its corrected text.
+
+    Unknown words are corrected first. While no page is found, less is required. The text is empty
+    if no word was corrected.
+    """
+    pool = min(max(POOL, limit), _MOST)
+    found, meant = index.proposed(asked, pool), ""
+    if 0 in found.pages:
+        terms, meant = corrected_query(text, asked.terms, found.pages, index.nearest)
+        if meant:
+            asked = asked.only(terms)
+            found = index.proposed(asked, pool)
+    while found.is_empty and (relaxed := asked.relaxed(found.pages)) is not None:
+        asked = relaxed
+        found = index.proposed(asked, pool)
+    return asked, found, meant
+
+
+def weighed_terms(query: Query, found: Proposal) -> tuple[dict[int, int], list[Term], list[float]]:
+    """Return the terms that some page has, with their weights.
+
+    First their new places by their places in the query.
+    """
+    known = [place for place, pages in enumerate(found.pages) if pages]
+    terms = [query.terms[place] for place in known]
+    weights = [term_weight(found.pages[place], found.total) for place in known]
+    return {place: n for n, place in enumerate(known)}, terms, weights
