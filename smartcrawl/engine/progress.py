@@ -94,14 +94,20 @@ class Progress:
         queue.
         """
         progress = self._run.batches.progress
-        rate = progress.visits / elapsed if elapsed > 0 else 0.0
-        share = 100 * progress.not_modified / progress.visits if progress.visits else 0
-        parts, total = [f"{rate:.1f} pages/s", f"{share:.0f} % 304"], None
+        rate, speed = self._speed(elapsed)
+        parts, total = [*speed], None
         if not self._run.opened.shared:
             queued = len(self._run.frontier)
             total = progress.visits + queued
             parts += [f"{span(int(queued / rate))} left"] if rate else []
         return ProgressFacts(self._run.source.name, progress.visits, total, tuple(parts))
+
+    def _speed(self, elapsed: float) -> tuple[float, tuple[str, str]]:
+        """Return the pages a second, and the words for them and for the share of 304."""
+        progress = self._run.batches.progress
+        rate = progress.visits / elapsed if elapsed > 0 else 0.0
+        share = 100 * progress.not_modified / progress.visits if progress.visits else 0
+        return rate, (f"{rate:.1f} pages/s", f"{share:.0f} % 304")
 
     def line(self, elapsed: float) -> str:
         """Return the line: done/queued, pages/s, share of 304, new and modified, time left.
@@ -109,8 +115,7 @@ class Progress:
         In a shared run the counts are those of this worker; only Redis has the count of the queue.
         """
         progress = self._run.batches.progress
-        rate = progress.visits / elapsed if elapsed > 0 else 0.0
-        share = 100 * progress.not_modified / progress.visits if progress.visits else 0
+        rate, speed = self._speed(elapsed)
         waits, left = "more with others", ""
         if not self._run.opened.shared:
             queued = len(self._run.frontier)
@@ -118,7 +123,7 @@ class Progress:
             left = f", about {queued / rate:.0f} s left" if rate else ""
         return (
             f"{self._run.source.name}: {progress.visits} done, {waits},"
-            f" {rate:.1f} pages/s, {share:.0f} % 304, {progress.words.get('new', 0)} new,"
+            f" {', '.join(speed)}, {progress.words.get('new', 0)} new,"
             f" {progress.words.get('modified', 0)} modified{left}"
         )
 
