@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.engine import tables
 from smartcrawl.engine.base_command import CMDLINE, BaseCommand, CommandSettings
 from smartcrawl.engine.command import FAILED, print_json
-from smartcrawl.engine.output import show_anything
 from smartcrawl.engine.standard_output import OutputError, printed
 from smartcrawl.engine.state_folder import VARIABLES
 from smartcrawl.engine.tables import print_table
@@ -96,7 +95,6 @@ class Command(BaseCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
-        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument(
             "--changed", action="store_true", help="only settings that differ from their defaults"

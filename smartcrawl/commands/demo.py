@@ -19,7 +19,7 @@ from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.engine.base_command import BaseCommand
-from smartcrawl.engine.output import complain, show_anything
+from smartcrawl.engine.output import complain
 from smartcrawl.engine.standard_output import printed
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import shown
@@ -51,7 +51,6 @@ class Command(BaseCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add its options."""
-        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument(
             "--keep", action="store_true", help="keep the data, and print its folder"

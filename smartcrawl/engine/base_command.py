@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
+from smartcrawl.engine.output import show_anything
 from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.exceptions import UsageError
 
@@ -63,6 +64,7 @@ class BaseCommand(ABC):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options of all commands: those of Scrapy where it calls."""
+        show_anything()  # the parser may print the help
         self.parser = parser
         if self.under_scrapy:
             import_module("scrapy.commands").ScrapyCommand.add_options(self, parser)

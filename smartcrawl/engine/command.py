@@ -20,7 +20,7 @@ from rich.markup import escape
 from smartcrawl.engine.bar import AboveBar, Bar
 from smartcrawl.engine.base_command import CMDLINE, BaseCommand
 from smartcrawl.engine.meter import Meter
-from smartcrawl.engine.output import Output, complain, inform, json_text, show_anything
+from smartcrawl.engine.output import Output, complain, inform, json_text
 from smartcrawl.engine.standard_output import printed
 from smartcrawl.engine.state_folder import data_dir_option
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
@@ -49,7 +49,6 @@ class RegistryCommand(BaseCommand):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all commands have."""
-        show_anything()  # the parser may print the help
         super().add_options(parser)
         parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
