@@ -134,7 +134,7 @@ class Installer:
         self.name = "pip" if self._uv is None else "uv"
 
     def make_environment(self) -> None:
-        """Make an empty environment, in place of what is there.
+        """Make an empty environment; an existing one is removed.
 
         Raises:
             SetupError: the folder cannot be written, or Python cannot make environments.

@@ -250,7 +250,7 @@ SERVERS = (
     ),
     Mistake("plain on a TLS port", f"{CRAWL}http://127.0.0.1:{{tls}}/", 3, (), (), leaves=True),
     Mistake(
-        "a certificate of one's own",
+        "a self-signed certificate",
         f"{CRAWL}https://127.0.0.1:{{tls}}/",
         3,
         ("certificate",),

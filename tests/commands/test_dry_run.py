@@ -80,9 +80,9 @@ def test_a_dry_run_prints_what_would_go_and_changes_nothing(
 
 
 def test_a_dry_run_as_json(orphaned: World):  # noqa: F811
-    told = orphaned.json("deltamerge", "-D", "--dry-run")
+    printed = orphaned.json("deltamerge", "-D", "--dry-run")
 
-    assert told == {
+    assert printed == {
         "removals": [{"source": "docs", "run": None, "removed": [f"{SITE}/c"], "undo": None}],
         "left": 0,
         "dryRun": True,

@@ -197,23 +197,23 @@ def test_a_mistake_gets_a_sentence_and_leaves_nothing(
         "unshare" in mistake.line
         and subprocess.run(["unshare", "-rm", "true"], check=False).returncode
     ):
-        pytest.skip("this machine permits no mount of one's own, so no disk that is full")
+        pytest.skip("this machine permits no private mount, so a disk cannot be filled")
     found = outcomes[mistake.name].result()
 
-    told = f"{mistake.line}\n{found}"
+    report = f"{mistake.line}\n{found}"
     if os.environ.get("SHOW"):
-        print("=====", mistake.name, "|", told)
+        print("=====", mistake.name, "|", report)
     both = found.out + found.err
-    assert found.status == mistake.status, told
-    assert not re.search("Traceback|Exception ignored", both), told
-    assert SECRET not in both, told
-    assert mistake.lacks not in both, told
-    assert not found.leased, told
+    assert found.status == mistake.status, report
+    assert not re.search("Traceback|Exception ignored", both), report
+    assert SECRET not in both, report
+    assert mistake.lacks not in both, report
+    assert not found.leased, report
     for words in (*mistake.says, *mistake.remedy):
-        assert words.format(**world.words) in both, f"{words} is missing: {told}"
+        assert words.format(**world.words) in both, f"{words} is missing: {report}"
     assert "tmp/" not in " ".join(found.after), "a temporary file is left"
     if not mistake.leaves:
-        assert len(message(found.err)) <= mistake.lines, told
+        assert len(message(found.err)) <= mistake.lines, report
         names = found.before.keys() | found.after.keys()
         changed = [name for name in names if found.before.get(name) != found.after.get(name)]
-        assert not changed, f"{changed} changed: {told}"
+        assert not changed, f"{changed} changed: {report}"

@@ -187,8 +187,8 @@ def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, as
     assert unknown.startswith("due: http://a.example/? is not known"), "not an escape, either"
     title = ascii_ask.run(["search", "long"], crawl.own()).out.splitlines()[0]
     assert title == "1. Gr??e ??"
-    told = ascii_ask.run(["search", "long", "--format", "json"], crawl.own()).out
-    assert json.loads(told)[0]["title"] == "Größe 日本"
+    printed = ascii_ask.run(["search", "long", "--format", "json"], crawl.own()).out
+    assert json.loads(printed)[0]["title"] == "Größe 日本"
     lines = ascii_ask.run(["hosts", "--format", "json"], crawl.own()).out
     assert "日本" in json.loads(lines)[-1]["blockReason"]
 

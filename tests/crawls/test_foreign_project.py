@@ -1,4 +1,4 @@
-"""A Scrapy project of somebody else uses smartcrawl by three settings (docs/operations.md)."""
+"""A foreign Scrapy project uses smartcrawl by three settings (docs/operations.md)."""
 
 import json
 import os
