@@ -51,7 +51,9 @@ FOUND: Final = (
 )
 #: What nothing uses, and why it stays.
 EXCEPTIONS: Final = {
-    "smartcrawl.model.ports:Rows.get_description": "tests compare the columns of views by it",
+    "smartcrawl.registry.connection:Rows.get_description": (
+        "tests compare the columns of views by it"
+    ),
     "smartcrawl.registry.database.session:PostgresRows.get_description": "likewise",
     "smartcrawl.rules.changes:decide_change_check": (
         "the spider of files asks it, which is to come (R0-43)"

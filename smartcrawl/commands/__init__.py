@@ -9,6 +9,6 @@ import sys
 if "scrapy.commands" in sys.modules:
     from scrapy.commands import ScrapyCommand
 
-    from smartcrawl.engine.base_command import BaseCommand
+    from smartcrawl.terminal.base_command import BaseCommand
 
     ScrapyCommand.register(BaseCommand)  # type: ignore[type-abstract]  # it is a base

@@ -11,17 +11,6 @@ from typing import Final
 
 from smartcrawl.commands.audit_text import print_comparison, print_comparison_as_json
 from smartcrawl.commands.salvage_text import print_salvage
-from smartcrawl.engine.bar import Bar
-from smartcrawl.engine.command import (
-    FAILED,
-    HELD,
-    WITHHELD,
-    ChangingCommand,
-    count,
-    no_registry,
-    print_json,
-)
-from smartcrawl.engine.output import Output, complain, inform
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
     AuditFindings,
@@ -51,13 +40,24 @@ from smartcrawl.model.exceptions import (
     UsageError,
 )
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.integrity import damaged_database_error
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.repair.salvage import is_sound, salvage
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.absence import Loss, withholds
+from smartcrawl.terminal.bar import Bar
+from smartcrawl.terminal.command import (
+    FAILED,
+    HELD,
+    WITHHELD,
+    ChangingCommand,
+    count,
+    no_registry,
+    print_json,
+)
+from smartcrawl.terminal.output import Output, complain, inform
 
 _EMBEDDED: Final = (
     "the index is part of the registry, and one transaction writes both: they cannot differ"

@@ -7,16 +7,16 @@ import sys
 from itertools import islice
 from typing import Any, Final
 
-from smartcrawl.engine.output import inform, json_text
-from smartcrawl.engine.tables import (
+from smartcrawl.index.audit import AuditFindings, Finding, Kind
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.terminal.output import inform, json_text
+from smartcrawl.terminal.tables import (
     name_column,
     note_column,
     print_table,
     whole_column,
     word_column,
 )
-from smartcrawl.index.audit import AuditFindings, Finding, Kind
-from smartcrawl.reports.text import counted_noun
 
 _SHOWN: Final = 20  #: differences of each kind in a table
 _COLUMNS: Final = (

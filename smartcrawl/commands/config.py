@@ -15,18 +15,18 @@ from itertools import groupby
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.engine import tables
-from smartcrawl.engine.base_command import CMDLINE, BaseCommand, CommandSettings
-from smartcrawl.engine.command import FAILED, print_json
-from smartcrawl.engine.standard_output import OutputError, printed
-from smartcrawl.engine.state_folder import VARIABLES
-from smartcrawl.engine.tables import print_table
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.meant import similar
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program
 from smartcrawl.model.redaction import HIDDEN, redacted, shown_lines
 from smartcrawl.settings import defaults
+from smartcrawl.terminal import tables
+from smartcrawl.terminal.base_command import CMDLINE, BaseCommand, CommandSettings
+from smartcrawl.terminal.command import FAILED, print_json
+from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.state_folder import VARIABLES
+from smartcrawl.terminal.tables import print_table
 
 MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")

@@ -18,14 +18,10 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.engine.command import damage_named
 from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_freed_memory
-from smartcrawl.engine.output import complain, show_anything
 from smartcrawl.engine.project_settings import complete
-from smartcrawl.engine.standard_output import OutputError, printed
-from smartcrawl.engine.usage import check_log_file, check_usage
 from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
@@ -38,6 +34,10 @@ from smartcrawl.run.opening import choose_run_source
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.site import SiteSpider
+from smartcrawl.terminal.command import damage_named
+from smartcrawl.terminal.output import complain, show_anything
+from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.usage import check_log_file, check_usage
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from smartcrawl.engine.command import count
+from smartcrawl.terminal.command import count
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
 _ARGUMENTS: Final = (

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from smartcrawl.engine.command import ChangingCommand, print_json
-from smartcrawl.engine.output import when
-from smartcrawl.engine.tables import (
+from smartcrawl.model.exceptions import UsageError
+from smartcrawl.model.program import program
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.removal.purge import lost_page_rows
+from smartcrawl.reports.removals import lost_page_report
+from smartcrawl.terminal.command import ChangingCommand, print_json
+from smartcrawl.terminal.output import when
+from smartcrawl.terminal.tables import (
     name_column,
     note_column,
     number_column,
@@ -14,11 +19,6 @@ from smartcrawl.engine.tables import (
     whole_column,
     word_column,
 )
-from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.ports import Connection
-from smartcrawl.model.program import program
-from smartcrawl.registry.removal.purge import lost_page_rows
-from smartcrawl.reports.removals import lost_page_report
 
 _COLUMNS = (
     name_column("source"),

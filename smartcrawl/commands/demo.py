@@ -18,11 +18,11 @@ from smartcrawl.commands.demo_server import DemoError, Site, serving
 from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
-from smartcrawl.engine.base_command import BaseCommand
-from smartcrawl.engine.output import complain
-from smartcrawl.engine.standard_output import printed
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import shown
+from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.standard_output import printed
 
 DONE, FAILED, STOPPED = 0, 1, 130  #: exit statuses
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from smartcrawl.commands.demo_shell import Answer, Shell
 from smartcrawl.commands.demo_steps import STEPS, Step
-from smartcrawl.engine.output import json_text
+from smartcrawl.terminal.output import json_text
 
 _WIDTH: Final = 88  #: columns of the demo, at most
 _INDENT: Final = 4  #: columns before the output of a command

@@ -9,8 +9,6 @@ from scrapy.exceptions import UsageError
 
 from smartcrawl.commands.crawl import DONE, FAILED, print_crawl_error
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.engine.command import no_registry
-from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
@@ -22,6 +20,8 @@ from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources, select_declared_source
+from smartcrawl.terminal.command import no_registry
+from smartcrawl.terminal.output import complain
 
 
 class Command(CrawlCommand):

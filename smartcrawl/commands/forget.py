@@ -6,12 +6,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
-from smartcrawl.engine.command import ChangingCommand, count, one_word
-from smartcrawl.engine.output import complain
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
@@ -22,6 +20,8 @@ from smartcrawl.registry.removal.purge import (
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.terminal.command import ChangingCommand, count, one_word
+from smartcrawl.terminal.output import complain
 
 
 class Command(ChangingCommand):

@@ -14,11 +14,11 @@ from typing import Final
 
 from smartcrawl import __version__
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.engine.output import complain
-from smartcrawl.engine.standard_output import printed
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.meant import nearest
 from smartcrawl.model.redaction import shown
+from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.standard_output import printed
 
 FAILED, USAGE = 1, 2  #: exit statuses; 2 is that of wrong usage
 _INTERRUPTED: Final = 130  #: exit status after Ctrl-C, as of a shell
@@ -107,7 +107,7 @@ def _folder(before: Sequence[str]) -> str:
         from smartcrawl.commands.running import folder_named  # noqa: PLC0415  # as above
 
         return folder_named(before)
-    from smartcrawl.engine.state_folder import state_folder  # noqa: PLC0415  # as above
+    from smartcrawl.terminal.state_folder import state_folder  # noqa: PLC0415  # as above
 
     return str(state_folder(None, os.environ))
 

@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from smartcrawl.engine.command import RegistryCommand, print_json
-from smartcrawl.engine.output import inform
-from smartcrawl.engine.tables import (
+from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.program import program
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
+from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.output import inform
+from smartcrawl.terminal.tables import (
     name_column,
     note_column,
     number_column,
     print_table,
     word_column,
 )
-from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.ports import Connection
-from smartcrawl.model.program import program
-from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
 
 
 class Command(RegistryCommand):

@@ -6,18 +6,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from smartcrawl.engine.command import ChangingCommand, count, print_json
-from smartcrawl.engine.output import inform, when
-from smartcrawl.engine.tables import (
-    name_column,
-    note_column,
-    print_table,
-    whole_column,
-    word_column,
-)
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     source_row_of_run,
@@ -25,6 +16,15 @@ from smartcrawl.registry.removal.purge import (
 )
 from smartcrawl.reports.removals import orphan_report_rows
 from smartcrawl.reports.text import counted_noun
+from smartcrawl.terminal.command import ChangingCommand, count, print_json
+from smartcrawl.terminal.output import inform, when
+from smartcrawl.terminal.tables import (
+    name_column,
+    note_column,
+    print_table,
+    whole_column,
+    word_column,
+)
 
 _COLUMNS = (
     name_column("source"),

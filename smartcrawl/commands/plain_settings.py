@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from smartcrawl import settings
-from smartcrawl.engine.base_command import CMDLINE, CommandSettings
+from smartcrawl.terminal.base_command import CMDLINE, CommandSettings
 
 _PROJECT = 20  #: priority of a settings module, as Scrapy counts
 _TRUE = ("1", "true", "True")

@@ -9,16 +9,16 @@ from typing import Any
 from rich.markup import escape
 
 from smartcrawl.commands import simulation
-from smartcrawl.engine.command import RegistryCommand, count, print_json
-from smartcrawl.engine.output import Output
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.options import robots_parser_option
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
+from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.terminal.command import RegistryCommand, count, print_json
+from smartcrawl.terminal.output import Output
 
 _BEFORE = " " * 12  #: columns of a label
 _SOURCES = "SELECT name, no FROM source ORDER BY name"

@@ -10,24 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar, TypeVar
 
-from smartcrawl.engine.command import RegistryCommand
-from smartcrawl.engine.output import inform, json_text, when
-from smartcrawl.engine.tables import (
+from smartcrawl.index.choice import begin_index_epoch
+from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.meant import meant
+from smartcrawl.model.program import crawl_line, program
+from smartcrawl.registry.connection import Connection
+from smartcrawl.reports.tables import RECORD_KEYS, record_table, spreadsheet_row
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.rules.model import Status, Word
+from smartcrawl.sources.private_files import file_like_its_folder
+from smartcrawl.terminal.command import RegistryCommand
+from smartcrawl.terminal.output import inform, json_text, when
+from smartcrawl.terminal.tables import (
     note_column,
     number_column,
     print_table,
     whole_column,
     word_column,
 )
-from smartcrawl.index.choice import begin_index_epoch
-from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.meant import meant
-from smartcrawl.model.ports import Connection
-from smartcrawl.model.program import crawl_line, program
-from smartcrawl.reports.tables import RECORD_KEYS, record_table, spreadsheet_row
-from smartcrawl.reports.text import counted_noun
-from smartcrawl.rules.model import Status, Word
-from smartcrawl.sources.private_files import file_like_its_folder
 
 _COLUMNS = (
     word_column("status"),

@@ -9,15 +9,13 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from smartcrawl.engine.command import ChangingCommand, count, print_json
-from smartcrawl.engine.output import inform
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import rebuild_index
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line, program
 from smartcrawl.model.urls import display_url, request_url
 from smartcrawl.registry import items
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.reports.sources_today import sources_today
@@ -25,6 +23,8 @@ from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.patterns import compile_scope_pattern
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
+from smartcrawl.terminal.command import ChangingCommand, count, print_json
+from smartcrawl.terminal.output import inform
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from smartcrawl.commands.crawl_words import CrawlWords, of_spider
 from smartcrawl.commands.plain_settings import PlainSettings
-from smartcrawl.engine.base_command import BaseCommand
-from smartcrawl.engine.state_folder import state_folder
-from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
+from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.state_folder import state_folder
+from smartcrawl.terminal.usage import check_usage
 
 _PROJECT = "smartcrawl.settings"
 

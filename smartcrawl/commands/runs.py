@@ -5,19 +5,19 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from smartcrawl.engine.command import RegistryCommand, print_json
-from smartcrawl.engine.output import when
-from smartcrawl.engine.tables import (
+from smartcrawl.model.program import crawl_line
+from smartcrawl.registry.connection import Connection
+from smartcrawl.reports.tables import run_table
+from smartcrawl.rules.model import RunState
+from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.output import when
+from smartcrawl.terminal.tables import (
     name_column,
     note_column,
     number_column,
     print_table,
     word_column,
 )
-from smartcrawl.model.ports import Connection
-from smartcrawl.model.program import crawl_line
-from smartcrawl.reports.tables import run_table
-from smartcrawl.rules.model import RunState
 
 _COLUMNS = (
     number_column("run"),

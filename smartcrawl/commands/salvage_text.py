@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from smartcrawl.engine.command import print_json
-from smartcrawl.engine.output import inform
-from smartcrawl.engine.tables import number_column, print_table, word_column
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
+from smartcrawl.terminal.command import print_json
+from smartcrawl.terminal.output import inform
+from smartcrawl.terminal.tables import number_column, print_table, word_column
 
 #: Effects of a salvage, for 1 row and for any other number.
 _MENDED: Final = {

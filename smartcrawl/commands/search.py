@@ -9,16 +9,16 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from smartcrawl.engine.command import RegistryCommand, print_json
-from smartcrawl.engine.output import Output
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.index.queries import parsed_query
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.redaction import escaped
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
+from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.output import Output
 
 _SHOWN = 5  #: images of a page in a table
 #: Marks around found words. They cannot occur in extracted text.

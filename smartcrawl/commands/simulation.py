@@ -9,12 +9,9 @@ from typing import Final
 
 from rich.markup import escape
 
-from smartcrawl.engine.command import print_json
-from smartcrawl.engine.output import Output
-from smartcrawl.engine.tables import number_column, print_table, whole_column, word_column
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.simulation import (
     DAY,
     Simulation,
@@ -26,6 +23,9 @@ from smartcrawl.reports.simulation import (
 )
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.terminal.command import print_json
+from smartcrawl.terminal.output import Output
+from smartcrawl.terminal.tables import number_column, print_table, whole_column, word_column
 
 _MOST_DAYS: Final = 3_650
 _COLUMNS = (

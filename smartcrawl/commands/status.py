@@ -8,16 +8,16 @@ from argparse import ArgumentParser, Namespace
 from rich.markup import escape
 
 from smartcrawl.commands.status_text import Line, figures, screen, verdict_data
-from smartcrawl.engine.command import RegistryCommand, print_json
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import crawl_line
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.concerns import concerns, status_verdict
 from smartcrawl.reports.status import SourceStatus, status_as_data, status_report
 from smartcrawl.reports.text import span
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.terminal.command import RegistryCommand, print_json
 
 
 class Command(RegistryCommand):

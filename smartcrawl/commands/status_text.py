@@ -12,10 +12,10 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.text import Text
 
-from smartcrawl.engine.output import Output
 from smartcrawl.reports.concerns import concern_percent, status_verdict
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import counted_noun, span
+from smartcrawl.terminal.output import Output
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
 _COLUMNS: Final = 80  #: of a line in a pipe, to count the lines of a screen

@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.markup import escape
 
-from smartcrawl.engine.output import Output
 from smartcrawl.model.program import program
 from smartcrawl.reports.story import SHOWN
+from smartcrawl.terminal.output import Output
 
 _BEFORE = 13  #: columns of a label
 

@@ -8,9 +8,6 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.engine.output import Output
-from smartcrawl.engine.state_folder import LOCAL, data_dir_option
-from smartcrawl.engine.tables import number_column, print_table, word_column
 from smartcrawl.model.program import OURS, pasted, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
@@ -19,6 +16,9 @@ from smartcrawl.rules.model import Word
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
+from smartcrawl.terminal.output import Output
+from smartcrawl.terminal.state_folder import LOCAL, data_dir_option
+from smartcrawl.terminal.tables import number_column, print_table, word_column
 
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 

@@ -6,13 +6,11 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
-from smartcrawl.engine.command import FAILED, ChangingCommand, one_word, print_json
-from smartcrawl.engine.output import complain, inform
 from smartcrawl.index.choice import indexed_chunks, indexing_of
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     Removals,
     removal_rows,
@@ -21,6 +19,8 @@ from smartcrawl.registry.removal.purge import (
 )
 from smartcrawl.registry.removal.sweep import Undone, undoable_rows
 from smartcrawl.reports.text import counted_noun
+from smartcrawl.terminal.command import FAILED, ChangingCommand, one_word, print_json
+from smartcrawl.terminal.output import complain, inform
 
 _SHOWN = 10  #: runs in a message
 

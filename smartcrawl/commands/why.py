@@ -6,16 +6,16 @@ from argparse import Namespace
 from typing import ClassVar
 
 from smartcrawl.commands.story_text import print_story
-from smartcrawl.engine.command import RegistryCommand, one_word, print_json
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import robots_parser_option
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import program
+from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.fields import declared_web_address
+from smartcrawl.terminal.command import RegistryCommand, one_word, print_json
 
 
 class Command(RegistryCommand):

@@ -19,9 +19,9 @@ from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
-from smartcrawl.engine.bar import AboveBar
 from smartcrawl.model.redaction import redacted_log_format, shown, shown_lines
 from smartcrawl.sources.private_files import file_like_its_folder
+from smartcrawl.terminal.bar import AboveBar
 
 #: Loggers that list versions, settings and components at every start.
 _WORDY: Final = frozenset({

@@ -14,13 +14,13 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.logformatter import LogFormatter, LogFormatterResult
 
-from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.output import json_text
 from smartcrawl.engine.signals import page_progress
-from smartcrawl.engine.standard_output import discard
 from smartcrawl.reports.text import span
 from smartcrawl.run.run import Run
+from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
+from smartcrawl.terminal.output import json_text
+from smartcrawl.terminal.standard_output import discard
 
 logger = logging.getLogger(__name__)
 

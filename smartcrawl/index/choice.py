@@ -21,8 +21,9 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection, Indexing
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.pack import unpack_stored_document
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)

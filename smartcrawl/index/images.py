@@ -8,8 +8,8 @@ from typing import Any
 
 import can_ada
 
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import join_url, url_digest, url_item_id, url_row_key
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_images
 
 _PAGES = """

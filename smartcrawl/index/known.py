@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
 
 IDENTITY: Final = "index identity"

@@ -10,8 +10,8 @@ from typing import Any, Final
 from smartcrawl.index.images import images_to_index
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import IndexedImage, IndexedPage
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import url_content_group
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 
 _AFFECTED = """

@@ -11,9 +11,9 @@ from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.rules.model import Status
 
 _FACTS = """

@@ -17,9 +17,10 @@ from smartcrawl.index.outgoing import Chunked, OutgoingIndexWrites, Taken
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
-from smartcrawl.model.ports import Connection, PageIndex, Sink
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.index_protocols import PageIndex, Sink
 from smartcrawl.registry.pack import numbers_for_sql
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from smartcrawl.model.batches import StoredRobots
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.trust import Trust
 
 _NOT_FOUND = """

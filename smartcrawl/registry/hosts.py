@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import display_url
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.trust import Trust
 

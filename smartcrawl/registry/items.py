@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.program import program
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import (
@@ -24,6 +23,7 @@ from smartcrawl.model.urls import (
     url_host_key,
     url_item_id,
 )
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role

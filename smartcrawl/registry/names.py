@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.model import Word
 
 _SOURCES = "SELECT name FROM source ORDER BY name"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from backports import zstd
 
 from smartcrawl.model.documents import Document, Image, Link, Section
-from smartcrawl.model.ports import Many
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_hash
+from smartcrawl.registry.connection import Many
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

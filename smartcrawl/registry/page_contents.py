@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from smartcrawl.model.pages import Unreadable
-from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit.collapsed import had_stored_text
 from smartcrawl.registry.commit.snapshots import Place, Snapshots
 from smartcrawl.registry.commit.unreadable import find_unreadable_row
+from smartcrawl.registry.connection import Connection
 
 _HASHES = """
 SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)

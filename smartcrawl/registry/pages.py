@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smartcrawl.model.pages import Page, PageRecord, PageState
-from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing, Status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.registry.page_contents import ContentReader
 from smartcrawl.registry.pages import PageReader

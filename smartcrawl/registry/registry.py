@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.model.ports import Connection, Indexing
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import Snapshots
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.numbers import RecordNumbers
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices

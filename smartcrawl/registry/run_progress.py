@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.rules.model import RemovalRule
 
 _PENDING = """

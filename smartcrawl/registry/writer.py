@@ -10,7 +10,6 @@ from functools import partial
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.model.ports import Sink
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
 from smartcrawl.registry.commit.refused import (
@@ -22,6 +21,7 @@ from smartcrawl.registry.commit.refused import (
     mark_visit_unprocessable,
 )
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.forecast import Facts, forecast_finding
 from smartcrawl.rules.model import RemovalRule, Standing, Status, Word

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import Trackers, normalize_url, request_url, url_digest
+from smartcrawl.registry.connection import Connection
 
 _KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import EVERY, lowest_record_met
 from smartcrawl.registry.removal.purge import Target, withheld_candidates
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import Target, orphaned_page_rows, withheld_candidates
 from smartcrawl.rules.model import Word
 

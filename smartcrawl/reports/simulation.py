@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.chart import Dot, scatter_chart
 from smartcrawl.reports.history import PastRun, page_life_history, run_history
 from smartcrawl.rules.schedule import Schedule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_start_rows
 from smartcrawl.sources.declared import Source

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import one_moment
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import RunState

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.connection import Connection
 
 _ROBOTS_FAILED = """
 SELECT robots_error, robots_failed_at FROM host

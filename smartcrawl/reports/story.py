@@ -6,13 +6,13 @@ import json
 from array import array
 from typing import Any, Final
 
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import (
     Trackers,
     normalize_url,
     url_digest,
 )
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_numbers, unpack_stored_links
 from smartcrawl.reports.tables import record_table_row
 from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_item_id, url_row_key
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.names import OUTCOME, committed_page_counts
 from smartcrawl.rules.model import RunState, Status, Word
 

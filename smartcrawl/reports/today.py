@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import distrusted_host_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_fingerprint
 from smartcrawl.rules.forecast import reason_without_validators

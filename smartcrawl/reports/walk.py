@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import normalize_url, url_digest
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import unpack_numbers, unpack_stored_links
 from smartcrawl.reports.entries import (
     Proposal,

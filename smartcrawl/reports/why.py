@@ -7,9 +7,9 @@ from typing import Any
 
 from smartcrawl.extract.robots_txt import Answer
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from smartcrawl import commands
-from smartcrawl.engine.command import ChangingCommand
+from smartcrawl.terminal.command import ChangingCommand
 from tests.commands.test_commands_removal import (  # noqa: F401  # fixtures
     SITE,
     World,

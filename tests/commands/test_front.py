@@ -15,10 +15,10 @@ from smartcrawl import __version__, commands
 from smartcrawl.commands.front import main
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
-from smartcrawl.engine.base_command import CMDLINE
-from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import database_of
+from smartcrawl.terminal.base_command import CMDLINE
+from smartcrawl.terminal.usage import check_usage
 
 ROOT = Path(__file__).resolve().parents[2]
 

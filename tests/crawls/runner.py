@@ -31,8 +31,8 @@ from scrapy.http import Response
 from smartcrawl.commands import crawl
 from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit import collapsed
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import control, sqlite, transactions
 from smartcrawl.registry.runs import runs
 

@@ -11,7 +11,6 @@ from elasticsearch import Elasticsearch as Client
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.engine.meter import Meter
 from smartcrawl.index import audit_rows as registry_audit
 from smartcrawl.index.audit import AuditFindings, Finding, IndexComparison, Kind, merge_with_index
 from smartcrawl.index.audit_rows import Entry
@@ -22,6 +21,7 @@ from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.terminal.meter import Meter
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html

@@ -4,7 +4,7 @@ from typing import Any
 
 from smartcrawl.index.embedded.choice import search_embedded_index
 from smartcrawl.index.hits import Hit
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 
 
 def search(connection: Connection, query: str, **options: Any) -> list[Hit]:

@@ -12,9 +12,9 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.pages import Visit
-from smartcrawl.model.ports import Sink
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports.tables import record_table

@@ -14,7 +14,6 @@ from smartcrawl.index.embedded.postgres import searched_words
 from smartcrawl.model.batches import Address, Batch, HostTally
 from smartcrawl.model.documents import Chunk, Document, Link, Section
 from smartcrawl.model.pages import Page, Traffic, Visit
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import (
     DEFAULT_TRACKERS,
     Trackers,
@@ -24,6 +23,7 @@ from smartcrawl.model.urls import (
 )
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sqlite import (
     SqliteConnection,
     SqliteDatabase,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import Trackers
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from tests.registry.build import Desk
 from tests.registry.spare import Spare

@@ -21,8 +21,8 @@ from smartcrawl.index.choice import indexed_chunks
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.index_pages import IndexedPage
-from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import WRITING
 from smartcrawl.registry.runs import runs

@@ -13,10 +13,10 @@ import apsw
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.engine.command import RegistryCommand
 from smartcrawl.model.exceptions import RunHeldError
 from smartcrawl.registry.database.integrity import database_problems
 from smartcrawl.registry.database.lease import FileLease
+from smartcrawl.terminal.command import RegistryCommand
 from tests.crawls.commands import Crawl, Scrapy
 from tests.site_server import Site, html
 

@@ -20,8 +20,8 @@ from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
-from smartcrawl.model.ports import Connection
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.exceptions import RunHeldError
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import heartbeat
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs.membership import Membership, Turn

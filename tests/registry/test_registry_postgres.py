@@ -17,9 +17,9 @@ from smartcrawl.index import writing
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, RunHeldError
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.model.urls import url_digest
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database import choices, heartbeat, postgres, session
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection

@@ -19,7 +19,7 @@ from smartcrawl.index.outgoing import Taken
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.index_pages import IndexedPage
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import WRITING
 from tests.registry.build import Elsewhere
 

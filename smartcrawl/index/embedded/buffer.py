@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 
 
 def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from smartcrawl.index.embedded import finding, postgres, sqlite
 from smartcrawl.index.hits import Answer
-from smartcrawl.model.ports import Connection, Sink
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.index_protocols import Sink
 
 
 def embedded_index(connection: Connection) -> Sink:

@@ -28,7 +28,7 @@ from smartcrawl.index.ranking import (
     rank_pages,
 )
 from smartcrawl.index.spelling import SpellingFound, spelling_variants
-from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.rules.model import Status
 
 _SNIPPET: Final = 32  #: words

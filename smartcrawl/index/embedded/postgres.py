@@ -11,7 +11,7 @@ from smartcrawl.index.embedded.buffer import IndexBuffer, searchable_chunks
 from smartcrawl.index.embedded.finding import TEXTS, Marks, query_value_letters
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.connection import Connection, Many
 
 _SCAN = "SELECT set_config('enable_seqscan', ?, false)"
 _COUNTED: Final = 20_000  #: chunks of a word that are counted at most

@@ -10,7 +10,7 @@ from typing import Any, Final
 from smartcrawl.index.embedded.buffer import IndexBuffer
 from smartcrawl.index.embedded.finding import TEXTS, Marks, beginning_of_snippet
 from smartcrawl.index.queries import Term
-from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.connection import Connection, Many
 
 _PLAIN = "SELECT no, headings, text FROM chunk WHERE no IN carray(:chunks)"
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"

@@ -11,7 +11,6 @@ from typing import Any
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
-from smartcrawl.model.ports import Connection, Many, Sink
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.commit.clones import elect
 from smartcrawl.registry.commit.collapsed import note_former
@@ -19,6 +18,8 @@ from smartcrawl.registry.commit.contents import prepare_content_rows
 from smartcrawl.registry.commit.renaming import renumber_batch_rows
 from smartcrawl.registry.commit.unreadable import store_unreadable_rows
 from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import Outcome, RemovalRule
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule

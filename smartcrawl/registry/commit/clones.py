@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, decide_clone_places
 from smartcrawl.rules.model import RunState

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from smartcrawl.model.pages import Collapse
-from smartcrawl.model.ports import Connection, Many
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Fault, RunState

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.pages import Visit
-from smartcrawl.model.ports import Connection, Many, Sink
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import pack_stored_document
 from smartcrawl.rules.model import Action
 

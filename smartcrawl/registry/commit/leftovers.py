@@ -14,8 +14,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, Self
 
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.commit.snapshot_store import is_snapshot_path
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.choices import store_choice, stored_choices
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import RunState

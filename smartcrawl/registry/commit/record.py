@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 
 from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
-from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.commit.contents import drop_content, hold_content_row
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import links_for_database
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Outcome, Standing, Status

@@ -12,9 +12,9 @@ from typing import Any
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError, SnapshotStoreError
 from smartcrawl.model.pages import Visit
-from smartcrawl.model.ports import Connection, Many
 from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore, snapshot_path
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action
 

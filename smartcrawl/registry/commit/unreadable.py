@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from smartcrawl.model.pages import Unreadable
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.model import Fault
 
 _FIND = """

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from smartcrawl.model.pages import Visit
-from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.record import SILENT, RecordWriter
 from smartcrawl.registry.commit.snapshots import delete_lost_snapshot, release_snapshot_row
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.rules.absence import (
     Counts,
     Policy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 
 ITEMS: Final = "IngestItems"
 _CHOSEN = "SELECT name, value FROM choice"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 
 _T = TypeVar("_T")

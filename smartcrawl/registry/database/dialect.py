@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from smartcrawl.model.ports import Many
+from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.transactions import READING, WRITING
 
 _WORDS: Final = {

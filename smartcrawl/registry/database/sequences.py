@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 
 _NEXT = "UPDATE sequence SET value = value + ? WHERE name = ? RETURNING value"
 _LAST = "SELECT value FROM sequence WHERE name = ?"

@@ -15,7 +15,7 @@ from psycopg import ClientCursor, errors
 from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
-from smartcrawl.model.ports import Many
+from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.dialect import (
     psycopg_binary_statement,
     psycopg_statement,

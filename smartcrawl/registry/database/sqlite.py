@@ -15,9 +15,9 @@ from urllib.parse import quote
 import apsw
 
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
-from smartcrawl.model.ports import Many
 from smartcrawl.model.program import program
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
+from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.integrity import (
     REMEDY,
     damaged_database_error,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 
 #: Statements that the connection to PostgreSQL translates.
 WRITING = "BEGIN IMMEDIATE"

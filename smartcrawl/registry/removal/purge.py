@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.ports import Connection, Indexing, Many, Sink
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.candidates import verified_candidate_evidence
 from smartcrawl.registry.removal.sweep import (

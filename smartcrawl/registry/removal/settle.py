@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.registry.commit.clones import settle_clone_rows
 from smartcrawl.registry.commit.visit import EVENT
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import leads_to_indexed
 from smartcrawl.registry.removal.candidates import (

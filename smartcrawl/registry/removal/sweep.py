@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.documents import Chunk, Link
-from smartcrawl.model.ports import Connection, Sink
 from smartcrawl.registry.commit.clones import elect
 from smartcrawl.registry.commit.contents import drop_content
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.commit.visit import EVENT
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import (
     links_for_database,
     numbers_for_sql,

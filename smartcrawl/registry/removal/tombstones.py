@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_numbers
 from smartcrawl.registry.removal.candidates import EndingRunRow
 

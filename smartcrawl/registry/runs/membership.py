@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import Any, Final, Self
 
-from smartcrawl.model.ports import Connection
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sequences import draw_sequence_numbers

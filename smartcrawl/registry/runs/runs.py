@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from smartcrawl.model.ports import Connection, Indexing, Sink
 from smartcrawl.registry.commit import unreadable
 from smartcrawl.registry.commit.collapsed import delete_source_collapses
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.names import committed_page_counts
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.candidates import (

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from smartcrawl.engine.command import warnings_printed
+from smartcrawl.terminal.command import warnings_printed
 
 
 def test_a_command_tells_what_it_waits_for_and_nothing_less(capsys: pytest.CaptureFixture[str]):

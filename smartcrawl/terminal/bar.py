@@ -19,8 +19,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress_bar import ProgressBar
 
-from smartcrawl.engine.output import width_of
 from smartcrawl.model.redaction import escaped
+from smartcrawl.terminal.output import width_of
 
 SECONDS: Final = 10  #: between two plain lines
 REFRESH: Final = 0.5  #: seconds between two states of the bar

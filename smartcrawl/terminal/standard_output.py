@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from smartcrawl.engine.output import show_anything
 from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.terminal.output import show_anything
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 

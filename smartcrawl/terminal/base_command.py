@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
-from smartcrawl.engine.output import show_anything
-from smartcrawl.engine.usage import check_usage
 from smartcrawl.model.exceptions import UsageError
+from smartcrawl.terminal.output import show_anything
+from smartcrawl.terminal.usage import check_usage
 
 CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
 

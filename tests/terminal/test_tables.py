@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from smartcrawl.engine.output import Output
-from smartcrawl.engine.tables import (
+from smartcrawl.terminal.output import Output
+from smartcrawl.terminal.tables import (
     fold,
     name_column,
     note_column,

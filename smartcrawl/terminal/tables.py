@@ -14,8 +14,8 @@ from typing import IO, Any, Final, NamedTuple, Self
 from rich.cells import cell_len, chop_cells
 from rich.markup import escape
 
-from smartcrawl.engine.output import Output
 from smartcrawl.model.redaction import escaped
+from smartcrawl.terminal.output import Output
 
 _CHUNK: Final = 1_000  #: rows whose widths are compared before they are printed
 _LEAST: Final = 12  #: columns of a folded name

@@ -1,77 +1,15 @@
-"""Interfaces of the database and of the search index; design.md 4."""
+"""Interfaces of the search index, as the registry uses it; design.md 4."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import IndexedPage
+from smartcrawl.registry.connection import Connection
 
 _T = TypeVar("_T")
-
-
-class Many:
-    """Numbers, ids or texts as one value of a statement: ``… IN carray(?)``; may be empty."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: Sequence[int] | Sequence[bytes] | Sequence[str]) -> None:
-        self.values = values
-
-
-class Rows(Protocol):
-    """The rows of a statement."""
-
-    @property
-    def get(self) -> Any:
-        """The value of the first row, as a tuple if it has several columns; None without rows."""
-
-    def get_description(self) -> tuple[Any, ...]:
-        """Return name and type of each column."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-
-    def fetchall(self) -> list[Any]:
-        """Return the remaining rows."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the remaining rows."""
-
-
-class Connection(Protocol):
-    """One connection to the registry, in either database.
-
-    Statements are written in the SQL that SQLite and PostgreSQL share: ``?`` or ``:name`` for
-    values, ``IN carray(?)`` for ``Many``, flags as ``WHERE flag`` and bool, ``min`` and ``max``
-    also of two numbers, ``hex`` and ``zeroblob`` of bytes.
-    """
-
-    @property
-    def dialect(self) -> str:
-        """``sqlite`` or ``postgres``."""
-
-    @property
-    def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-
-    def execute(self, statement: str, values: Any = ()) -> Rows:
-        """Run one statement."""
-
-    def executemany(
-        self, statement: str, values: Iterable[Sequence[Any] | Mapping[str, Any]]
-    ) -> Any:
-        """Run one statement for each of some rows."""
-
-    def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert rows into a table; none of them exists already."""
-
-    def changes(self) -> int:
-        """Return the number of rows that the last statement wrote."""
-
-    def close(self, force: bool = False) -> None:
-        """Close it, with ``force`` also if statements were not read to their end."""
 
 
 class Sink(Protocol):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from smartcrawl.engine.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 from smartcrawl.reports.text import counted_noun, span
+from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 
 _QUICK: Final = 2  #: seconds of work before which no bar appears
 

@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.markup import escape
 
-from smartcrawl.engine.bar import AboveBar, Bar
-from smartcrawl.engine.base_command import CMDLINE, BaseCommand
-from smartcrawl.engine.meter import Meter
-from smartcrawl.engine.output import Output, complain, inform, json_text
-from smartcrawl.engine.standard_output import printed
-from smartcrawl.engine.state_folder import data_dir_option
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.model.ports import Connection
 from smartcrawl.model.program import OURS, crawl_line, program
 from smartcrawl.model.redaction import shown
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import stored_source_names, stored_sources_named
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.absence import withholds
 from smartcrawl.sources.private_files import narrow_private_data
+from smartcrawl.terminal.bar import AboveBar, Bar
+from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
+from smartcrawl.terminal.meter import Meter
+from smartcrawl.terminal.output import Output, complain, inform, json_text
+from smartcrawl.terminal.standard_output import printed
+from smartcrawl.terminal.state_folder import data_dir_option
 
 if TYPE_CHECKING:
     from smartcrawl.registry.removal.purge import Removal, Target

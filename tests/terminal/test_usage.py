@@ -13,11 +13,11 @@ from scrapy.settings import Settings
 from smartcrawl import settings as ours
 from smartcrawl.engine.download import lookup
 from smartcrawl.engine.download.lookup import resolve_seed_hosts
-from smartcrawl.engine.standard_output import OutputError, printed
-from smartcrawl.engine.usage import check_usage, unwritable
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.declared import Source
+from smartcrawl.terminal.standard_output import OutputError, printed
+from smartcrawl.terminal.usage import check_usage, unwritable
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.engine.state_folder import data_dir_option, default_folder, state_folder
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.terminal.state_folder import data_dir_option, default_folder, state_folder
 
 NAMED = {"DATA_DIR": "/srv/one", "SMARTCRAWL_DATA_DIR": "/srv/two"}
 
