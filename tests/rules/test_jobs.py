@@ -1,0 +1,75 @@
+"""The states of a job (docs/decisions.md)."""
+
+import itertools
+
+import pytest
+
+from smartcrawl.rules.jobs import JobExit, JobStatus, job_after_exit, may_job_become
+from tests.rules.manual import header, table
+
+TITLE = "The states of a job"
+PAIRS = list(itertools.product(JobStatus, JobStatus))
+WAITING = (JobStatus.CREATED, JobStatus.SCHEDULED, JobStatus.RUNNING)
+
+
+def of_the_manual() -> dict[tuple[str, str], str]:
+    """Return the word of the manual for each pair of states."""
+    names = header(TITLE)[1:]
+    return {
+        (before, after): word
+        for before, *words in table(TITLE)
+        for after, word in zip(names, words, strict=True)
+    }
+
+
+@pytest.mark.covers("R2-31", "R2-59")
+def test_there_are_seven_states():
+    assert list(JobStatus) == [
+        "created", "scheduled", "running", "paused", "completed", "failed", "cancelled",
+    ]  # fmt: skip
+
+
+@pytest.mark.covers("R2-32")
+def test_the_manual_has_every_pair_of_states():
+    assert set(of_the_manual()) == {(str(before), str(after)) for before, after in PAIRS}
+    assert len(PAIRS) == 49
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize("recurring", [False, True])
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+def test_a_job_changes_its_state_as_the_manual_says(before, after, recurring):
+    word = of_the_manual()[before, after]
+
+    assert may_job_become(before, after, recurring=recurring) is {
+        "yes": True,
+        "no": False,
+        "again": recurring,
+    }.get(word)
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize("before", JobStatus)
+@pytest.mark.parametrize(("word", "state", "complete", "kept"), table(TITLE, 1))
+def test_an_exit_status_means_what_the_manual_says(before, word, state, complete, kept):
+    found = job_after_exit(before, None if word == "vanished" else int(word))
+
+    if before not in WAITING:
+        assert found == JobExit(before)
+        return
+    assert found.status == (before if state == "as before" else state)
+    assert found.complete is {"yes": True, "no": False, "": None}[complete]
+    assert found.keeps_reason is (kept == "yes")
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize("exit_status", [0, 1, 2, 3, 4, 137, None])
+@pytest.mark.parametrize("before", JobStatus)
+def test_an_exit_never_makes_a_forbidden_change(before, exit_status):
+    after = job_after_exit(before, exit_status).status
+    direct = may_job_become(before, after, recurring=False)
+    through_running = may_job_become(before, JobStatus.RUNNING, recurring=False) and may_job_become(
+        JobStatus.RUNNING, after, recurring=False
+    )
+
+    assert after is before or direct or through_running
