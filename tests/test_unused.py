@@ -60,12 +60,17 @@ EXCEPTIONS: Final = {
     ),
     "smartcrawl.model.urls:url_partition_key": "files have one as well, which are to come (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
+    "smartcrawl.server.jobs.definition:JobConfig.follow_redirects": (
+        "its check refuses any value but that of every run (docs/adr/0054)"
+    ),
+    "smartcrawl.server.jobs.definition:JobConfig.max_redirects": "likewise",
     **dict.fromkeys(
         (
             "smartcrawl.rules.jobs:job_after_exit",
             "smartcrawl.rules.jobs:JobExit.keeps_reason",
             "smartcrawl.rules.jobs:may_job_become",
-            "smartcrawl.server.jobs.schedule:CronSchedule",
+            "smartcrawl.server.jobs.definition:JobDefinition.checked",
+            "smartcrawl.server.jobs.definition:JobDefinition.run_settings",
             "smartcrawl.server.jobs.schedule:CronSchedule.fire_after",
         ),
         "the server's routes and its scheduler call it, which are to come (E-01 to E-07)",

@@ -1,0 +1,302 @@
+"""The definition of a job: a source, the settings of its runs, and its schedule (R2-20 to R2-25).
+
+No message repeats a seed or another text of the request, because it may contain a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, Self
+
+import can_ada
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
+from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.server.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
+from smartcrawl.server.jobs.schedule import CronSchedule
+from smartcrawl.sources.declared import Source
+from smartcrawl.sources.fields import MAX_PATTERNS, NAME, NAME_RULE, Patterns
+
+MAX_NAME: Final = 255  #: characters (R2-58)
+MAX_SEEDS: Final = 1_000
+MAX_USER_AGENT: Final = 256
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_HEADER_TEXT: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+#: Parts of a definition whose errors are INVALID_CONFIG.
+_CONFIGURES: Final = ("config", "filters", "schedule")
+_TYPES: Final = {
+    "string_type": "a text",
+    "string_unicode": "a text of valid Unicode",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dict_type": "an object",
+    "literal_error": "one_time or recurring",
+}
+
+
+def _plain(text: str) -> str:
+    """Return a text as it is.
+
+    Raises:
+        ValueError: it contains a control character, which PostgreSQL or HTTP would refuse.
+    """
+    if _CONTROL.search(text):
+        raise ValueError("must not contain control characters")
+    return text
+
+
+def _name(text: str) -> str:
+    """Return the name of a job as it is.
+
+    Raises:
+        ValueError: it is no name of a source.
+    """
+    if not NAME.fullmatch(text) or len(text) > MAX_NAME:
+        raise ValueError(f"must consist of 1 to {MAX_NAME} {NAME_RULE}")
+    return text
+
+
+def _user_agent(text: str) -> str:
+    """Return a User-Agent as it is.
+
+    Raises:
+        ValueError: it cannot be the value of a header.
+    """
+    if not _HEADER_TEXT.fullmatch(text) or len(text) > MAX_USER_AGENT:
+        raise ValueError(f"must consist of 1 to {MAX_USER_AGENT} printable ASCII characters")
+    return text
+
+
+def _followed(value: bool) -> bool:
+    """Return whether to follow redirects.
+
+    Raises:
+        ValueError: not to follow them, which a run cannot be ordered to do.
+    """
+    if not value:
+        raise ValueError("must be true: every run follows redirects within its source")
+    return value
+
+
+def _web_address(text: str) -> str:
+    """Return the request URL of a seed.
+
+    Raises:
+        ValueError: it is no web address, or contains a secret; it is not repeated.
+    """
+    _plain(text)
+    if len(text) > MAX_URL_LENGTH:
+        raise ValueError(f"must be at most {MAX_URL_LENGTH} characters long")
+    url = request_url(text)
+    if url is None:
+        raise ValueError("must be an http or https address, as in https://docs.example.com/")
+    parsed = can_ada.parse(text)
+    if parsed.username or parsed.password:
+        raise ValueError("must not contain a user name or password")
+    if unsigned_url(text) != text or unsigned_url(url) != url:
+        raise ValueError("must not contain an access token or a signature")
+    return url
+
+
+_Text = Annotated[str, AfterValidator(_plain)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
+
+
+class JobConfig(_Part):
+    """How the runs of a job crawl (R2-21)."""
+
+    max_depth: int = Field(default=5, ge=1, le=10)
+    max_pages: int = Field(default=100_000, ge=1, le=1_000_000_000)
+    crawl_delay_ms: int = Field(default=1_000, ge=0, le=3_600_000)
+    respect_robots_txt: bool = True
+    follow_redirects: Annotated[bool, AfterValidator(_followed)] = True
+    max_redirects: int = Field(default=MAX_REDIRECTS, ge=MAX_REDIRECTS, le=MAX_REDIRECTS)
+    timeout_seconds: int = Field(default=30, ge=1, le=3_600)
+    user_agent: Annotated[str, AfterValidator(_user_agent)] = "SearchBot/1.0"
+
+
+class JobFilters(_Part):
+    """Which addresses belong to a job (R2-22)."""
+
+    allowed_domains: list[_Text] = Field(default=[], max_length=MAX_SEEDS)
+    url_patterns: list[_Text] = Field(default=[], max_length=MAX_PATTERNS)
+    excluded_patterns: list[_Text] = Field(default=[], max_length=MAX_PATTERNS)
+
+
+class JobSchedule(_Part):
+    """When a job runs (R2-23)."""
+
+    type: Literal["one_time", "recurring"] = "one_time"
+    cron: str | None = None
+
+    @property
+    def recurring(self) -> bool:
+        """Whether the job runs again and again."""
+        return self.type == "recurring"
+
+
+class JobDefinition(_Part):
+    """One checked definition of a job."""
+
+    name: Annotated[str, AfterValidator(_name)]
+    seed_urls: list[Annotated[str, AfterValidator(_web_address)]] = Field(
+        min_length=1, max_length=MAX_SEEDS
+    )
+    config: JobConfig = JobConfig()
+    filters: JobFilters = JobFilters()
+    schedule: JobSchedule = JobSchedule()
+
+    @classmethod
+    def checked(cls, body: object, now: int) -> Self:
+        """Return the definition in the body of a request.
+
+        Raises:
+            JobError: with the code, the field and the reason of the first problem.
+        """
+        if not isinstance(body, dict):
+            raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
+        try:
+            definition = cls.model_validate(body)
+        except ValidationError as error:
+            raise _refusal(error.errors()[0]) from None  # its text would repeat the request
+        definition.cron(now)
+        definition.source()
+        return definition
+
+    def cron(self, now: int) -> CronSchedule | None:
+        """Return the times of a recurring job; None: it runs once.
+
+        Raises:
+            JobError: type and cron do not fit, or the expression is refused.
+        """
+        text = self.schedule.cron
+        if not self.schedule.recurring:
+            if text is not None:
+                raise _wrong("cron", "cron must be absent, or type must be recurring")
+            return None
+        if text is None:
+            raise _wrong("cron", "cron is missing: a recurring job needs one, as in 0 3 * * *")
+        try:
+            return CronSchedule.parsed(text, now)
+        except ValueError as error:
+            raise _wrong("cron", str(error)) from error
+
+    def source(self) -> Source:
+        """Return the source that the job is.
+
+        Its seeds are in its scope also if ``url_patterns`` match none of them, as those of the
+        example of R2-20: else the run would have no start.
+
+        Raises:
+            JobError: a filter is refused, or excludes a seed.
+        """
+        try:
+            return Source(
+                name=self.name,
+                seeds=tuple(self.seed_urls),
+                allowed_domains=tuple(self.filters.allowed_domains),
+                url_patterns=self._patterns_with_seeds(),
+                excluded_patterns=tuple(self.filters.excluded_patterns),
+                max_depth=self.config.max_depth,
+                max_pages=self.config.max_pages,
+            )
+        except ValidationError as error:
+            found = error.errors()[0]
+            if found["loc"]:
+                field = str(found["loc"][0])
+                raise _wrong(field, f"{field} {found['ctx']['error']}") from error
+            raise _wrong("filters", f"seed_urls {found['ctx']['error']}") from error
+
+    def _patterns_with_seeds(self) -> Patterns:
+        """Return ``url_patterns`` and one for each seed that none of them matches."""
+        given = tuple(self.filters.url_patterns)
+        if not given:
+            return given
+        seeds = tuple(f"^{re.escape(url)}$" for url in dict.fromkeys(self.seed_urls))
+        if len(given) + len(seeds) > MAX_PATTERNS:
+            raise _wrong(
+                "url_patterns",
+                f"url_patterns and seed_urls must be at most {MAX_PATTERNS} together",
+            )
+        return (*given, *seeds)
+
+    def run_settings(self) -> Mapping[str, float | bool | str]:
+        """Return the settings of the job's runs; nothing else of a run can be set."""
+        return {
+            "DOWNLOAD_DELAY": self.config.crawl_delay_ms / 1_000,
+            "DOWNLOAD_TIMEOUT": self.config.timeout_seconds,
+            "ROBOTSTXT_OBEY": self.config.respect_robots_txt,
+            "USER_AGENT": self.config.user_agent,
+        }
+
+
+def _wrong(field: str, reason: str) -> JobError:
+    return JobError(INVALID_CONFIG, field=field, reason=reason)
+
+
+def _refusal(found: ErrorDetails) -> JobError:
+    """Return pydantic's error as that of a job."""
+    path: Sequence[str | int] = found["loc"]
+    names = [part for part in path if isinstance(part, str)]
+    field = names[-1]
+    if found["type"] == "extra_forbidden":
+        owner = names[-2] if len(names) > 1 else None
+        shown = field if NAME.fullmatch(field) and len(field) <= MAX_NAME else owner
+        where = "the body" if owner is None else owner
+        known = _MODELS[owner].model_fields
+        reason = f"{where} has an unknown key; known are {', '.join(known)}"
+        return JobError(_code(names, found), field=shown, reason=reason)
+    place = "".join(f"[{part}]" for part in path if isinstance(part, int))
+    return JobError(_code(names, found), field=field, reason=f"{field}{place} {_demand(found)}")
+
+
+def _code(names: Sequence[str], found: ErrorDetails) -> str:
+    if names[0] in _CONFIGURES:
+        return INVALID_CONFIG
+    is_address = names[0] == "seed_urls" and found["type"] in ("value_error", "string_unicode")
+    return INVALID_URL if is_address else INVALID_INPUT
+
+
+def _demand(found: ErrorDetails) -> str:
+    """Return the rest of a sentence about a field, such as *must be true or false*."""
+    kind = found["type"]
+    if kind == "value_error":
+        return str(found["ctx"]["error"])
+    if kind == "missing":
+        return "is missing"
+    if kind in ("greater_than_equal", "less_than_equal"):
+        least, most = _bounds(str(found["loc"][-1]))
+        return f"must be {least}" if least == most else f"must be between {least} and {most}"
+    if kind == "too_short":
+        return "must have at least one entry"
+    if kind == "too_long":
+        return f"must have at most {found['ctx']['max_length']} entries"
+    return f"must be {_TYPES[kind]}"
+
+
+def _bounds(field: str) -> tuple[int, int]:
+    rules = JobConfig.model_fields[field].metadata
+    least = next(rule.ge for rule in rules if hasattr(rule, "ge"))
+    most = next(rule.le for rule in rules if hasattr(rule, "le"))
+    return least, most
+
+
+_MODELS: Final[Mapping[str | None, type[BaseModel]]] = {
+    None: JobDefinition,
+    "config": JobConfig,
+    "filters": JobFilters,
+    "schedule": JobSchedule,
+}
