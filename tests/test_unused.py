@@ -66,14 +66,16 @@ EXCEPTIONS: Final = {
     "smartcrawl.server.jobs.definition:JobConfig.max_redirects": "likewise",
     **dict.fromkeys(
         (
-            "smartcrawl.rules.jobs:job_after_exit",
-            "smartcrawl.rules.jobs:JobExit.keeps_reason",
-            "smartcrawl.rules.jobs:may_job_become",
+            "smartcrawl.server.jobs.clock:JobClock",
+            "smartcrawl.server.jobs.clock:JobClock.fire",
             "smartcrawl.server.jobs.definition:JobDefinition.checked",
             "smartcrawl.server.jobs.definition:JobDefinition.run_settings",
-            "smartcrawl.server.jobs.schedule:CronSchedule.fire_after",
+            "smartcrawl.server.jobs.job:Job.created_at",
+            "smartcrawl.server.jobs.job:Job.next_run",
+            "smartcrawl.server.jobs.job:JobRun.stage",
+            "smartcrawl.server.jobs.store:JobStore",
         ),
-        "the server's routes and its scheduler call it, which are to come (E-01 to E-07)",
+        "the routes and the scheduler of the server use it, which are to come (E-01 to E-07)",
     ),
 }
 

@@ -1,0 +1,53 @@
+"""Jobs and their runs, as stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.definition import JobDefinition
+
+
+class RunStage(StrEnum):
+    """Life of a job's run. The words are stored; never rename."""
+
+    WAITING = "waiting"  #: its time has come, and no process has begun it
+    RUNNING = "running"  #: its run is open
+    ENDED = "ended"
+    SKIPPED = "skipped"  #: its time came while its source was being crawled
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One stored job. Times are Unix seconds."""
+
+    no: int
+    id: str
+    name: str
+    version: int
+    definition: JobDefinition
+    status: JobStatus
+    complete: bool | None  #: whether its last run saw everything
+    reasons: tuple[str, ...]  #: why not, or why it failed
+    due_at: int | None  #: time of its next run
+    created_at: int
+    started_at: int | None
+    completed_at: int | None
+
+    @property
+    def next_run(self) -> int | None:
+        """The next time of its schedule; None if it has none."""
+        return self.due_at if self.definition.schedule.recurring else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A time at which a job was due."""
+
+    id: str
+    job: str  #: id of the job
+    name: str  #: of the source
+    due_at: int
+    stage: RunStage
+    reasons: tuple[str, ...]

@@ -1,0 +1,231 @@
+"""Jobs in the registry, in either database (R2-20 to R2-32, R2-58).
+
+Every method is one transaction, and any number of servers may call it at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from secrets import token_hex
+from typing import Any, Final
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.definition import JobDefinition
+from smartcrawl.server.jobs.errors import CONFLICT, NOT_FOUND, JobError
+from smartcrawl.server.jobs.job import Job, RunStage
+
+_NAME_TAKEN: Final = "Crawl job with this name already exists"
+_JOB = """
+SELECT no, id, name, version, definition, status, complete, reasons, due_at, created_at, started_at,
+       completed_at
+  FROM job
+"""
+_OF_ID = f"{_JOB} WHERE id = ? AND deleted_at IS NULL"
+_PAGE = f"""
+{_JOB} WHERE deleted_at IS NULL AND (:every OR status = :status) ORDER BY no LIMIT :limit
+OFFSET :offset
+"""
+_COUNT = "SELECT count(*) FROM job WHERE deleted_at IS NULL AND (:every OR status = :status)"
+_IS_SOURCE = "SELECT 1 FROM source WHERE name = ?"
+#: The first statement of a transaction that may take a name: they wait for each other.
+_TAKING_NAMES = "UPDATE sequence SET value = value WHERE name = 'number'"
+_CREATE = """
+INSERT INTO job (id, name, definition, status, due_at, created_at) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_JOB_OF_NAME = "SELECT 1 FROM job WHERE name = ? AND deleted_at IS NULL"
+#: It locks the row, so that the status that follows is the latest.
+_LOCK = "UPDATE job SET version = version WHERE id = ? AND deleted_at IS NULL"
+_REPLACE = """
+UPDATE job SET name = ?, definition = ?, status = ?, due_at = ?, version = version + 1 WHERE id = ?
+"""
+_EVER = "SELECT 1 FROM job WHERE id = ?"
+_DELETE = "UPDATE job SET deleted_at = ?, due_at = NULL WHERE id = ?"
+_SKIP_WAITING = """
+UPDATE job_run SET state = ?, ended_at = ?, reasons = ? WHERE job = ? AND state = ?
+"""
+_NO_DUE: Final = frozenset({JobStatus.CANCELLED})
+#: States that a recurring schedule turns into *scheduled* at once.
+_BECOMES_SCHEDULED: Final = frozenset({JobStatus.CREATED, JobStatus.COMPLETED, JobStatus.FAILED})
+_DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
+
+
+def job_from_row(row: Any) -> Job:
+    """Return the job of a row."""
+    definition = JobDefinition.model_validate(json.loads(row[4]) | {"name": row[2]})
+    complete = None if row[6] is None else bool(row[6])
+    reasons = tuple(json.loads(row[7]))
+    values = [*row[:4], definition, JobStatus(row[5]), complete, reasons, *row[8:]]
+    return Job(*values)
+
+
+def definition_text(definition: JobDefinition) -> str:
+    """Return a definition as JSON, without the name, which has a column of its own."""
+    return json.dumps(definition.model_dump(exclude={"name"}))
+
+
+class JobStore:
+    """The stored jobs, for one thread."""
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self._database = database
+        self._connection = connection
+        self._control = DatabaseControl(database, connection)
+
+    def create(self, definition: JobDefinition, declared: Collection[str], now: int) -> Job:
+        """Store a new job; ``declared``: the sources of sources.toml.
+
+        A job that runs once is due at once.
+
+        Raises:
+            JobError: a source has the name already: a job, a declared or an ad-hoc one.
+        """
+        cron = definition.cron(now)
+        status = JobStatus.CREATED if cron is None else JobStatus.SCHEDULED
+        due_at = now if cron is None else cron.next_fire(now)
+        id_ = f"job_{token_hex(8)}"
+
+        def work() -> None:
+            self._connection.execute(_TAKING_NAMES)
+            self._refuse_taken(definition.name, declared)
+            row = (id_, definition.name, definition_text(definition), status, due_at, now)
+            self._connection.execute(_CREATE, row)
+
+        self._control.write(work)
+        return self.get(id_)
+
+    def get(self, id_: str) -> Job:
+        """Return a job.
+
+        Raises:
+            JobError: there is none of this id, or it was deleted.
+        """
+        with self._database.translated("read"):
+            return self._get(id_)
+
+    def page(
+        self, *, status: JobStatus | None = None, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Job], int]:
+        """Return some jobs in the order of their creation, and the number of all."""
+        names = {"every": status is None, "status": str(status)}
+        within = names | {"limit": limit, "offset": offset}
+        with self._database.translated("read"):
+            rows: list[Any] = self._connection.execute(_PAGE, within).fetchall()
+            total = int(self._connection.execute(_COUNT, names).get)
+        return [job_from_row(row) for row in rows], total
+
+    def replace(
+        self,
+        id_: str,
+        definition: JobDefinition,
+        declared: Collection[str],
+        now: int,
+        *,
+        version: int | None = None,
+    ) -> Job:
+        """Replace the definition of a job; an open run keeps the one that it began with.
+
+        ``version``: the one that the client has seen; None: the last writer wins. A job gets
+        another name only while no page is stored under the present one.
+
+        Raises:
+            JobError: there is no such job, the version is stale, or the name is not free.
+        """
+        cron = definition.cron(now)
+
+        def work() -> None:
+            self._connection.execute(_TAKING_NAMES)
+            job = self._locked(id_)
+            if version is not None and version != job.version:
+                raise JobError(
+                    CONFLICT,
+                    field="version",
+                    reason=f"version is {job.version}, not {version}: read the job again",
+                    message="Crawl job was changed meanwhile",
+                )
+            if definition.name != job.name:
+                self._refuse_new_name(job, definition.name, declared)
+            status, due_at = job.status, job.due_at
+            if cron is not None:
+                status = JobStatus.SCHEDULED if status in _BECOMES_SCHEDULED else status
+                due_at = None if status in _NO_DUE else cron.next_fire(now)
+            elif job.definition.schedule.recurring:  # from now on it runs once more
+                due_at = None if status in _NO_DUE | _DONE else now
+            row = (definition.name, definition_text(definition), status, due_at, id_)
+            self._connection.execute(_REPLACE, row)
+
+        self._control.write(work)
+        return self.get(id_)
+
+    def delete(self, id_: str, now: int) -> None:
+        """Delete a job; its row and its pages stay. For a deleted job this does nothing.
+
+        Raises:
+            JobError: there was never such a job, or it is running.
+        """
+
+        def work() -> None:
+            self._connection.execute(_LOCK, (id_,))
+            row: Any = self._connection.execute(_OF_ID, (id_,)).fetchone()
+            if row is None:
+                if self._connection.execute(_EVER, (id_,)).get is None:
+                    raise _unknown()
+                return
+            job = job_from_row(row)
+            if job.status is JobStatus.RUNNING or self._database.is_held(job.name):
+                raise JobError(
+                    CONFLICT,
+                    field="status",
+                    reason=f"Job '{job.name}' is running: cancel it first",
+                )
+            self._connection.execute(_DELETE, (now, id_))
+            reasons = json.dumps(["the job was deleted"])
+            waiting = (RunStage.SKIPPED, now, reasons, job.no, RunStage.WAITING)
+            self._connection.execute(_SKIP_WAITING, waiting)
+
+        self._control.write(work)
+
+    def _get(self, id_: str) -> Job:
+        row: Any = self._connection.execute(_OF_ID, (id_,)).fetchone()
+        if row is None:
+            raise _unknown()
+        return job_from_row(row)
+
+    def _locked(self, id_: str) -> Job:
+        self._connection.execute(_LOCK, (id_,))
+        return self._get(id_)
+
+    def _refuse_taken(self, name: str, declared: Collection[str]) -> None:
+        """Refuse the name of another job, and of a declared or crawled source.
+
+        Raises:
+            JobError: the name is not free.
+        """
+        found = (self._connection.execute(look, (name,)).get for look in (_IS_SOURCE, _JOB_OF_NAME))
+        if name in declared or any(found):
+            raise JobError(
+                CONFLICT, field="name", reason=f"Job '{name}' already exists", message=_NAME_TAKEN
+            )
+
+    def _refuse_new_name(self, job: Job, name: str, declared: Collection[str]) -> None:
+        """Refuse another name for a job, if pages would stay behind or the name is not free.
+
+        Raises:
+            JobError: with the reason.
+        """
+        if self._connection.execute(_IS_SOURCE, (job.name,)).get is not None:
+            raise JobError(
+                CONFLICT,
+                field="name",
+                reason=f"Job '{job.name}' has pages under this name: keep it, or create a new job",
+                message="Crawl job cannot be renamed",
+            )
+        self._refuse_taken(name, declared)
+
+
+def _unknown() -> JobError:
+    """Return the error of an unknown id, which is that of a deleted job."""
+    return JobError(NOT_FOUND, field="job_id", reason="there is no job of this id")

@@ -1,0 +1,209 @@
+"""Due times of jobs, and the runs that they give."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from smartcrawl.registry.runs.runs import RunRequest, open_run_row
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.clock import JobClock
+from smartcrawl.server.jobs.errors import JobError
+from smartcrawl.server.jobs.job import JobRun, RunStage
+from tests.server.jobs.conftest import NOW, Office, defined
+
+HOUR = 3_600
+DAY = 24 * HOUR
+
+
+def begin(office: Office, run: JobRun, now: int = NOW) -> None:
+    no = open_run_row(office.connection, RunRequest(run.name, "site"), now).no
+    office.clock.began(run.id, no, now)
+
+
+def test_a_job_that_runs_once_is_fired_once(office: Office):
+    job = office.create()
+    (run,) = office.clock.fire(NOW)
+
+    assert run.id.startswith("jb_")
+    assert (run.job, run.name, run.due_at, run.stage) == (job.id, "docs", NOW, RunStage.WAITING)
+    assert office.clock.fire(NOW + DAY) == []
+    assert office.clock.waiting() == [run]
+
+
+@pytest.mark.covers("R2-32", "G-13")
+def test_a_recurring_job_waits_for_its_next_time_after_each_run(office: Office):
+    job = office.create(cron="0 0 * * *")
+    midnight = NOW + 14 * HOUR
+    assert office.clock.fire(midnight - 1) == []
+    (run,) = office.clock.fire(midnight)
+    assert office.store.get(job.id).status is JobStatus.SCHEDULED
+
+    begin(office, run, midnight + 2)
+    assert office.store.get(job.id).status is JobStatus.RUNNING
+    office.clock.ended(run.id, 0, midnight + 900)
+    after = office.store.get(job.id)
+    assert (after.status, after.complete, after.next_run) == (
+        JobStatus.SCHEDULED,
+        True,
+        midnight + DAY,
+    )
+    assert (after.started_at, after.completed_at) == (midnight + 2, midnight + 900)
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize(
+    ("exit_status", "status", "complete", "reasons"),
+    [
+        (0, JobStatus.COMPLETED, True, ()),
+        (3, JobStatus.COMPLETED, False, ("max_pages",)),
+        (1, JobStatus.FAILED, None, ("max_pages",)),
+        (None, JobStatus.FAILED, None, ("max_pages",)),
+    ],
+)
+@pytest.mark.parametrize("open_run", [True, False])
+def test_the_exit_of_a_crawl_is_the_state_of_its_job(
+    office: Office, exit_status, status, complete, reasons, open_run
+):
+    job = office.create()
+    (run,) = office.clock.fire(NOW)
+    if open_run:
+        begin(office, run)
+    office.clock.ended(run.id, exit_status, NOW + 60, ["max_pages"])
+    office.clock.ended(run.id, 0 if exit_status else 1, NOW + 99)  # reported by a second server
+
+    after = office.store.get(job.id)
+    assert (after.status, after.complete, after.reasons) == (status, complete, reasons)
+    assert after.completed_at == NOW + 60
+    assert office.clock.get(run.id).stage is RunStage.ENDED
+
+
+def test_a_busy_source_leaves_its_job_as_it_was(office: Office):
+    job = office.create()
+    (run,) = office.clock.fire(NOW)
+    office.clock.ended(run.id, 4, NOW + 1, ["docs is being crawled"])
+
+    after = office.store.get(job.id)
+    assert (after.status, after.reasons) == (JobStatus.CREATED, ("docs is being crawled",))
+    assert office.clock.get(run.id).stage is RunStage.SKIPPED
+    assert office.clock.fire(NOW + 60) == []
+    assert len(office.clock.fire(NOW + 61)) == 1
+
+
+@pytest.mark.parametrize("how", ["lease", "running", "waiting"])
+def test_a_time_at_which_the_source_is_crawled_is_skipped(office: Office, how: str):
+    job = office.create(cron="0 * * * *")
+    lease = office.database.take("docs", "today") if how == "lease" else None
+    if how != "lease":
+        (before,) = office.clock.fire(NOW + HOUR)
+        if how == "running":
+            begin(office, before)
+    now = NOW + 2 * HOUR
+    (run,) = office.clock.fire(now)
+
+    assert run.stage is RunStage.SKIPPED
+    assert run.reasons == ("its source was being crawled",)
+    assert office.clock.get(run.id) == run
+    assert run not in office.clock.waiting()
+    assert office.store.get(job.id).next_run == now + HOUR
+    if lease:
+        lease.release()
+        assert office.clock.fire(now + HOUR)[0].stage is RunStage.WAITING
+
+
+def test_a_job_that_runs_once_waits_for_its_source(office: Office):
+    office.create()
+    lease = office.database.take("docs", "today")
+    assert office.clock.fire(NOW) == []
+    lease.release()
+
+    assert [run.stage for run in office.clock.fire(NOW + 1)] == [RunStage.WAITING]
+
+
+def test_times_that_were_missed_are_one_run(office: Office):
+    job = office.create(cron="0 * * * *")
+    (run,) = office.clock.fire(NOW + 3 * DAY + 60)
+
+    assert run.due_at == NOW + HOUR
+    assert office.store.get(job.id).next_run == NOW + 3 * DAY + HOUR
+    assert office.clock.fire(NOW + 3 * DAY + 61) == []
+
+
+def test_neither_a_paused_nor_a_cancelled_job_is_due(office: Office):
+    office.create(cron="0 * * * *")
+    for status in (JobStatus.PAUSED, JobStatus.CANCELLED):
+        office.connection.execute("UPDATE job SET status = ?", (str(status),))
+        assert office.clock.fire(NOW + DAY) == []
+    office.connection.execute("UPDATE job SET status = 'scheduled'")
+    assert len(office.clock.fire(NOW + DAY)) == 1
+
+
+def test_an_order_decides_over_the_run_that_waits(office: Office):
+    job = office.create()
+    (run,) = office.clock.fire(NOW)
+    office.connection.execute("UPDATE job SET status = 'cancelled'")
+
+    with pytest.raises(JobError, match="the job is cancelled"):
+        begin(office, run)
+    office.clock.ended(run.id, 0, NOW)
+    assert office.store.get(job.id).status is JobStatus.CANCELLED
+
+
+def test_an_unknown_run_is_an_error_of_its_own(office: Office):
+    for work in (
+        lambda: office.clock.get("jb_unknown"),
+        lambda: office.clock.began("jb_unknown", 1, NOW),
+        lambda: office.clock.ended("jb_unknown", 0, NOW),
+    ):
+        with pytest.raises(JobError) as caught:
+            work()
+        assert caught.value.code == "NOT_FOUND"
+
+
+def test_a_clock_put_back_fires_no_time_again(office: Office):
+    job = office.create(cron="0 * * * *")
+    (run,) = office.clock.fire(NOW + 5 * HOUR)
+    office.clock.ended(run.id, 0, NOW + 5 * HOUR)
+    assert office.clock.fire(NOW + 2 * HOUR) == []
+
+    office.store.replace(job.id, defined(cron="0 * * * *"), (), NOW)  # due at the same time again
+    assert office.store.get(job.id).next_run == NOW + HOUR == run.due_at
+    assert office.clock.fire(NOW + HOUR) == []
+    assert office.store.get(job.id).next_run == NOW + 2 * HOUR
+    assert len(office.clock.fire(NOW + 2 * HOUR)) == 1
+
+
+def test_of_many_servers_that_fire_one_time_one_does(office: Office):
+    clocks = [office.other_clock() for _ in range(6)]
+    names = [f"docs-{n}" for n in range(10)]
+    for name in names:
+        office.create(name)
+
+    with ThreadPoolExecutor(len(clocks)) as pool:
+        fired = [run for runs in pool.map(lambda clock: clock.fire(NOW), clocks) for run in runs]
+
+    assert sorted(run.name for run in fired) == names
+    assert office.rows("SELECT count(*) FROM job_run") == [(10,)]
+
+
+def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
+    """They tick at their own times; each clock is put back now and then, and each restarts."""
+    places = random.Random(23)
+    job = office.create(cron="15 */4 * * *")
+    month = 30 * DAY
+    clocks: list[JobClock] = [office.other_clock(), office.other_clock()]
+    fired: list[JobRun] = []
+    for tick in range(0, month, 2 * HOUR):
+        for place in places.sample([0, 1], 2):
+            if places.random() < 0.005:
+                clocks[place] = office.other_clock()
+            back = places.choice([0, 0, 0, 0, 600, 2 * HOUR]) if place else 0
+            for run in clocks[place].fire(NOW + tick + places.randrange(2 * HOUR) - back):
+                fired.append(run)
+                clocks[1 - place].ended(run.id, 0, NOW + tick)
+    first = NOW + 2 * HOUR + 900  # 12:15
+
+    assert [run.due_at for run in fired] == list(range(first, NOW + month, 4 * HOUR))
+    assert all(run.stage is RunStage.WAITING for run in fired)
+    assert office.rows("SELECT count(*) FROM job_run") == [(len(fired),)]
+    assert office.store.get(job.id).status is JobStatus.SCHEDULED
