@@ -116,7 +116,7 @@ class _Part(BaseModel):
 
 
 class JobConfig(_Part):
-    """How the runs of a job crawl (R2-21)."""
+    """The configuration of the runs of a job (R2-21)."""
 
     max_depth: int = Field(default=5, ge=1, le=10)
     max_pages: int = Field(default=100_000, ge=1, le=1_000_000_000)
@@ -129,7 +129,7 @@ class JobConfig(_Part):
 
 
 class JobFilters(_Part):
-    """Which addresses belong to a job (R2-22)."""
+    """The rules for the addresses of a job (R2-22)."""
 
     allowed_domains: list[_Text] = Field(default=[], max_length=MAX_SEEDS)
     url_patterns: list[_Text] = Field(default=[], max_length=MAX_PATTERNS)
@@ -137,7 +137,7 @@ class JobFilters(_Part):
 
 
 class JobSchedule(_Part):
-    """When a job runs (R2-23)."""
+    """The schedule of a job (R2-23)."""
 
     type: Literal["one_time", "recurring"] = "one_time"
     cron: str | None = None
