@@ -20,8 +20,8 @@ from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources, select_declared_source
-from smartcrawl.terminal.command import no_registry
-from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.command import missing_registry_error
+from smartcrawl.terminal.output import print_complaint
 
 
 class Command(CrawlCommand):
@@ -80,7 +80,7 @@ class Command(CrawlCommand):
     def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
         """Return the spider's arguments for each run; addresses given by hand are sources, too."""
         runs = self._due_runs(given)
-        complain(
+        print_complaint(
             "due",
             "a crawl that asks only the pages whose next visit has come; links of the other pages"
             " are followed as they are stored",
@@ -133,7 +133,7 @@ class Command(CrawlCommand):
         try:
             database = database_of(options.registry)
             if not database.exists():
-                raise no_registry(database)
+                raise missing_registry_error(database)
             with database.translated("write"):
                 connection = database.open()
                 unknown = []
@@ -151,7 +151,7 @@ class Command(CrawlCommand):
             self.exitcode = FAILED
             return
         for url in unknown:
-            complain(
+            print_complaint(
                 "due",
                 f"{url} is not known{f' in {source}' if source else ''}:"
                 f" {program()} reindex --url {shown(url)} registers it",

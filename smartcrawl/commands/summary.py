@@ -8,7 +8,7 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.model.program import OURS, pasted, program
+from smartcrawl.model.program import OURS, pasted_command, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted_noun
@@ -208,4 +208,4 @@ def _command(name: str, data_dir: str, arguments: str) -> str:
     setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
     if program() == OURS:
         setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
-    return f"{pasted()} {name}{setting} {arguments}"
+    return f"{pasted_command()} {name}{setting} {arguments}"
