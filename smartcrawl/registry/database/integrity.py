@@ -73,9 +73,8 @@ def database_problems(connection: apsw.Connection) -> list[str]:
     try:
         checked: Any = connection.execute(f"PRAGMA integrity_check({_MOST})").fetchall()
         found += [" ".join(str(text).split()) for (text,) in checked if text != "ok"]
-        if found:
-            return found
-        found += lacking_schema_parts(connection)
+        # First the lost part of a schema, as its pages may be reported as never used.
+        found[:0] = lacking_schema_parts(connection)
         if found:
             return found[:_MOST]
         loose: Any = connection.execute("PRAGMA foreign_key_check").fetchall()
