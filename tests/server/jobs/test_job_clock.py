@@ -207,3 +207,30 @@ def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
     assert all(run.stage is RunStage.WAITING for run in fired)
     assert office.rows("SELECT count(*) FROM job_run") == [(len(fired),)]
     assert office.store.get(job.id).status is JobStatus.SCHEDULED
+
+
+@pytest.mark.parametrize("change", ["replaced", "deleted", "fired"])
+def test_a_job_that_changes_while_a_server_fires_is_not_fired_for_its_old_time(
+    office: Office, change: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The change happens after the server read which jobs are due."""
+    job = office.create(cron="0 * * * *")
+    now = NOW + HOUR
+    other = office.other_clock()
+    is_held = office.database.is_held
+
+    def meanwhile(source: str) -> bool:
+        monkeypatch.setattr(office.database, "is_held", is_held)
+        if change == "replaced":
+            office.store.replace(job.id, defined(cron="30 * * * *"), (), now)
+        elif change == "deleted":
+            office.store.delete(job.id, now)
+        else:
+            office.clock.fire(now)
+        return is_held(source)
+
+    monkeypatch.setattr(office.database, "is_held", meanwhile)
+    assert other.fire(now) == []
+    due = {"replaced": now + HOUR // 2, "deleted": None, "fired": now + HOUR}[change]
+    assert office.rows("SELECT due_at FROM job") == [(due,)]
+    assert office.rows("SELECT count(*) FROM job_run") == [(change == "fired",)]
