@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
@@ -78,13 +79,17 @@ class Command(CrawlCommand):
         super().run(["site"], opts)
 
     def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
-        """Return the spider's arguments for each run; addresses given by hand are sources, too."""
+        """Return the spider's arguments for each run; addresses given by hand are sources, too.
+
+        At a terminal, say what this crawl is; cron would mail it after every run.
+        """
         runs = self._due_runs(given)
-        print_complaint(
-            "due",
-            "a crawl that asks only the pages whose next visit has come; links of the other pages"
-            " are followed as they are stored",
-        )
+        if sys.stderr.isatty():
+            print_complaint(
+                "due",
+                "a crawl that asks only the pages whose next visit has come; links of the other"
+                " pages are followed as they are stored",
+            )
         return runs
 
     def _due_runs(self, given: dict[str, str]) -> list[dict[str, str]]:

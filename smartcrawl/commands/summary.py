@@ -136,7 +136,8 @@ def _print_unchanged(output: Output, result: RunResult) -> None:
         output.say("Nothing changed: the only page answered 304, no content was written.")
     elif same:
         share = f"all {asked:,}" if same == asked else f"{same:,} of {asked:,}"
-        output.say(f"Nothing changed: {share} pages answered 304, no content was written.")
+        what = "pages and sitemaps" if result.sitemaps else "pages"
+        output.say(f"Nothing changed: {share} {what} answered 304, no content was written.")
 
 
 def _print_snapshots(output: Output, progress: RunCounters) -> None:
