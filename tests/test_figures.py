@@ -19,7 +19,7 @@ EXCEPTIONS: frozenset[str] = frozenset()
 DOORS = {"__init__", "__main__", "_moved", "addon", "middlewares", "pipelines", "settings"}
 ROOMS = {
     "commands", "engine", "extract", "index", "model", "registry", "reports", "rules", "run",
-    "sources", "spiders", "terminal",
+    "server", "sources", "spiders", "terminal",
 }  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
