@@ -13,16 +13,22 @@ from starlette.types import ASGIApp
 from smartcrawl import __version__
 from smartcrawl.model.options import Options
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.registry.database.databases import database_of
-from smartcrawl.server import health
+from smartcrawl.server import health, metrics
+from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import add_handlers
+from smartcrawl.server.guard import Guard, Identity
+from smartcrawl.server.keys import KeyCache
+from smartcrawl.server.limits import Limits
+from smartcrawl.server.measures import Metrics
+from smartcrawl.server.metrics import Measured
+from smartcrawl.server.openapi import describe
 from smartcrawl.server.request_ids import Faults, RequestIds
 from smartcrawl.server.stores import Stores
 from smartcrawl.server.versions import Deprecations, Version
 
 #: Every version with its modules of routes; a function there adds them.
-VERSIONS: Final[Sequence[Version]] = (Version("", (health.add_routes,)),)
+VERSIONS: Final[Sequence[Version]] = (Version("", (health.add_routes, metrics.add_routes)),)
 
 
 def create_app(
@@ -33,11 +39,16 @@ def create_app(
     versions: Sequence[Version] = VERSIONS,
 ) -> ASGIApp:
     """Return the application; nothing is opened before its first request."""
-    stores = Stores(database_of(options.registry))
-    context = Context(options, server, stores, clock)
+    stores = Stores(options.registry)
+    context = Context(options, stores, Metrics(), clock)
     app: ASGIApp = create_api(context, versions)
+    app = Bodies(app)
+    app = Guard(app, server)
     app = Faults(app)
     app = Deprecations(app, versions)
+    app = Limits(app, server, clock, options.redis)  # around all that answers errors
+    app = Identity(app, KeyCache(stores, clock))
+    app = Measured(app, context.metrics)
     return RequestIds(app)
 
 
@@ -63,4 +74,5 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
             add_routes(context, router)
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
     add_handlers(api)
+    describe(api)
     return api

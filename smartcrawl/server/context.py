@@ -1,4 +1,4 @@
-"""What the routes of one server share."""
+"""The parts of one server that its routes share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server.measures import Metrics
 from smartcrawl.server.stores import Stores
 
 
@@ -15,6 +15,6 @@ class Context:
     """Options, stores and the clock: each module of routes gets it."""
 
     options: Options
-    server: ServerOptions
     stores: Stores
+    metrics: Metrics
     clock: Callable[[], float]  #: Unix seconds

@@ -192,7 +192,7 @@ def _of_validation(_: Request, error: RequestValidationError) -> ApiError:
 
 
 def _reason(field: str | None, defect: Mapping[str, Any]) -> str:
-    """Return what a field must be; a rule of ours says it in whole sentences itself."""
+    """Return the reason; a rule of ours has it in a whole sentence."""
     if defect["type"] == "extra_forbidden":
         return f"{shown(str(field))} is not known"
     if defect["type"] == "missing":

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Final, TypeVar
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.database.databases import database_of
 
 _T = TypeVar("_T")
 
@@ -27,8 +28,9 @@ class Stores:
     the API answers that with 503.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, place: Path | str) -> None:
+        """``place``: REGISTRY_URL, as of the options."""
+        self._database = database_of(place, patience=PATIENCE)
         self._reading = _Pool(lambda: self._connected(readonly=True), READING)
         self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
         self._preparing = Lock()
