@@ -156,6 +156,18 @@ LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL
 LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line
 PROGRESS_FORMAT = _env("PROGRESS_FORMAT", "line")  # line; json: one object a page; none
 
+# The HTTP API
+API_HOST = _env(
+    "API_HOST", "127.0.0.1"
+)  # address to listen at; keys are needed at any but loopback
+API_PORT = _env("API_PORT", 8_080)  # port to listen at; 0: a free one
+API_TRUSTED_PROXIES = _env(
+    "API_TRUSTED_PROXIES", ""
+)  # networks of proxies whose X-Forwarded-For counts; with one, keys are needed
+API_JOBS_PER_MINUTE = _env("API_JOBS_PER_MINUTE", 100)  # requests of a client that change something
+API_DATA_PER_MINUTE = _env("API_DATA_PER_MINUTE", 1_000)  # requests for documents and searches
+API_MONITORING_PER_MINUTE = _env("API_MONITORING_PER_MINUTE", 500)  # requests for states and counts
+
 # The road (design.md 3): the places of our components in Scrapy
 SCHEDULER = "smartcrawl.engine.scheduler.NumberScheduler"
 DOWNLOAD_HANDLERS = {

@@ -1,0 +1,1 @@
+"""The HTTP API: the answers of the commands for other programs (docs/api.md)."""

@@ -77,12 +77,16 @@ class Database(Protocol):
         """Whether a process crawls ``source`` now."""
 
 
-def database_of(place: Path | str) -> Database:
-    """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database."""
+def database_of(place: Path | str, *, patience: float | None = None) -> Database:
+    """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database.
+
+    ``patience``: seconds for which work waits for a server that is away; None: as crawls do.
+    """
     if isinstance(place, Path):
         return SqliteDatabase(place)
     postgres: Any = import_module(
         "smartcrawl.registry.database.postgres"
     )  # its import takes a tenth of a command's start-up
-    database: Database = postgres.PostgresDatabase(place)
+    waiting = {} if patience is None else {"patience": patience}
+    database: Database = postgres.PostgresDatabase(place, **waiting)
     return database

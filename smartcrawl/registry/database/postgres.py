@@ -44,8 +44,10 @@ SELECT relname FROM pg_class
 class PostgresDatabase:
     """A registry in the first schema of the search path of a PostgreSQL database."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
+        """``patience``: seconds for which work waits for a server that is away."""
         self._url = url
+        self._patience = patience
         self._idle = 0  #: see PostgresConnection
 
     def __str__(self) -> str:
@@ -60,7 +62,7 @@ class PostgresDatabase:
     def open(self) -> PostgresConnection:
         """Connect for writing; see ``databases.Database``."""
         with self.translated("open"):
-            connection = PostgresConnection(self._url)
+            connection = PostgresConnection(self._url, patience=self._patience)
             migrate(connection, str(self))
             connection.sign()
             return connection
@@ -68,7 +70,9 @@ class PostgresDatabase:
     def connect(self, *, readonly: bool = False) -> PostgresConnection:
         """Connect to a registry that ``open`` has prepared."""
         with self.translated("open"):
-            connection = PostgresConnection(self._url, readonly=readonly, idle=self._idle)
+            connection = PostgresConnection(
+                self._url, readonly=readonly, idle=self._idle, patience=self._patience
+            )
             if not readonly:
                 connection.sign()
             return connection
@@ -100,7 +104,7 @@ class PostgresDatabase:
 
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do one transaction; repeat it if a conflict or a server restart rolled it back."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self._patience
         for attempt in range(_TRIES):
             try:
                 return work()

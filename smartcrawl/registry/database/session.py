@@ -108,11 +108,17 @@ class PostgresConnection:
 
     dialect = "postgres"
 
-    def __init__(self, url: str, *, readonly: bool = False, idle: int = 0) -> None:
-        """``idle``: seconds that this process may stall in a transaction; 0: without limit."""
+    def __init__(
+        self, url: str, *, readonly: bool = False, idle: int = 0, patience: float = PATIENCE
+    ) -> None:
+        """``idle``: seconds that this process may stall in a transaction; 0: without limit.
+
+        ``patience``: seconds for which it waits for a server that is away.
+        """
         self._url = url
         self._readonly = readonly
         self._idle = idle
+        self._patience = patience
         self._changes = 0
         self._id: str | None = None  #: writer.id; None: unsigned
         self._number = 0  #: of its last transaction
@@ -200,7 +206,7 @@ class PostgresConnection:
 
     def _patiently(self, work: Callable[[], _T]) -> _T:
         """Do ``work`` outside of a transaction; wait for an unreachable server."""
-        until, pause = time.monotonic() + PATIENCE, _PAUSE
+        until, pause = time.monotonic() + self._patience, _PAUSE
         while True:
             try:
                 if self.lost:

@@ -1,0 +1,66 @@
+"""The settings of the HTTP API, read and validated once, before it listens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import Any, Self
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.setting_values import network_list, whole_number
+
+_MOST_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The options of the HTTP API. No field has a default: defaults are in ``settings.py``."""
+
+    host: str  #: address to listen at
+    port: int  #: 0: a free one
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...]  #: whose X-Forwarded-For counts
+    jobs_limit: int  #: requests a minute that change something (R2-07)
+    data_limit: int  #: requests a minute for documents and searches
+    monitoring_limit: int  #: requests a minute for states and counts
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the options.
+
+        Raises:
+            SettingError: naming the setting, its value, and what it takes.
+        """
+        port = whole_number(settings, "API_PORT")
+        if port > _MOST_PORT:
+            raise SettingError(
+                f"API_PORT is {settings['API_PORT']!r}: it takes a port from 1 to 65535, or 0 for"
+                " a free one"
+            )
+        return cls(
+            host=_address(settings),
+            port=port,
+            trusted_proxies=network_list(settings, "API_TRUSTED_PROXIES"),
+            jobs_limit=whole_number(settings, "API_JOBS_PER_MINUTE", least=1),
+            data_limit=whole_number(settings, "API_DATA_PER_MINUTE", least=1),
+            monitoring_limit=whole_number(settings, "API_MONITORING_PER_MINUTE", least=1),
+        )
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether every request needs a key: others than processes of this machine may come."""
+        return bool(self.trusted_proxies) or not ip_address(self.host).is_loopback
+
+
+def _address(settings: Mapping[str, Any]) -> str:
+    """Return the address to listen at; a name could stand for another one tomorrow."""
+    value = str(settings["API_HOST"]).strip()
+    if value == "localhost":
+        return "127.0.0.1"
+    try:
+        return str(ip_address(value.strip("[]")))
+    except ValueError as error:
+        raise SettingError(
+            f"API_HOST is {settings['API_HOST']!r}: it takes an IP address of this machine such as"
+            " 127.0.0.1 or ::1, or 0.0.0.0 for all of them"
+        ) from error

@@ -1,0 +1,78 @@
+"""The API as one ASGI application: its routes, and the layers around them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
+
+from smartcrawl import __version__
+from smartcrawl.model.options import Options
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server import health, metrics
+from smartcrawl.server.bodies import Bodies
+from smartcrawl.server.context import Context
+from smartcrawl.server.errors import add_handlers
+from smartcrawl.server.guard import Guard, Identity
+from smartcrawl.server.keys import KeyCache
+from smartcrawl.server.limits import Limits
+from smartcrawl.server.measures import Metrics
+from smartcrawl.server.metrics import Measured
+from smartcrawl.server.openapi import describe
+from smartcrawl.server.request_ids import Faults, RequestIds
+from smartcrawl.server.stores import Stores
+from smartcrawl.server.versions import Deprecations, Version
+
+#: Every version with its modules of routes; a function there adds them.
+VERSIONS: Final[Sequence[Version]] = (Version("", (health.add_routes, metrics.add_routes)),)
+
+
+def create_app(
+    options: Options,
+    server: ServerOptions,
+    *,
+    clock: Callable[[], float] = time.time,
+    versions: Sequence[Version] = VERSIONS,
+) -> ASGIApp:
+    """Return the application; nothing is opened before its first request."""
+    stores = Stores(options.registry)
+    context = Context(options, stores, Metrics(), clock)
+    app: ASGIApp = create_api(context, versions)
+    app = Bodies(app)
+    app = Guard(app, server)
+    app = Faults(app)
+    app = Deprecations(app, versions)
+    app = Limits(app, server, clock, options.redis)  # around all that answers errors
+    app = Identity(app, KeyCache(stores, clock))
+    app = Measured(app, context.metrics)
+    return RequestIds(app)
+
+
+def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
+    """Return the routes of all versions, without the layers."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        context.stores.close()
+
+    api = FastAPI(
+        title="smartcrawl",
+        version=__version__,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    for version in versions:
+        router = APIRouter(prefix=version.prefix)
+        for add_routes in version.routes:
+            add_routes(context, router)
+        api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
+    add_handlers(api)
+    describe(api)
+    return api

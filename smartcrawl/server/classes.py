@@ -1,0 +1,59 @@
+"""The class of a request: which rate limit counts it (R2-07), and which scope it needs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from smartcrawl.server.keys import Scope
+
+#: Paths of documents and searches, also with something below them.
+_DATA: Final = ("/api/v1/documents", "/api/Search")
+#: Paths that act with any method.
+_ACTING: Final = ("/v2/crawler",)
+#: Paths that change every page at once.
+_ADMIN: Final = ("/api/RebuildIndex",)
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class RateClass(Enum):
+    """The three kinds of endpoints with a limit of their own."""
+
+    JOBS = "jobs"
+    DATA = "data"
+    MONITORING = "monitoring"
+
+
+def changes_something(method: str, path: str) -> bool:
+    """Whether a request may change something.
+
+    >>> changes_something("GET", "/v2/crawler/crawl"), changes_something("GET", "/api/v1/jobs")
+    (True, False)
+    """
+    return method not in _SAFE or _is_at(path, _ACTING)
+
+
+def rate_class(method: str, path: str) -> RateClass:
+    """Return the class whose limit counts a request.
+
+    >>> rate_class("GET", "/api/v1/documents/1f"), rate_class("GET", "/api/SearchStatus")
+    (<RateClass.DATA: 'data'>, <RateClass.MONITORING: 'monitoring'>)
+    """
+    if changes_something(method, path):
+        return RateClass.JOBS
+    return RateClass.DATA if _is_at(path, _DATA) else RateClass.MONITORING
+
+
+def scope_needed(method: str, path: str) -> Scope:
+    """Return the least scope for a request.
+
+    >>> scope_needed("POST", "/api/RebuildIndex").name, scope_needed("GET", "/metrics").name
+    ('ADMIN', 'READ')
+    """
+    if _is_at(path, _ADMIN):
+        return Scope.ADMIN
+    return Scope.OPERATE if changes_something(method, path) else Scope.READ
+
+
+def _is_at(path: str, places: tuple[str, ...]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)

@@ -1,0 +1,20 @@
+"""The parts of one server that its routes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from smartcrawl.model.options import Options
+from smartcrawl.server.measures import Metrics
+from smartcrawl.server.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Options, stores and the clock: each module of routes gets it."""
+
+    options: Options
+    stores: Stores
+    metrics: Metrics
+    clock: Callable[[], float]  #: Unix seconds

@@ -1,0 +1,203 @@
+"""Errors of the API, all in one envelope (R2-09 to R2-13).
+
+An error is raised as ``ApiError`` anywhere below a route, or answered by a layer with
+``send_error``. Its code decides its status.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
+
+from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
+from smartcrawl.model.redaction import shown
+
+logger = logging.getLogger(__name__)
+
+#: Each code with its status (R2-10) and the message that it has unless another is given.
+CODES: Final[Mapping[str, tuple[int, str]]] = {
+    "INVALID_INPUT": (400, "Request validation failed"),
+    "INVALID_CONFIG": (400, "Crawl configuration is invalid"),
+    "INVALID_URL": (400, "URL format is invalid"),
+    "UNAUTHORIZED": (401, "A valid API key is needed"),
+    "FORBIDDEN": (403, "This request is not permitted"),
+    "NOT_FOUND": (404, "Nothing was found at this path"),
+    "METHOD_NOT_ALLOWED": (405, "This path does not take this method"),
+    "CONFLICT": (409, "The request conflicts with the present state"),
+    "PAYLOAD_TOO_LARGE": (413, "The request is too large"),
+    "IDEMPOTENCY_KEY_REUSED": (422, "This Idempotency-Key was used with another request"),
+    "RATE_LIMITED": (429, "Too many requests in this minute"),
+    "INTERNAL_ERROR": (500, "An unexpected error occurred"),
+    "SERVICE_UNAVAILABLE": (503, "A backing store is not available"),
+}
+RETRY_AFTER: Final = 5  #: seconds, with a 503
+#: Fields of a body with a crawl's configuration, and those with addresses.
+_CONFIGURATION: Final = frozenset({"config", "filters", "schedule"})
+_ADDRESSES: Final = frozenset({"url", "urls", "seed_urls", "seeds"})
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+_Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+
+
+class ApiError(Exception):
+    """An error with its code; ``message`` None: the one of the code."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        field: str | None = None,
+        reason: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.code = code
+        self.status, usual = CODES[code]
+        self.message = usual if message is None else message
+        self.field = field
+        self.reason = reason
+        self.headers = dict(headers or {})
+        super().__init__(self.message)
+
+
+def not_found(message: str | None = None, *, reason: str | None = None) -> ApiError:
+    """Return the error of a thing that does not exist."""
+    return ApiError("NOT_FOUND", message, reason=reason)
+
+
+def invalid_input(field: str | None, reason: str) -> ApiError:
+    """Return the error of a request that is wrong in ``field``."""
+    return ApiError("INVALID_INPUT", field=field, reason=reason)
+
+
+def unavailable(reason: str, *, seconds: int = RETRY_AFTER) -> ApiError:
+    """Return the error of a store that is away; a client may ask again after ``seconds``."""
+    headers = {"Retry-After": str(seconds)}
+    return ApiError("SERVICE_UNAVAILABLE", reason=reason, headers=headers)
+
+
+def error_response(error: ApiError, request_id: str) -> Response:
+    """Return an error in its envelope, in ASCII: any text can be sent."""
+    details = {"field": error.field, "reason": error.reason}
+    envelope = {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "details": {name: text for name, text in details.items() if text is not None},
+            "request_id": request_id,
+        }
+    }
+    body = json.dumps(envelope, separators=(",", ":"))
+    return Response(body, error.status, error.headers, media_type="application/json")
+
+
+async def send_error(scope: Scope, receive: Receive, send: Send, error: ApiError) -> None:
+    """Answer a request with an error, in a layer around the routes."""
+    await error_response(error, request_id_of(scope))(scope, receive, send)
+
+
+def request_id_of(scope: Scope) -> str:
+    """Return the id of a request, which the layer of request ids has set."""
+    return str(scope["smartcrawl.request_id"])
+
+
+def add_handlers(api: FastAPI) -> None:
+    """Turn every error of the routes into the envelope."""
+    kinds: Mapping[type[Exception], Callable[[Request, Any], ApiError]] = {
+        ApiError: _as_raised,
+        RequestValidationError: _of_validation,
+        HTTPException: _of_routing,
+        RegistryError: _of_store,
+        SinkError: _of_store,
+        FrontierError: _of_store,
+        Exception: _of_anything,
+    }
+    for kind, error_of in kinds.items():
+        api.add_exception_handler(kind, _handler(error_of))
+
+
+def _handler(error_of: Callable[[Request, Any], ApiError]) -> _Handler:
+    async def handle(request: Request, error: Any) -> Response:
+        return error_response(error_of(request, error), request_id_of(request.scope))
+
+    return handle
+
+
+def _as_raised(_: Request, error: ApiError) -> ApiError:
+    return error
+
+
+def _of_anything(_: Request, __: Exception) -> ApiError:
+    """Return the error without any text of the exception; ``Faults`` logs that."""
+    return ApiError("INTERNAL_ERROR")
+
+
+def _of_store(_: Request, error: Exception) -> ApiError:
+    """Return the error of a store that is away; its text, with its place, is only logged."""
+    logger.error("%s", error)
+    kinds = {
+        RegistryError: "the registry",
+        SinkError: "the search index",
+        FrontierError: "Redis",
+    }
+    what = next(name for kind, name in kinds.items() if isinstance(error, kind))
+    return unavailable(f"{what} is not available")
+
+
+def _of_routing(request: Request, error: HTTPException) -> ApiError:
+    """Return the error of an unknown path, or of a method that a path does not take."""
+    path = shown(request.url.path)
+    if error.status_code == 405:
+        allowed = ", ".join(_allowed(request))
+        reason = f"{path} takes {allowed}"
+        return ApiError("METHOD_NOT_ALLOWED", reason=reason, headers={"Allow": allowed})
+    if error.status_code == 404:
+        return not_found(reason=f"there is no endpoint {path}; /openapi.json lists them")
+    if error.status_code == 400:
+        return invalid_input(None, "the body could not be read")
+    return ApiError("INTERNAL_ERROR")
+
+
+def _allowed(request: Request) -> list[str]:
+    """Return the methods of a path: the router itself names those of one route only."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        for method in _METHODS:
+            scope = dict(request.scope) | {"method": method}
+            if isinstance(route, Route) and route.matches(scope)[0] == Match.FULL:
+                found.add(method)
+    return sorted(found, key=_METHODS.index)
+
+
+def _of_validation(_: Request, error: RequestValidationError) -> ApiError:
+    """Return the first defect of a request; its field decides the code (R2-10, R2-11)."""
+    first: Mapping[str, Any] = error.errors()[0]
+    place: Sequence[Any] = first["loc"]
+    names = [part for part in place[1:] if isinstance(part, str)]
+    field = names[-1] if names else None
+    reason = _reason(field, first)
+    if _CONFIGURATION & set(names[:1]):
+        return ApiError("INVALID_CONFIG", field=field, reason=reason)
+    if _ADDRESSES & set(names):
+        return ApiError("INVALID_URL", field=field, reason=reason)
+    return invalid_input(field, reason)
+
+
+def _reason(field: str | None, defect: Mapping[str, Any]) -> str:
+    """Return the reason; a rule of ours has it in a whole sentence."""
+    if defect["type"] == "extra_forbidden":
+        return f"{shown(str(field))} is not known"
+    if defect["type"] == "missing":
+        return f"{field or 'a JSON body'} is missing"
+    if defect["type"] == "value_error":
+        return str(defect["ctx"]["error"])
+    message = str(defect["msg"]).replace("Input should", "must", 1)
+    return f"{field or 'the body'} {message}" if message.startswith("must") else message

@@ -1,0 +1,144 @@
+"""Access: keys, and without one the defence against web pages in a browser here.
+
+A server on loopback needs no key. Any web page may send requests to it, so it checks ``Host``
+(DNS rebinding) and ``Origin`` and ``Sec-Fetch-Site`` (requests across sites).
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from anyio import to_thread
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server.classes import scope_needed
+from smartcrawl.server.errors import ApiError, send_error, unavailable
+from smartcrawl.server.keys import Key, KeyCache
+
+#: Paths that answer without a key, for probes.
+OPEN: Final = frozenset({"/health", "/ready"})
+_CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
+
+
+class Identity:
+    """The layer that finds the key of a request; it refuses none, so that limits count all."""
+
+    def __init__(self, app: ASGIApp, keys: KeyCache) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its key, or with the error that ``Guard`` answers."""
+        if scope["type"] == "http":
+            scope["smartcrawl.key"] = None
+            scope["smartcrawl.refused"] = None
+            try:
+                scope["smartcrawl.key"] = await self._key(Headers(scope=scope))
+            except ApiError as error:
+                scope["smartcrawl.refused"] = error
+            except RegistryError:
+                scope["smartcrawl.refused"] = unavailable("the registry is not available")
+        await self._app(scope, receive, send)
+
+    async def _key(self, headers: Headers) -> Key | None:
+        text = _text_of_key(headers)
+        if text is None:
+            return None
+        key = self._keys.cached(text)
+        if key is None:
+            key = await to_thread.run_sync(self._keys.look_up, text)
+        if key is None:
+            raise _unauthorized("the API key is unknown, expired or revoked")
+        return key
+
+
+def _text_of_key(headers: Headers) -> str | None:
+    """Return the key that a request has; None without one.
+
+    Raises:
+        ApiError: it has two, or credentials of another kind.
+    """
+    given = headers.getlist("x-api-key")
+    for value in headers.getlist("authorization"):
+        scheme, _, text = value.partition(" ")
+        if scheme.lower() != "bearer":
+            raise _unauthorized("Authorization takes: Bearer, and an API key")
+        given.append(text.strip())
+    if len(set(given)) > 1:
+        raise _unauthorized("the request has several API keys")
+    return given[0] if given else None
+
+
+def _unauthorized(reason: str) -> ApiError:
+    return ApiError("UNAUTHORIZED", reason=reason, headers=_CHALLENGE)
+
+
+class Guard:
+    """The layer that refuses whom ``Identity`` did not find, and what a key does not permit."""
+
+    def __init__(self, app: ASGIApp, server: ServerOptions) -> None:
+        self._app = app
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        refused = self._refused(scope) if scope["type"] == "http" else None
+        if refused is None:
+            await self._app(scope, receive, send)
+        else:
+            await send_error(scope, receive, send, refused)
+
+    def _refused(self, scope: Scope) -> ApiError | None:
+        refused: ApiError | None = scope["smartcrawl.refused"]
+        key: Key | None = scope["smartcrawl.key"]
+        method, path = scope["method"], scope["path"]
+        if refused is not None:
+            return refused
+        if key is not None:
+            needed = scope_needed(method, path)
+            if key.scope < needed:
+                return ApiError("FORBIDDEN", reason=f"this takes a key of scope {_word(needed)}")
+            return None
+        if self._server.keys_required:
+            if path in OPEN:
+                return None
+            return _unauthorized("send an API key: Authorization: Bearer sc_…, or X-API-Key")
+        reason = _across_sites(Headers(scope=scope), self._server.host)
+        return ApiError("FORBIDDEN", reason=reason) if reason else None
+
+
+def _word(scope: object) -> str:
+    return str(getattr(scope, "name", scope)).lower()
+
+
+def _across_sites(headers: Headers, host: str) -> str | None:
+    """Return why a request without a key may come from a web page of elsewhere, or None."""
+    named = headers.getlist("host")
+    if len(named) != 1 or not is_of_this_machine(named[0], host):
+        return "Host must name this machine, such as localhost; or send an API key"
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != named[0].lower():
+        return "Origin is another site; send an API key"
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return "Sec-Fetch-Site is another site; send an API key"
+    return None
+
+
+def is_of_this_machine(host: str, bound: str) -> bool:
+    """Whether a ``Host`` names this machine, and no name that a DNS server resolves.
+
+    >>> [is_of_this_machine(host, "127.0.0.1") for host in ("localhost:80", "127.0.0.1", "[::1]")]
+    [True, True, True]
+    >>> [is_of_this_machine(host, "127.0.0.1") for host in ("a.example", "127.0.0.1.a.example")]
+    [False, False]
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name in ("localhost", bound) or ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,131 @@
+"""Keys of the API: ``sc_<id>_<secret>``, of which the registry has the hash only.
+
+Scopes include each other: ``read`` is part of ``operate``, which is part of ``admin``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from hashlib import sha256
+from typing import Final
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.server.stores import Stores
+
+_KEY: Final = re.compile(r"sc_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_INSERT = """
+INSERT INTO api_key (id, name, scope, hash, created, expires) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_FIND = "SELECT id, name, scope, created, expires, revoked, hash FROM api_key WHERE id = ?"
+_LIST = "SELECT id, name, scope, created, expires, revoked FROM api_key ORDER BY created, id"
+_REVOKE = "UPDATE api_key SET revoked = ? WHERE id = ? AND revoked IS NULL"
+_COUNTS = """
+SELECT count(*) FROM api_key WHERE revoked IS NULL AND (expires IS NULL OR expires > ?)
+"""
+
+
+class Scope(IntEnum):
+    """The requests that a key permits; a higher scope includes the lower ones."""
+
+    READ = 1
+    OPERATE = 2
+    ADMIN = 3
+
+
+SCOPES: Final = tuple(scope.name.lower() for scope in Scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key without its secret."""
+
+    id: str
+    name: str
+    scope: Scope
+    created: int  #: Unix seconds
+    expires: int | None
+    revoked: int | None
+
+    def counts(self, now: float) -> bool:
+        """Whether the key is neither revoked nor expired."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+def make_key(
+    connection: Connection, name: str, scope: Scope, now: int, *, expires: int | None = None
+) -> tuple[str, Key]:
+    """Store a new key, and return it with its text, which cannot be had again."""
+    key = Key(secrets.token_hex(6), name, scope, now, expires, None)
+    text = f"sc_{key.id}_{secrets.token_urlsafe(32)}"
+    row = (key.id, name, scope.name.lower(), _hash(text), now, expires)
+    connection.execute(_INSERT, row)
+    return text, key
+
+
+def list_keys(connection: Connection) -> list[Key]:
+    """Return every key, oldest first, revoked ones too."""
+    return [_key(row) for row in connection.execute(_LIST)]
+
+
+def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
+    """Revoke a key; False where no key with this id counts."""
+    connection.execute(_REVOKE, (now, key_id))
+    return connection.changes() > 0
+
+
+def key_exists(connection: Connection, now: int) -> bool:
+    """Whether any key is neither revoked nor expired."""
+    return bool(connection.execute(_COUNTS, (now,)).get)
+
+
+def find_key(connection: Connection, text: str, now: float) -> Key | None:
+    """Return the key with this text; None if it never existed, or counts no more."""
+    found = _KEY.fullmatch(text)
+    row = connection.execute(_FIND, (found[1],)).fetchone() if found else None
+    if row is None or not hmac.compare_digest(bytes(row[6]), _hash(text)):
+        return None
+    key = _key(row)
+    return key if key.counts(now) else None
+
+
+def _key(row: tuple[str, str, str, int, int | None, int | None]) -> Key:
+    return Key(row[0], row[1], Scope[row[2].upper()], *row[3:6])
+
+
+def _hash(text: str) -> bytes:
+    return sha256(text.encode()).digest()
+
+
+class KeyCache:
+    """Keys that were found within the last seconds: a revoked one counts no longer than that."""
+
+    KEPT: Final = 5  #: seconds
+    _MOST: Final = 1_000
+
+    def __init__(self, stores: Stores, clock: Callable[[], float]) -> None:
+        self._stores = stores
+        self._clock = clock
+        self._found: dict[bytes, tuple[float, Key]] = {}  #: by hash, with the time of the look
+
+    def cached(self, text: str) -> Key | None:
+        """Return a key that was looked up a moment ago."""
+        now = self._clock()
+        at, key = self._found.get(_hash(text), (0.0, None))
+        fresh = key is not None and 0 <= now - at < self.KEPT and key.counts(now)
+        return key if fresh else None
+
+    def look_up(self, text: str) -> Key | None:
+        """Return a key as the registry has it now."""
+        now = self._clock()
+        with self._stores.reading() as connection:
+            key = find_key(connection, text, now)
+        if key is not None:
+            if len(self._found) >= self._MOST:
+                self._found.clear()
+            self._found[_hash(text)] = (now, key)
+        return key

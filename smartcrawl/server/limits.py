@@ -1,0 +1,167 @@
+"""Limits of requests a minute, and the headers that report them (R2-06 to R2-08).
+
+A client is its API key, else its address. Minutes are those of the clock. Several servers count
+together in Redis; one alone counts in its own memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server.classes import RateClass, changes_something, rate_class
+from smartcrawl.server.errors import ApiError, send_error, unavailable
+
+logger = logging.getLogger(__name__)
+
+_MINUTE: Final = 60
+_TIMEOUT: Final = 0.5  #: seconds for Redis to answer
+_PAUSE: Final = 1.0  #: seconds in which Redis is not asked again after a failure
+
+
+class Limits:
+    """The layer that counts each request, and refuses those above the limit of its class."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        server: ServerOptions,
+        clock: Callable[[], float],
+        redis: str | None,
+    ) -> None:
+        """``redis``: URL of the Redis in which several servers count together."""
+        self._app = app
+        self._limits = {
+            RateClass.JOBS: server.jobs_limit,
+            RateClass.DATA: server.data_limit,
+            RateClass.MONITORING: server.monitoring_limit,
+        }
+        self._clock = clock
+        self._here = _Memory()
+        self._shared = _Shared(redis, clock) if redis else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it; its answer gets the headers in both cases."""
+        if scope["type"] != "http":
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                if self._shared is not None and scope["type"] == "lifespan":
+                    await self._shared.close()
+            return
+        method, path, now = scope["method"], scope["path"], self._clock()
+        kind, minute = rate_class(method, path), int(now // _MINUTE)
+        counted = f"{kind.value}:{client_of(scope)}"
+        used = self._here.counted(counted, minute)
+        away = False
+        if self._shared is not None:
+            shared = await self._shared.counted(counted, minute)
+            away = shared is None
+            used = used if shared is None else shared
+        limit, reset = self._limits[kind], (minute + 1) * _MINUTE
+        headers = [
+            (b"x-ratelimit-limit", b"%d" % limit),
+            (b"x-ratelimit-remaining", b"%d" % max(0, limit - used)),
+            (b"x-ratelimit-reset", b"%d" % reset),
+        ]
+
+        async def limited(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *headers]
+            await send(message)
+
+        if used > limit:
+            await send_error(scope, receive, limited, _above(limit, kind, reset - now))
+        elif away and changes_something(method, path):
+            await send_error(scope, receive, limited, unavailable("Redis is not available"))
+        else:
+            await self._app(scope, receive, limited)
+
+
+def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
+    """Return the error of a request above the limit; the next minute begins in ``seconds``."""
+    reason = f"a client may send {limit} requests of the class {kind.value} in a minute"
+    return ApiError("RATE_LIMITED", reason=reason, headers={"Retry-After": str(int(seconds) + 1)})
+
+
+def client_of(scope: Scope) -> str:
+    """Return the client of a request: its key, else its address."""
+    key = scope.get("smartcrawl.key")
+    if key is not None:
+        return f"key:{key.id}"
+    address = scope["client"][0] if scope.get("client") else "unknown"
+    return f"address:{network_of(address)}"
+
+
+@lru_cache(maxsize=10_000)
+def network_of(address: str) -> str:
+    """Return the address of a client; of IPv6 the network, for each client has 2⁶⁴ addresses.
+
+    >>> network_of("2001:db8::1"), network_of("::ffff:10.0.0.1"), network_of("10.0.0.1")
+    ('2001:db8::/64', '10.0.0.1', '10.0.0.1')
+    """
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+class _Memory:
+    """The counts of this process in the present minute."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._counts: Counter[str] = Counter()
+
+    def counted(self, name: str, minute: int) -> int:
+        """Count one request, and return how many there were in this minute."""
+        if minute != self._minute:
+            self._minute = minute
+            self._counts.clear()
+        self._counts[name] += 1
+        return self._counts[name]
+
+
+class _Shared:
+    """The counts of all servers, in Redis."""
+
+    def __init__(self, url: str, clock: Callable[[], float]) -> None:
+        self._redis: Redis = Redis.from_url(
+            url, socket_timeout=_TIMEOUT, socket_connect_timeout=_TIMEOUT
+        )
+        self._clock = clock
+        self._away_until = 0.0
+
+    async def counted(self, name: str, minute: int) -> int | None:
+        """Count one request; None while Redis is away."""
+        if self._clock() < self._away_until:
+            return None
+        place = f"smartcrawl:limit:{name}:{minute}"
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.incr(place)
+                pipe.expire(place, 2 * _MINUTE)
+                used, _ = await pipe.execute()
+        except (RedisError, OSError) as error:
+            logger.warning("Redis is away, requests that change something wait for it: %s", error)
+            self._away_until = self._clock() + _PAUSE
+            return None
+        return int(used)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()

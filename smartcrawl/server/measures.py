@@ -1,0 +1,39 @@
+"""Counts and times of requests; no label has a URL, a host or a key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from smartcrawl import __version__
+
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+
+class Metrics:
+    """The measures of one server."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "smartcrawl_api_requests",
+            "Requests to the API that were answered.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "smartcrawl_api_request_seconds",
+            "Time from a request to the end of its answer.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        build = Gauge(
+            "smartcrawl_build", "The version that runs.", ("version",), registry=self.registry
+        )
+        build.labels(__version__).set(1)
+
+    def text(self) -> bytes:
+        """Return all measures in the text format of Prometheus."""
+        return generate_latest(self.registry)

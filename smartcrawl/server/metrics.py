@@ -1,0 +1,58 @@
+"""The measures as Prometheus reads them, and the layer that takes them."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from smartcrawl.server.context import Context
+from smartcrawl.server.measures import Metrics
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Measured:
+    """The layer that counts each request under the template of its route."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            route = getattr(scope.get("route"), "path_format", "none")
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.requests.labels(method, route, str(status)).inc()
+            self._metrics.seconds.labels(route).observe(time.perf_counter() - begun)
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the route that Prometheus asks."""
+
+    @router.get(
+        "/metrics",
+        tags=["monitoring"],
+        summary="Counts and times of requests, for Prometheus",
+        response_class=PlainTextResponse,
+    )
+    async def metrics() -> Response:
+        return Response(context.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,0 +1,87 @@
+"""The description of the API: FastAPI's, with the errors that the API really answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from smartcrawl.server.errors import CODES
+from smartcrawl.server.guard import OPEN
+
+_SCHEMA: Final = "#/components/schemas/Error"
+#: Statuses that any endpoint may answer; the other ones are named by its route.
+_ANYWHERE: Final = (400, 401, 403, 413, 429, 500, 503)
+_LIMITS: Final = {
+    "X-RateLimit-Limit": "Requests of this class in a minute",
+    "X-RateLimit-Remaining": "Requests that are left in this minute",
+    "X-RateLimit-Reset": "When the next minute begins, in Unix seconds",
+}
+_ERROR: Final = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "message", "details", "request_id"],
+            "properties": {
+                "code": {"type": "string", "enum": sorted(CODES)},
+                "message": {"type": "string"},
+                "details": {
+                    "type": "object",
+                    "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
+                },
+                "request_id": {"type": "string", "examples": ["req_123456"]},
+            },
+        }
+    },
+}
+
+
+def describe(api: FastAPI) -> None:
+    """Replace the errors of FastAPI's description, before anything asks for it."""
+    schema = api.openapi()  # FastAPI keeps this object, and answers /openapi.json with it
+    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    schemas["Error"] = _ERROR
+    schema["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    }
+    for path, operation in _operations(schema):
+        answers = operation["responses"]
+        answers.pop("422", None)
+        for status in _ANYWHERE:
+            answers.setdefault(str(status), {})
+        if path not in OPEN:
+            operation["security"] = [{}, {"bearer": []}, {"header": []}]
+        for status, answer in answers.items():
+            answer["headers"] = _headers() | answer.get("headers", {})
+            if int(status) >= 400:
+                _describe_error(answer, int(status))
+
+
+def _describe_error(answer: dict[str, Any], status: int) -> None:
+    codes = [code for code, (number, _) in CODES.items() if number == status]
+    answer["description"] = ", ".join(codes)
+    answer["content"] = {"application/json": {"schema": {"$ref": _SCHEMA}}}
+    if status in (429, 503):
+        seconds = {"schema": {"type": "integer"}, "description": "Seconds"}
+        answer["headers"]["Retry-After"] = seconds
+
+
+def _headers() -> dict[str, Any]:
+    found = {
+        name: {"schema": {"type": "integer"}, "description": description}
+        for name, description in _LIMITS.items()
+    }
+    named = {"schema": {"type": "string"}, "description": "The id in errors and in the log"}
+    return found | {"X-Request-Id": named}
+
+
+def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            yield path, operation

@@ -1,0 +1,100 @@
+"""The registry as requests use it: connections for reading and for writing, lent and returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import BoundedSemaphore, Lock
+from typing import Final, TypeVar
+
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.databases import database_of
+
+_T = TypeVar("_T")
+
+READING: Final = 8  #: connections for reading, at most
+WRITING: Final = 1  #: for writing; SQLite lets one write at a time
+_WAIT: Final = 5.0  #: seconds for which a request waits for a connection
+PATIENCE: Final = 2.0  #: seconds for which a request waits for a database that is away
+
+
+class Stores:
+    """The registry of this server. Several servers, and crawls, may use it at the same time.
+
+    Every method may be called from any thread, and raises RegistryError when the database fails;
+    the API answers that with 503.
+    """
+
+    def __init__(self, place: Path | str) -> None:
+        """``place``: REGISTRY_URL, as of the options."""
+        self._database = database_of(place, patience=PATIENCE)
+        self._reading = _Pool(lambda: self._connected(readonly=True), READING)
+        self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
+        self._preparing = Lock()
+        self._prepared = False
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Lend a connection for reading; one thread uses it, and reads its rows in the block."""
+        with self._database.translated("read"), self._reading.lent() as connection:
+            yield connection
+
+    def write(self, work: Callable[[Connection], _T]) -> _T:
+        """Do ``work`` in one transaction; a conflict or a restart of the server repeats it."""
+        with self._database.translated("write"), self._writing.lent() as connection:
+            control = DatabaseControl(self._database, connection)
+            return control.write(lambda: work(connection))
+
+    def close(self) -> None:
+        """Close the connections that are not lent."""
+        self._reading.close()
+        self._writing.close()
+
+    def _connected(self, *, readonly: bool) -> Connection:
+        """Connect; the first connection creates the registry, or migrates it."""
+        with self._preparing:
+            if not self._prepared:
+                self._database.open().close()
+                self._prepared = True
+        return self._database.connect(readonly=readonly)
+
+
+class _Pool:
+    """Connections that are opened when they are needed, and kept for the next request."""
+
+    def __init__(self, connect: Callable[[], Connection], most: int) -> None:
+        self._connect = connect
+        self._room = BoundedSemaphore(most)
+        self._idle: list[Connection] = []
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """Lend a connection; after an error of the database it is closed, not kept."""
+        if not self._room.acquire(timeout=_WAIT):
+            raise RegistryError(
+                f"every connection to the registry was in use for {_WAIT:g} s; ask again later"
+            )
+        try:
+            connection = self._taken()
+            try:
+                yield connection
+            except BaseException:
+                connection.close(True)
+                raise
+            self._idle.append(connection)
+        finally:
+            self._room.release()
+
+    def _taken(self) -> Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop().close(True)

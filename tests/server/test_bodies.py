@@ -1,0 +1,134 @@
+"""Bodies, paths and queries that no route should see."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+
+from smartcrawl.server.bodies import DEPTH, LIMIT
+from smartcrawl.server.context import Context
+from smartcrawl.server.versions import Version
+from tests.server.asking import application, ask, error_of
+
+JSON = {"Content-Type": "application/json"}
+
+
+def add_routes(_: Context, router: APIRouter) -> None:
+    @router.post("/echo")
+    def echo(body: dict[str, Any]) -> dict[str, Any]:
+        return body
+
+    @router.get("/named/{name}")
+    def named(name: str) -> str:
+        return name
+
+
+@pytest.fixture
+def app(tmp_path: Path):
+    return application(tmp_path, versions=(Version("", (add_routes,)),))
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"{'a': 1}",
+        b'{"a": 1,}',
+        b'{"a": NaN}',
+        b'{"a": Infinity}',
+        b'{"a": -Infinity}',
+        b'{"a": 1e999}',
+        b'{"a": 9223372036854775808}',
+        b'{"a": -9223372036854775809}',
+        b'{"a": ' + b"9" * 5_000 + b"}",
+        b'{"a": "\\u0000"}',
+        b'{"a": ["x", {"b": "\\ud800"}]}',
+        b'{"\\udfff": 1}',
+        b'{"\\u0000": 1}',
+        b'{"a": "\xff"}',
+        b"\xef\xbb\xbf{}",
+        nested(DEPTH + 1),
+        nested(100_000),
+        b"[" * 1_000_000,
+    ],
+)
+def test_a_body_that_cannot_be_stored_is_400(app, body: bytes):
+    answer = ask(app, "POST", "/echo", content=body, headers=JSON)
+
+    assert answer.status_code == 400
+    assert error_of(answer)["code"] == "INVALID_INPUT"
+    assert error_of(answer)["details"]["reason"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"a": 2**63 - 1, "b": -(2**63), "c": 1.5e300, "d": None, "e": [True]},
+        {"a": 'brackets in text: [[[[{{{{ \\" ' * 50},
+        {"ü": "日本 \U0001f600"},
+    ],
+)
+def test_a_sound_body_arrives_as_sent(app, body: dict[str, Any]):
+    answer = ask(app, "POST", "/echo", json=body)
+
+    assert (answer.status_code, answer.json()) == (200, body)
+    assert ask(app, "POST", "/echo", content=nested(DEPTH), headers=JSON).status_code == 200
+
+
+def body_of(size: int) -> bytes:
+    around = len(json.dumps({"a": ""}))
+    return json.dumps({"a": "x" * (size - around)}).encode()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_has_at_most_one_mebibyte(app, chunked: bool):
+    async def parts(body: bytes):
+        for start in range(0, len(body), 65_536):
+            yield body[start : start + 65_536]
+
+    def status(size: int) -> int:
+        body = body_of(size)
+        answer = ask(app, "POST", "/echo", content=parts(body) if chunked else body, headers=JSON)
+        if answer.status_code != 200:
+            assert error_of(answer)["code"] == "PAYLOAD_TOO_LARGE"
+        return answer.status_code
+
+    assert [status(LIMIT), status(LIMIT + 1), status(4 * LIMIT)] == [200, 413, 413]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "multipart/form-data; boundary=x"},
+    ],
+)
+def test_what_a_form_sends_is_refused(app, headers: dict[str, str]):
+    answer = ask(app, "POST", "/echo", content=b'{"a": 1}', headers=headers)
+
+    assert answer.status_code == 400
+    assert error_of(answer)["details"]["field"] == "Content-Type"
+
+
+def test_a_compressed_body_is_refused(app):
+    headers = JSON | {"Content-Encoding": "gzip"}
+
+    answer = ask(app, "POST", "/echo", content=gzip.compress(b'{"a": 1}'), headers=headers)
+
+    assert answer.status_code == 400
+    assert error_of(answer)["details"]["field"] == "Content-Encoding"
+
+
+@pytest.mark.parametrize("path", ["/named/a%00b", "/named/a?b=%00", "/nothing/%00"])
+def test_nul_in_an_address_is_refused(app, path: str):
+    assert ask(app, "GET", path).status_code == 400
+    assert ask(app, "GET", "/named/a%20b").json() == "a b"

@@ -1,0 +1,77 @@
+"""A server on loopback without keys, and the web pages that would like to use it."""
+
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter
+
+from smartcrawl.server.context import Context
+from smartcrawl.server.versions import Version
+from tests.server.asking import application, ask, error_of
+
+
+def add_routes(_: Context, router: APIRouter) -> None:
+    @router.post("/orders")
+    def order() -> None:
+        pass
+
+    @router.get("/orders")
+    def orders() -> None:
+        pass
+
+
+@pytest.fixture
+def app(tmp_path: Path):
+    return application(tmp_path, versions=(Version("", (add_routes,)),))
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "rebound.example"},
+        {"Host": "rebound.example:8080"},
+        {"Host": "127.0.0.1.rebound.example"},
+        {"Host": "localhost.rebound.example"},
+        {"Host": "localhost@rebound.example"},
+        {"Host": ""},
+        {"Host": "10.0.0.1"},
+        {"Origin": "https://a.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:9999"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_web_page_of_elsewhere_is_refused(app, method: str, headers: dict[str, str]):
+    answer = ask(app, method, "/orders", headers=headers)
+
+    assert answer.status_code == 403
+    assert error_of(answer)["code"] == "FORBIDDEN"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Host": "localhost"},
+        {"Host": "LOCALHOST:8080"},
+        {"Host": "127.0.0.1:8080"},
+        {"Host": "127.0.0.2"},
+        {"Host": "[::1]:8080"},
+        {"Origin": "http://localhost:8080"},
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_programs_and_pages_of_this_machine_are_served(app, headers: dict[str, str]):
+    assert ask(app, "POST", "/orders", headers=headers).status_code == 200
+
+
+def test_no_answer_permits_other_sites(app):
+    answer = ask(app, "GET", "/orders", headers={"Origin": "http://localhost:8080"})
+    preflight = ask(app, "OPTIONS", "/orders", headers={"Access-Control-Request-Method": "POST"})
+
+    assert preflight.status_code == 405
+    for one in (answer, preflight):
+        assert not [name for name in one.headers if name.startswith("access-control")]

@@ -1,0 +1,249 @@
+"""Keys: made, found, expired, revoked; and what each scope permits."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter
+
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import database_of
+from smartcrawl.server.app import VERSIONS, create_app
+from smartcrawl.server.context import Context
+from smartcrawl.server.keys import KeyCache, Scope, find_key, list_keys, make_key, revoke_key
+from smartcrawl.server.stores import Stores
+from smartcrawl.server.versions import Version
+from tests import servers
+from tests.choices import options
+from tests.server.asking import application, ask, ask_all, error_of, server_options
+
+NOW = 1_750_000_000
+
+
+def add_routes(_: Context, router: APIRouter) -> None:
+    for path in ("/api/v1/frontier/urls", "/api/RebuildIndex"):
+        router.add_api_route(path, lambda: None, methods=["POST"])
+
+
+WITH_CHANGES = (*VERSIONS, Version("", (add_routes,)))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def connection(request: pytest.FixtureRequest, tmp_path: Path):
+    if request.param == "sqlite":
+        place: Path | str = tmp_path / "registry.db"
+    else:
+        place = request.getfixturevalue("postgres_url")
+    with closing(database_of(place).open()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., str]:
+    """Make a key in the registry of `tmp_path`, and return its text."""
+
+    def make(scope: Scope = Scope.ADMIN, **given: int) -> str:
+        with closing(database_of(tmp_path / "registry.db").open()) as connection:
+            return make_key(connection, "a test", scope, NOW, **given)[0]
+
+    return make
+
+
+def test_a_key_is_found_by_its_whole_text_only(connection: Connection):
+    text, key = make_key(connection, "Grafana", Scope.READ, NOW)
+    make_key(connection, "another", Scope.ADMIN, NOW)
+
+    assert find_key(connection, text, NOW) == key
+    assert (key.name, key.scope) == ("Grafana", Scope.READ)
+    assert len(text) == len("sc_") + 12 + 1 + 43
+    other = "A" if text[-1] != "A" else "B"
+    for wrong in (text[:-1] + other, text[:-1], f"{text}A", text.upper(), "", "sc_", "é", "\0"):
+        assert find_key(connection, wrong, NOW) is None, wrong
+
+
+def test_the_registry_has_no_secret(connection: Connection):
+    text, key = make_key(connection, "Grafana", Scope.READ, NOW)
+
+    row = connection.execute("SELECT * FROM api_key").fetchone()
+
+    secret = text.rpartition(f"{key.id}_")[2]
+    assert secret.encode() not in b"".join(str(value).encode() for value in row)
+    assert not any(secret.encode() in bytes(v) for v in row if isinstance(v, bytes))
+
+
+def test_a_key_expires_and_is_revoked(connection: Connection):
+    brief, key = make_key(connection, "brief", Scope.READ, NOW, expires=NOW + 60)
+    long, other = make_key(connection, "long", Scope.READ, NOW)
+
+    assert find_key(connection, brief, NOW + 59) == key
+    assert find_key(connection, brief, NOW + 60) is None
+    assert revoke_key(connection, other.id, NOW + 5)
+    assert find_key(connection, long, NOW + 5) is None
+    assert not revoke_key(connection, other.id, NOW + 6)
+    assert not revoke_key(connection, "0" * 12, NOW + 6)
+    assert [(one.name, one.revoked) for one in list_keys(connection)] in (
+        [("brief", None), ("long", NOW + 5)],
+        [("long", NOW + 5), ("brief", None)],
+    )
+
+
+def test_a_revoked_key_counts_for_five_seconds_at_most(tmp_path: Path, made: Callable[..., str]):
+    text, now = made(), float(NOW)
+    database = database_of(tmp_path / "registry.db")
+    stores = Stores(tmp_path / "registry.db")
+    cache = KeyCache(stores, lambda: now)
+    key = cache.look_up(text)
+    assert key is not None
+    assert cache.cached(text) == key
+    with closing(database.open()) as connection:
+        revoke_key(connection, key.id, NOW)
+    now += 4.9
+    assert cache.cached(text) == key
+    now += 0.1
+    assert cache.cached(text) is None
+    assert cache.look_up(text) is None
+    stores.close()
+
+
+@pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
+def test_a_key_is_sent_in_either_header_and_never_in_the_query(
+    tmp_path: Path, made: Callable[..., str], header: str
+):
+    text = made()
+    value = f"Bearer {text}" if header == "Authorization" else text
+    app = application(tmp_path, host="0.0.0.0")
+
+    assert ask(app, "GET", "/metrics", headers={header: value}).status_code == 200
+    assert ask(app, "GET", "/metrics", params={header: value, "key": text}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"X-API-Key": ""},
+        {"X-API-Key": "sc_000000000000_" + "A" * 43},
+        {"Authorization": "Basic c2M6c2M="},
+        {"Authorization": "Bearer"},
+    ],
+)
+def test_beyond_loopback_a_key_is_needed(tmp_path: Path, headers: dict[str, str]):
+    app = application(tmp_path, host="0.0.0.0")
+
+    answer = ask(app, "GET", "/metrics", headers=headers)
+
+    assert answer.status_code == 401
+    assert error_of(answer)["code"] == "UNAUTHORIZED"
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_two_keys_at_once_are_refused(tmp_path: Path, made: Callable[..., str]):
+    headers = {"X-API-Key": made(), "Authorization": f"Bearer {made()}"}
+
+    assert ask(application(tmp_path), "GET", "/metrics", headers=headers).status_code == 401
+
+
+def test_probes_need_no_key(tmp_path: Path):
+    answers = ask_all(
+        application(tmp_path, host="0.0.0.0"), [("GET", "/health"), ("GET", "/ready")]
+    )
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def test_behind_a_trusted_proxy_a_key_is_needed_on_loopback_too(tmp_path: Path):
+    proxies = application(tmp_path, trusted_proxies=("127.0.0.1/32",))
+
+    assert ask(proxies, "GET", "/metrics").status_code == 401
+    assert ask(application(tmp_path), "GET", "/metrics").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("scope", "statuses"),
+    [
+        (Scope.READ, [200, 403, 403]),
+        (Scope.OPERATE, [200, 200, 403]),
+        (Scope.ADMIN, [200, 200, 200]),
+    ],
+)
+def test_a_scope_includes_the_lower_ones(
+    tmp_path: Path, made: Callable[..., str], scope: Scope, statuses: list[int]
+):
+    given = {"headers": {"X-API-Key": made(scope)}}
+    app = application(tmp_path, versions=WITH_CHANGES)
+    calls = [
+        ("GET", "/metrics", given),
+        ("POST", "/api/v1/frontier/urls", given),
+        ("POST", "/api/RebuildIndex", given),
+    ]
+
+    answers = ask_all(app, calls)
+
+    assert [answer.status_code for answer in answers] == statuses
+    refused = [error_of(answer)["code"] for answer in answers if answer.status_code == 403]
+    assert set(refused) <= {"FORBIDDEN"}
+
+
+def test_a_key_has_a_limit_of_its_own_at_any_address(tmp_path: Path, made: Callable[..., str]):
+    one, other = ({"X-API-Key": made()} for _ in range(2))
+    app = application(tmp_path, monitoring_limit=1)
+
+    def status(client: str, headers: dict[str, str]) -> int:
+        return ask(app, "GET", "/health", client=client, headers=headers).status_code
+
+    assert status("10.0.0.1", one) == 200
+    assert status("10.0.0.2", one) == 429
+    assert status("10.0.0.1", other) == 200
+    assert ask(app, "GET", "/health", client="10.0.0.1").status_code == 200
+
+
+def test_a_key_cannot_be_checked_without_registry(tmp_path: Path, made: Callable[..., str]):
+    headers = {"X-API-Key": made()}
+    (tmp_path / "registry.db").write_bytes(b"no registry at all, but some text" * 100)
+
+    answer = ask(application(tmp_path), "GET", "/metrics", headers=headers)
+
+    assert answer.status_code == 503
+
+
+def test_writes_are_one_transaction_and_reads_see_them(tmp_path: Path):
+    stores = Stores(tmp_path / "registry.db")
+
+    text, key = stores.write(lambda c: make_key(c, "one", Scope.READ, NOW))
+
+    with stores.reading() as connection:
+        assert find_key(connection, text, NOW) == key
+        with pytest.raises(RegistryError), stores.reading() as other:
+            other.execute("DELETE FROM api_key").fetchall()  # it may only read
+
+    def fails(connection: Connection) -> None:
+        make_key(connection, "two", Scope.READ, NOW)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stores.write(fails)
+    with stores.reading() as connection:
+        assert [one.name for one in list_keys(connection)] == ["one"]
+    stores.close()
+
+
+def test_a_postgresql_that_is_away_is_503_within_seconds_and_heals(
+    postgres: servers.Postgres, postgres_url: str, tmp_path: Path
+):
+    app = create_app(options(tmp_path, registry=postgres_url), server_options())
+    assert ask(app, "GET", "/ready").status_code == 200
+    postgres.kill()
+    try:
+        begun = time.monotonic()
+        away = ask(app, "GET", "/ready")
+        assert time.monotonic() - begun < 10
+        assert (away.status_code, error_of(away)["code"]) == (503, "SERVICE_UNAVAILABLE")
+        assert away.headers["Retry-After"]
+        assert "127.0.0.1" not in away.text
+        assert ask(app, "GET", "/health").status_code == 200
+    finally:
+        postgres.start()
+    assert ask(app, "GET", "/ready").status_code == 200
