@@ -6,6 +6,7 @@ Servers start when the first test of a worker asks for them, and end with the wo
 import logging
 import os
 import random
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -33,9 +34,12 @@ SEEDS = ("KILL_SEED", "CHAOS_SEED")
 def pytest_configure() -> None:
     """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers.
 
-    COLUMNS, which pytest-xdist gives its workers, would wrap what the commands print.
+    COLUMNS, which pytest-xdist gives its workers, would wrap what the commands print. A shell
+    starts background jobs with SIGINT ignored; the programs that tests interrupt would inherit it.
     """
     os.environ.pop("COLUMNS", None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in SEEDS:
         os.environ.setdefault(name, str(random.randrange(1_000_000)))
 

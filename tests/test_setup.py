@@ -296,6 +296,19 @@ def test_a_named_python_comes_first(checkout: Path):
     assert (checkout.parent / "used").exists()
 
 
+@pytest.mark.parametrize("name", ["missing", "old"])
+def test_a_named_python_that_does_not_fit_is_refused(checkout: Path, name: str):
+    program(checkout, "old", "exit 1\n")
+    python3(checkout)
+    named = f"{checkout.parent}/bin/{name}"
+
+    assert setup(checkout, status=1, PYTHON=named) == (
+        f"script/setup: PYTHON={named} is no Python 3.11 or newer; name another one, or leave"
+        " PYTHON out\n"
+    )
+    assert not (checkout / ".venv").exists()
+
+
 def test_an_unknown_set_is_refused(checkout: Path):
     python3(checkout)
 

@@ -53,11 +53,11 @@ from smartcrawl.terminal.command import (
     HELD,
     WITHHELD,
     ChangingCommand,
-    count,
-    no_registry,
+    count_argument,
+    missing_registry_error,
     print_json,
 )
-from smartcrawl.terminal.output import Output, complain, inform
+from smartcrawl.terminal.output import Output, print_complaint, print_note
 
 _EMBEDDED: Final = (
     "the index is part of the registry, and one transaction writes both: they cannot differ"
@@ -99,7 +99,7 @@ class Command(ChangingCommand):
         )
         parser.add_argument(
             "--max",
-            type=count,
+            type=count_argument,
             metavar="N",
             help="remove at most N pages from an index that is taken over, whatever the guard says",
         )
@@ -119,7 +119,7 @@ class Command(ChangingCommand):
             self.options = Options.of(self.settings)
             self._salvage(opts)
         except SmartcrawlError as error:
-            complain(self.name, str(error))
+            print_complaint(self.name, str(error))
             self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
 
     def _salvage(self, opts: Namespace) -> None:
@@ -131,10 +131,10 @@ class Command(ChangingCommand):
             )
         database = SqliteDatabase(place)
         if not database.exists():
-            raise no_registry(database)
+            raise missing_registry_error(database)
         held = database.leased()
         if held:
-            complain("audit", f"stop the runs of {', '.join(held)} first, then salvage")
+            print_complaint("audit", f"stop the runs of {', '.join(held)} first, then salvage")
             self.exitcode = HELD
             return
         dry = opts.dry_run
@@ -153,7 +153,7 @@ class Command(ChangingCommand):
         if isinstance(self.database, SqliteDatabase):
             found = self.database.problems(connection)  # type: ignore[arg-type]
             for problem in found[1:]:
-                complain("audit", problem)
+                print_complaint("audit", problem)
             if found:
                 raise damaged_database_error(self.database.path, found[0])
         if not has_remote_index(self.options, connection):
@@ -177,7 +177,7 @@ class Command(ChangingCommand):
         if opts.format == "json":
             print_json({"index": "embedded", "agree": True})
         else:
-            inform(_EMBEDDED)
+            print_note(_EMBEDDED)
 
     def _look(
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
@@ -185,7 +185,7 @@ class Command(ChangingCommand):
         facts = index_facts_of_registry(connection)
         for _, name in audit_rows.audited_sources(connection, sources):
             if self.database.is_held(name):
-                complain(
+                print_complaint(
                     "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with (
@@ -198,7 +198,7 @@ class Command(ChangingCommand):
                 counts = found.counts
                 writes = counted_noun(counts[Kind.MISSING] + counts[Kind.CHANGED], "document")
                 goes = counted_noun(counts[Kind.SURPLUS], "document")
-                complain("audit", f"--repair would write {writes} and remove {goes}")
+                print_complaint("audit", f"--repair would write {writes} and remove {goes}")
             if self.dry and facts.identity != sink.identity():
                 self._withheld(found.counts[Kind.SURPLUS], found.documents, opts.max)
 
@@ -290,4 +290,4 @@ class Command(ChangingCommand):
                 repair = self.again("audit", "--repair", *only)
                 Output(sys.stderr).say("audit: repair it with:", command=repair, gap=1)
             else:
-                complain("audit", "some differences could not be repaired")
+                print_complaint("audit", "some differences could not be repaired")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.terminal.output import inform, json_text
+from smartcrawl.terminal.output import json_text, print_note
 from smartcrawl.terminal.tables import (
     name_column,
     note_column,
@@ -42,7 +42,7 @@ def print_comparison(
     pages, documents = counted_noun(found.pages, "page"), counted_noun(found.documents, "document")
     print(f"{pages} in the registry, {documents} in the index")
     if strange is not None:
-        inform(strange)
+        print_note(strange)
     shown = found if left is None else left
     rows = [_row(kind, one) for kind in Kind for one in islice(shown.of(kind), _SHOWN)]
     for kind in Kind:

@@ -35,7 +35,7 @@ from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import damage_named
-from smartcrawl.terminal.output import complain, show_anything
+from smartcrawl.terminal.output import print_complaint, show_anything
 from smartcrawl.terminal.standard_output import OutputError, printed
 from smartcrawl.terminal.usage import check_log_file, check_usage
 
@@ -244,7 +244,7 @@ def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = No
 
     With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
     """
-    complain("crawl", str(error))
+    print_complaint("crawl", str(error))
     if settings is not None and settings.get("LOG_FILE"):
         with suppress(SettingError, OSError):  # the log file may be unwritable
             Logs.install(settings)  # the crawl may have failed before it opened the log

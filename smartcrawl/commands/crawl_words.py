@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from smartcrawl.terminal.command import count
+from smartcrawl.terminal.command import count_argument
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
 _ARGUMENTS: Final = (
@@ -45,7 +45,10 @@ class CrawlWords:
         parser.add_argument("--source", metavar="NAME", help="crawl this source of sources.toml")
         for option, metavar, meaning in _ARGUMENTS:
             parser.add_argument(
-                option, metavar=metavar, help=meaning, type=count if metavar == "N" else str
+                option,
+                metavar=metavar,
+                help=meaning,
+                type=count_argument if metavar == "N" else str,
             )
         for option, meaning in _SWITCHES:
             parser.add_argument(option, action="store_true", help=meaning)

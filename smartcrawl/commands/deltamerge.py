@@ -10,7 +10,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import lost_page_rows
 from smartcrawl.reports.removals import lost_page_report
 from smartcrawl.terminal.command import ChangingCommand, print_json
-from smartcrawl.terminal.output import when
+from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
     name_column,
     note_column,
@@ -74,7 +74,7 @@ class Command(ChangingCommand):
                     row
                     | {
                         "http": str(row["httpStatusCode"]),
-                        "checked": when(row["lastChecked"]),
+                        "checked": printed_time(row["lastChecked"]),
                     }
                     for row in rows
                 ]

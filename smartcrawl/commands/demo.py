@@ -21,7 +21,7 @@ from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.redaction import shown
 from smartcrawl.terminal.base_command import BaseCommand
-from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import printed
 
 DONE, FAILED, STOPPED = 0, 1, 130  #: exit statuses
@@ -77,11 +77,11 @@ class Command(BaseCommand):
                 _show(opts)
                 self.exitcode = DONE
         except SmartcrawlError as error:
-            complain("demo", str(error))
+            print_complaint("demo", str(error))
             self.exitcode = FAILED
         except (KeyboardInterrupt, EOFError):
             print(file=sys.stderr)  # a terminal shows ^C in this line
-            complain("demo", "stopped before its end")
+            print_complaint("demo", "stopped before its end")
             self.exitcode = STOPPED
 
 
@@ -148,7 +148,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
-            complain("demo", f"its data is in {folder}; remove it with: rm -r {folder}")
+            print_complaint("demo", f"its data is in {folder}; remove it with: rm -r {folder}")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
@@ -20,8 +21,8 @@ from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources, select_declared_source
-from smartcrawl.terminal.command import no_registry
-from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.command import missing_registry_error
+from smartcrawl.terminal.output import print_complaint
 
 
 class Command(CrawlCommand):
@@ -78,13 +79,17 @@ class Command(CrawlCommand):
         super().run(["site"], opts)
 
     def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
-        """Return the spider's arguments for each run; addresses given by hand are sources, too."""
+        """Return the spider's arguments for each run; addresses given by hand are sources, too.
+
+        At a terminal, say what this crawl is; cron would mail it after every run.
+        """
         runs = self._due_runs(given)
-        complain(
-            "due",
-            "a crawl that asks only the pages whose next visit has come; links of the other pages"
-            " are followed as they are stored",
-        )
+        if sys.stderr.isatty():
+            print_complaint(
+                "due",
+                "a crawl that asks only the pages whose next visit has come; links of the other"
+                " pages are followed as they are stored",
+            )
         return runs
 
     def _due_runs(self, given: dict[str, str]) -> list[dict[str, str]]:
@@ -133,7 +138,7 @@ class Command(CrawlCommand):
         try:
             database = database_of(options.registry)
             if not database.exists():
-                raise no_registry(database)
+                raise missing_registry_error(database)
             with database.translated("write"):
                 connection = database.open()
                 unknown = []
@@ -151,7 +156,7 @@ class Command(CrawlCommand):
             self.exitcode = FAILED
             return
         for url in unknown:
-            complain(
+            print_complaint(
                 "due",
                 f"{url} is not known{f' in {source}' if source else ''}:"
                 f" {program()} reindex --url {shown(url)} registers it",

@@ -20,8 +20,8 @@ from smartcrawl.registry.removal.purge import (
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.terminal.command import ChangingCommand, count, one_word
-from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.command import ChangingCommand, count_argument, single_argument
+from smartcrawl.terminal.output import print_complaint
 
 
 class Command(ChangingCommand):
@@ -52,7 +52,7 @@ class Command(ChangingCommand):
         super().add_options(parser)
         parser.add_argument(
             "--max",
-            type=count,
+            type=count_argument,
             metavar="N",
             help="with --source: remove it if it has at most N pages",
         )
@@ -65,7 +65,7 @@ class Command(ChangingCommand):
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
             self._address(
-                connection, sources, one_word(args, "URL", f"{program()} forget URL"), opts
+                connection, sources, single_argument(args, "URL", f"{program()} forget URL"), opts
             )
         elif opts.source is None:
             raise UsageError(
@@ -129,7 +129,7 @@ class Command(ChangingCommand):
             if not self.dry:
                 undeclare_source_row(connection, name)
         if not self.dry and name in load_declared_sources(self.options.sources_file):
-            complain(
+            print_complaint(
                 "forget",
                 f"{name} is declared in {self.options.sources_file}: unless its table is removed"
                 " there, the next crawl brings it back",

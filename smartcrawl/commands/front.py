@@ -17,7 +17,7 @@ from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.meant import nearest
 from smartcrawl.model.redaction import shown
-from smartcrawl.terminal.output import complain
+from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import printed
 
 FAILED, USAGE = 1, 2  #: exit statuses; 2 is that of wrong usage
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except SmartcrawlError as error:
-        complain("smartcrawl", str(error))
+        print_complaint("smartcrawl", str(error))
         return FAILED
     return status
 

@@ -14,7 +14,7 @@ from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
 from smartcrawl.terminal.command import RegistryCommand, print_json
-from smartcrawl.terminal.output import inform
+from smartcrawl.terminal.output import print_note
 from smartcrawl.terminal.tables import (
     name_column,
     note_column,
@@ -65,7 +65,7 @@ class Command(RegistryCommand):
             host = host_argument(opts.block)
             with self._writing() as writable:
                 store_host_block(writable, host, opts.reason)
-            inform(
+            print_note(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
                 " until the rules for excluded pages remove it. To unblock it:",
@@ -77,9 +77,11 @@ class Command(RegistryCommand):
             with self._writing() as writable:
                 unblocked = remove_host_block(writable, host)
             if unblocked:
-                inform(f"{host} is not blocked any more: it is asked again from the next run on")
+                print_note(
+                    f"{host} is not blocked any more: it is asked again from the next run on"
+                )
             else:
-                inform(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
+                print_note(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
             found = host_rows(connection, sources=sources, is_running=self.database.is_held)
             rows = list(found)

@@ -16,8 +16,8 @@ from smartcrawl.registry.removal.purge import (
 )
 from smartcrawl.reports.removals import orphan_report_rows
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.terminal.command import ChangingCommand, count, print_json
-from smartcrawl.terminal.output import inform, when
+from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
+from smartcrawl.terminal.output import print_note, printed_time
 from smartcrawl.terminal.tables import (
     name_column,
     note_column,
@@ -64,7 +64,7 @@ class Command(ChangingCommand):
         parser.add_argument("--purge", action="store_true", help="remove the orphans")
         parser.add_argument(
             "--approve",
-            type=count,
+            type=count_argument,
             metavar="RUN",
             help="remove pages that the guard withheld in RUN or earlier, at most --max of them",
         )
@@ -97,7 +97,7 @@ class Command(ChangingCommand):
             them = "it" if one.pages == 1 else "them"
             print()
             text = f"withheld in {one.source}: {one.pages}; release {them} with:"
-            inform(text, command=release, gap=1)
+            print_note(text, command=release, gap=1)
 
     def _purge(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         found = orphaned_page_rows(connection, sources=sources)
@@ -148,6 +148,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return an orphan with the columns of the table."""
     return row | {
         "absent": counted_noun(row["orphanAge"], "run"),
-        "checked": when(row["lastChecked"]),
+        "checked": printed_time(row["lastChecked"]),
         "withheld": None if row["withheldRun"] is None else f"in run {row['withheldRun']}",
     }

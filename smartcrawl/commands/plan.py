@@ -17,7 +17,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.terminal.command import RegistryCommand, count, print_json
+from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
 
 _BEFORE = " " * 12  #: columns of a label
@@ -49,7 +49,7 @@ class Command(RegistryCommand):
         super().add_options(parser)
         parser.add_argument(
             "--limit",
-            type=count,
+            type=count_argument,
             default=20,
             metavar="N",
             help="list at most N pages of each kind (default: 20)",

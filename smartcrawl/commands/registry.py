@@ -20,7 +20,7 @@ from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.command import RegistryCommand
-from smartcrawl.terminal.output import inform, json_text, when
+from smartcrawl.terminal.output import json_text, print_note, printed_time
 from smartcrawl.terminal.tables import (
     note_column,
     number_column,
@@ -119,7 +119,7 @@ class Command(RegistryCommand):
                 epoch, pages = begin_index_epoch(self.options, connection)
             finally:
                 connection.close()
-        inform(
+        print_note(
             f"epoch {epoch} began: {counted_noun(pages, 'page')} will be written to the index anew"
             " by"
             f" the next run of each source; {program()} audit lists the other entries of the index"
@@ -131,7 +131,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     code = row["httpStatusCode"]
     return row | {
         "http": None if code is None else str(code),
-        "checked": when(row["lastChecked"]),
+        "checked": printed_time(row["lastChecked"]),
     }
 
 

@@ -23,8 +23,8 @@ from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.patterns import compile_scope_pattern
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
-from smartcrawl.terminal.command import ChangingCommand, count, print_json
-from smartcrawl.terminal.output import inform
+from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
+from smartcrawl.terminal.output import print_note
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 
@@ -69,7 +69,7 @@ class Command(ChangingCommand):
         )
         parser.add_argument(
             "--limit",
-            type=count,
+            type=count_argument,
             default=20,
             metavar="N",
             help="list at most N pages (default: 20)",
@@ -169,7 +169,7 @@ class Command(ChangingCommand):
             print_json({"written": pages})
         else:
             written = counted_noun(pages, "page")
-            inform(f"the index was built anew out of the registry: {written}, no download")
+            print_note(f"the index was built anew out of the registry: {written}, no download")
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
@@ -222,4 +222,4 @@ class Command(ChangingCommand):
         if not opts.dry_run:
             them = "it" if len(rows) == 1 else "them"
             for source in sorted(by_source):
-                inform(f"to fetch {them} now:", command=self.again("due", "--source", source))
+                print_note(f"to fetch {them} now:", command=self.again("due", "--source", source))

@@ -10,7 +10,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import run_table
 from smartcrawl.rules.model import RunState
 from smartcrawl.terminal.command import RegistryCommand, print_json
-from smartcrawl.terminal.output import when
+from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
     name_column,
     note_column,
@@ -69,6 +69,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return row | {
         "run": str(row["run"]),
         "result": result,
-        "started": when(row["startedAt"]),
+        "started": printed_time(row["startedAt"]),
         "why": "; ".join(row["reasons"]),
     }

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
 from smartcrawl.terminal.command import print_json
-from smartcrawl.terminal.output import inform
+from smartcrawl.terminal.output import print_note
 from smartcrawl.terminal.tables import number_column, print_table, word_column
 
 #: Effects of a salvage, for 1 row and for any other number.
@@ -47,11 +47,11 @@ def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) ->
             if rows_of:
                 print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")
         if dry:
-            inform(f"nothing was changed: {done.aside} would be kept under another name")
+            print_note(f"nothing was changed: {done.aside} would be kept under another name")
             return
-        inform(f"the damaged file is kept as {done.aside}")
+        print_note(f"the damaged file is kept as {done.aside}")
         if not done.whole:
-            inform("crawl every source once, so that missing content is fetched again")
+            print_note("crawl every source once, so that missing content is fetched again")
 
 
 def _missing(one: Copied) -> str:

@@ -12,9 +12,9 @@ from smartcrawl.model.program import crawl_line
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.concerns import concerns, status_verdict
+from smartcrawl.reports.concerns import source_concerns, status_verdict
 from smartcrawl.reports.status import SourceStatus, status_as_data, status_report
-from smartcrawl.reports.text import span
+from smartcrawl.reports.text import time_span_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.terminal.command import RegistryCommand, print_json
@@ -87,7 +87,7 @@ class Command(RegistryCommand):
             Line("verdict", f"[{color}]{escape(str(found))}[/]"),
             *figures(status),
         ]
-        for text, words in concerns(status, now, longest=longest):
+        for text, words in source_concerns(status, now, longest=longest):
             command = self.again(*words) if words else ""
             mark = f"{escape(escaped(text))}{':' if words else ''}"
             lines.append(Line("look at", mark, command, yellow=True))
@@ -110,11 +110,11 @@ class Command(RegistryCommand):
             return "no run"
         if run.finished_at is None:
             if self.database.is_held(str(status.source)):
-                return f"run {run.no} goes on, begun {span(now - run.started_at)} ago"
+                return f"run {run.no} goes on, begun {time_span_text(now - run.started_at)} ago"
             return f"run {run.no} was left by a process that died: go on with -a resume=1"
         text = "complete" if run.complete else "incomplete"
         if run.state is RunState.INTERRUPTED:
             text = "interrupted"
         elif not run.complete and all(r.startswith(f"{NOT_DUE}:") for r in run.reasons):
             text = "asked the pages that were due"
-        return f"run {run.no} {text}, {span(now - run.finished_at)} ago"
+        return f"run {run.no} {text}, {time_span_text(now - run.finished_at)} ago"

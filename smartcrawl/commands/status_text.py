@@ -14,7 +14,7 @@ from rich.text import Text
 
 from smartcrawl.reports.concerns import concern_percent, status_verdict
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
-from smartcrawl.reports.text import counted_noun, span
+from smartcrawl.reports.text import counted_noun, time_span_text
 from smartcrawl.terminal.output import Output
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
@@ -127,8 +127,8 @@ def figures(status: SourceStatus) -> list[Line]:
         lines.append(
             (
                 "visited",
-                f"half of the stored pages within {span(ages.median)}, 95 % within"
-                f" {span(ages.most)}; {concern_percent(ages.within_day)} in the last day,"
+                f"half of the stored pages within {time_span_text(ages.median)}, 95 % within"
+                f" {time_span_text(ages.most)}; {concern_percent(ages.within_day)} in the last day,"
                 f" {concern_percent(ages.within_week)} in the last 7 days",
             )
         )

@@ -8,7 +8,7 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.model.program import OURS, pasted, program
+from smartcrawl.model.program import OURS, pasted_command, program
 from smartcrawl.registry.runs.runs import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted_noun
@@ -136,7 +136,8 @@ def _print_unchanged(output: Output, result: RunResult) -> None:
         output.say("Nothing changed: the only page answered 304, no content was written.")
     elif same:
         share = f"all {asked:,}" if same == asked else f"{same:,} of {asked:,}"
-        output.say(f"Nothing changed: {share} pages answered 304, no content was written.")
+        what = "pages and sitemaps" if result.sitemaps else "pages"
+        output.say(f"Nothing changed: {share} {what} answered 304, no content was written.")
 
 
 def _print_snapshots(output: Output, progress: RunCounters) -> None:
@@ -208,4 +209,4 @@ def _command(name: str, data_dir: str, arguments: str) -> str:
     setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
     if program() == OURS:
         setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
-    return f"{pasted()} {name}{setting} {arguments}"
+    return f"{pasted_command()} {name}{setting} {arguments}"

@@ -19,8 +19,8 @@ from smartcrawl.registry.removal.purge import (
 )
 from smartcrawl.registry.removal.sweep import Undone, undoable_rows
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.terminal.command import FAILED, ChangingCommand, one_word, print_json
-from smartcrawl.terminal.output import complain, inform
+from smartcrawl.terminal.command import FAILED, ChangingCommand, print_json, single_argument
+from smartcrawl.terminal.output import print_complaint, print_note
 
 _SHOWN = 10  #: runs in a message
 
@@ -58,7 +58,7 @@ class Command(ChangingCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Restore the pages of a run."""
-        word = one_word(args, "run", f"{program()} undo 7")
+        word = single_argument(args, "run", f"{program()} undo 7")
         if not word.isdecimal():
             raise UsageError(
                 f"{word!r} is no number of a run; see {program()} runs", print_help=False
@@ -104,9 +104,9 @@ class Command(ChangingCommand):
                     print(f"{would}{word} {url}")
             pages = counted_noun(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
-            inform(f"{pages} of {known.source} {would}restored{pinned}")
+            print_note(f"{pages} of {known.source} {would}restored{pinned}")
         if not undone.restored:
-            complain("undo", f"nothing {would or 'was '}restored: {_why(known, undone)}")
+            print_complaint("undo", f"nothing {would or 'was '}restored: {_why(known, undone)}")
             self.exitcode = FAILED
 
 

@@ -15,7 +15,7 @@ from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.fields import declared_web_address
-from smartcrawl.terminal.command import RegistryCommand, one_word, print_json
+from smartcrawl.terminal.command import RegistryCommand, print_json, single_argument
 
 
 class Command(RegistryCommand):
@@ -45,7 +45,7 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the story."""
-        url = one_word(args, "URL", f"{program()} why https://docs.example.com/page")
+        url = single_argument(args, "URL", f"{program()} why https://docs.example.com/page")
         settings = self.settings
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         stories = Stories(

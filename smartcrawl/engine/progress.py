@@ -16,11 +16,11 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.signals import page_progress
-from smartcrawl.reports.text import span
+from smartcrawl.reports.text import time_span_text
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 from smartcrawl.terminal.output import json_text
-from smartcrawl.terminal.standard_output import discard
+from smartcrawl.terminal.standard_output import discard_output
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class JsonProgress:
         try:
             print(json_text(event, sys.stdout), flush=True)
         except BrokenPipeError:  # the crawl goes on without its reader
-            discard()
+            discard_output()
 
 
 class Progress:
@@ -99,7 +99,7 @@ class Progress:
         if not self._run.opened.shared:
             queued = len(self._run.frontier)
             total = progress.visits + queued
-            parts += [f"{span(int(queued / rate))} left"] if rate else []
+            parts += [f"{time_span_text(int(queued / rate))} left"] if rate else []
         return ProgressFacts(self._run.source.name, progress.visits, total, tuple(parts))
 
     def _speed(self, elapsed: float) -> tuple[float, tuple[str, str]]:

@@ -17,15 +17,15 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted, redacted_log_format
 from smartcrawl.model.setting_values import (
     authorities_setting,
-    network_list,
-    number,
-    one_of,
-    port_list,
+    choice_setting,
+    network_list_setting,
+    number_setting,
+    port_list_setting,
     statuses_setting,
     switch_setting,
     table_name_setting,
-    whole_number,
-    word_list,
+    whole_number_setting,
+    word_list_setting,
 )
 from smartcrawl.model.urls import Trackers
 from smartcrawl.model.whole_path import whole_path
@@ -141,47 +141,50 @@ class Options:
             download_delay=float(settings["DOWNLOAD_DELAY"]),
             registry_table=table_name_setting(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
-            sink_wait=whole_number(settings, "SINK_WAIT_SECONDS"),
-            partition=one_of(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
-            depth_limit=whole_number(settings, "DEPTH_LIMIT"),
-            due_only=one_of(settings, "RECRAWL_POLICY", "always", "due") == "due",
-            extract_processes=whole_number(settings, "EXTRACT_PROCESSES", least=1),
-            extract_memory=whole_number(settings, "EXTRACT_MEMORY_MB", least=256),
-            extract_cpu_seconds=whole_number(settings, "EXTRACT_CPU_SECONDS", least=1),
-            extract_seconds_per_host=whole_number(settings, "EXTRACT_SECONDS_PER_HOST"),
-            content_hash_basis=one_of(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"),
+            sink_wait=whole_number_setting(settings, "SINK_WAIT_SECONDS"),
+            partition=choice_setting(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
+            depth_limit=whole_number_setting(settings, "DEPTH_LIMIT"),
+            due_only=choice_setting(settings, "RECRAWL_POLICY", "always", "due") == "due",
+            extract_processes=whole_number_setting(settings, "EXTRACT_PROCESSES", least=1),
+            extract_memory=whole_number_setting(settings, "EXTRACT_MEMORY_MB", least=256),
+            extract_cpu_seconds=whole_number_setting(settings, "EXTRACT_CPU_SECONDS", least=1),
+            extract_seconds_per_host=whole_number_setting(settings, "EXTRACT_SECONDS_PER_HOST"),
+            content_hash_basis=choice_setting(
+                settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"
+            ),
             force_on_canonical=switch_setting(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
-            allow_networks=network_list(settings, "ALLOW_NETWORKS"),
-            allow_ports=port_list(settings, "ALLOW_PORTS"),
+            allow_networks=network_list_setting(settings, "ALLOW_NETWORKS"),
+            allow_ports=port_list_setting(settings, "ALLOW_PORTS"),
             verify_certificates=switch_setting(settings, "VERIFY_CERTIFICATES"),
             ca_file=authorities_setting(settings, "CA_FILE"),
             trackers=_trackers(settings),
-            out_of_scope_policy=one_of(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
+            out_of_scope_policy=choice_setting(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
             policy=_policy(settings),
             schedule=_schedule(settings),
-            undo_ttl=whole_number(settings, "UNDO_TTL_SECONDS"),
-            gone_ttl=whole_number(settings, "GONE_TTL_SECONDS"),
+            undo_ttl=whole_number_setting(settings, "UNDO_TTL_SECONDS"),
+            gone_ttl=whole_number_setting(settings, "GONE_TTL_SECONDS"),
             snapshot_store=_snapshots(settings, data_dir),
-            snapshot_retention=whole_number(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
-            re_extract_per_run=whole_number(settings, "RE_EXTRACT_PER_RUN"),
-            sweep_max_ratio=number(settings, "SWEEP_MAX_RATIO", least=0, most=1),
-            sweep_min_count=whole_number(settings, "SWEEP_MIN_COUNT"),
-            trust_sample_ratio=number(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
-            max_unverified_days=whole_number(settings, "MAX_UNVERIFIED_DAYS"),
+            snapshot_retention=whole_number_setting(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
+            re_extract_per_run=whole_number_setting(settings, "RE_EXTRACT_PER_RUN"),
+            sweep_max_ratio=number_setting(settings, "SWEEP_MAX_RATIO", least=0, most=1),
+            sweep_min_count=whole_number_setting(settings, "SWEEP_MIN_COUNT"),
+            trust_sample_ratio=number_setting(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
+            max_unverified_days=whole_number_setting(settings, "MAX_UNVERIFIED_DAYS"),
             soft_404=switch_setting(settings, "SOFT_404_DETECTION"),
-            head_policy=one_of(settings, "HEAD_POLICY", "never", "auto", "always"),
-            head_min_bytes=whole_number(settings, "HEAD_MIN_BYTES"),
-            revalidation_lane=one_of(settings, "REVALIDATION_LANE", "auto", "off") == "auto",
+            head_policy=choice_setting(settings, "HEAD_POLICY", "never", "auto", "always"),
+            head_min_bytes=whole_number_setting(settings, "HEAD_MIN_BYTES"),
+            revalidation_lane=choice_setting(settings, "REVALIDATION_LANE", "auto", "off")
+            == "auto",
             robots_obeyed=switch_setting(settings, "ROBOTSTXT_OBEY"),
-            robots_ttl=whole_number(settings, "ROBOTS_TTL_SECONDS"),
-            retry_after_max_wait=whole_number(settings, "RETRY_AFTER_MAX_WAIT"),
-            host_failures_to_park=whole_number(settings, "HOST_FAILURES_TO_PARK", least=1),
-            host_failure_seconds=whole_number(settings, "HOST_FAILURE_SECONDS"),
-            host_park_seconds=whole_number(settings, "HOST_PARK_SECONDS"),
-            host_probes=whole_number(settings, "HOST_PROBES", least=1),
+            robots_ttl=whole_number_setting(settings, "ROBOTS_TTL_SECONDS"),
+            retry_after_max_wait=whole_number_setting(settings, "RETRY_AFTER_MAX_WAIT"),
+            host_failures_to_park=whole_number_setting(settings, "HOST_FAILURES_TO_PARK", least=1),
+            host_failure_seconds=whole_number_setting(settings, "HOST_FAILURE_SECONDS"),
+            host_park_seconds=whole_number_setting(settings, "HOST_PARK_SECONDS"),
+            host_probes=whole_number_setting(settings, "HOST_PROBES", least=1),
             sitemaps_from_robots=switch_setting(settings, "SITEMAPS_FROM_ROBOTS"),
-            host_url_budget=whole_number(settings, "HOST_URL_BUDGET"),
-            max_hosts=whole_number(settings, "MAX_HOSTS"),
+            host_url_budget=whole_number_setting(settings, "HOST_URL_BUDGET"),
+            max_hosts=whole_number_setting(settings, "MAX_HOSTS"),
         )
 
 
@@ -209,11 +212,11 @@ def robots_parser_option(settings: Mapping[str, Any]) -> type[Any]:
 def _check_others(settings: Mapping[str, Any]) -> None:
     """Check the settings that are no options: those of Scrapy, the log and the progress."""
     for name, least in SCRAPY_LIMITS.items():
-        number(settings, name, least=least)
+        number_setting(settings, name, least=least)
     for name in SCRAPY_WHOLE:
-        whole_number(settings, name, least=int(SCRAPY_LIMITS[name]))
-    whole_number(settings, "MIN_DOWNLOAD_RATE")
-    whole_number(settings, "ROBOTS_MAX_STALE_SECONDS")
+        whole_number_setting(settings, name, least=int(SCRAPY_LIMITS[name]))
+    whole_number_setting(settings, "MIN_DOWNLOAD_RATE")
+    whole_number_setting(settings, "ROBOTS_MAX_STALE_SECONDS")
     for name in SWITCHES:
         if str(settings[name]) not in SWITCH:
             raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
@@ -222,7 +225,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
             f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
         )
     redacted_log_format(settings)
-    one_of(settings, "PROGRESS_FORMAT", "line", "json", "none")
+    choice_setting(settings, "PROGRESS_FORMAT", "line", "json", "none")
     robots_parser_option(settings)
 
 
@@ -312,33 +315,34 @@ def _snapshots(settings: Mapping[str, Any], data_dir: Path) -> str | None:
 def _trackers(settings: Mapping[str, Any]) -> Trackers:
     """Return the query parameters that are dropped from addresses."""
     return Trackers(
-        prefixes=word_list(settings, "TRACKING_PARAM_PREFIXES"),
-        names=frozenset(word_list(settings, "TRACKING_PARAM_NAMES")),
+        prefixes=word_list_setting(settings, "TRACKING_PARAM_PREFIXES"),
+        names=frozenset(word_list_setting(settings, "TRACKING_PARAM_NAMES")),
     )
 
 
 def _policy(settings: Mapping[str, Any]) -> Policy:
     """Return the thresholds and ages after which a page may be removed."""
     return Policy(
-        lost_threshold=whole_number(settings, "LOST_THRESHOLD", least=1),
-        lost_min_age=whole_number(settings, "LOST_MIN_AGE"),
+        lost_threshold=whole_number_setting(settings, "LOST_THRESHOLD", least=1),
+        lost_min_age=whole_number_setting(settings, "LOST_MIN_AGE"),
         purge_statuses=statuses_setting(settings, "LOST_PURGE_STATUSES"),
-        orphan_threshold=whole_number(settings, "ORPHAN_THRESHOLD", least=1),
-        orphan_min_age=whole_number(settings, "ORPHAN_MIN_AGE"),
-        sum_of_thresholds=one_of(settings, "LOST_ORPHAN_RULE", "age", "threshold") == "threshold",
+        orphan_threshold=whole_number_setting(settings, "ORPHAN_THRESHOLD", least=1),
+        orphan_min_age=whole_number_setting(settings, "ORPHAN_MIN_AGE"),
+        sum_of_thresholds=choice_setting(settings, "LOST_ORPHAN_RULE", "age", "threshold")
+        == "threshold",
     )
 
 
 def _schedule(settings: Mapping[str, Any]) -> Schedule:
     """Return the intervals between two visits of a page."""
-    base = whole_number(settings, "CRAWL_BASE_INTERVAL_SECONDS", least=1)
-    longest = whole_number(settings, "CRAWL_MAX_INTERVAL_SECONDS", least=1)
+    base = whole_number_setting(settings, "CRAWL_BASE_INTERVAL_SECONDS", least=1)
+    longest = whole_number_setting(settings, "CRAWL_MAX_INTERVAL_SECONDS", least=1)
     if base > longest:
         raise SettingError(
             f"CRAWL_MAX_INTERVAL_SECONDS is {longest}: it takes at least the"
             f" {base} of CRAWL_BASE_INTERVAL_SECONDS"
         )
-    words = word_list(settings, "CRAWL_INTERVAL_STEPS")
+    words = word_list_setting(settings, "CRAWL_INTERVAL_STEPS")
     steps = tuple(int(word) for word in words if word.isdecimal())
     if not steps or len(steps) != len(words) or 0 in steps or list(steps) != sorted(steps):
         raise SettingError(
@@ -349,7 +353,7 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
         base=base,
         longest=longest,
         steps=steps,
-        patience=whole_number(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
-        error_base=whole_number(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
-        jitter=round(1000 * number(settings, "CRAWL_JITTER", least=0, most=0.5)),
+        patience=whole_number_setting(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
+        error_base=whole_number_setting(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
+        jitter=round(1000 * number_setting(settings, "CRAWL_JITTER", least=0, most=0.5)),
     )

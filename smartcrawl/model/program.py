@@ -28,7 +28,7 @@ def crawl_line(url: str) -> str:
     return f"{OURS} crawl {url}" if program() == OURS else f"{SCRAPYS} crawl site -a url={url}"
 
 
-def pasted() -> str:
+def pasted_command() -> str:
     """Return the program as it is typed in this folder: a path below it, or a name on the PATH."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":

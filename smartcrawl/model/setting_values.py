@@ -18,7 +18,7 @@ from smartcrawl.rules.absence import PASSING
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
-def number(
+def number_setting(
     settings: Mapping[str, Any], name: str, *, least: float, most: float | None = None
 ) -> float:
     """Return a number from ``least`` to ``most``; without ``most`` it has no upper bound."""
@@ -33,7 +33,7 @@ def number(
     return number
 
 
-def whole_number(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
+def whole_number_setting(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
     """Return a whole number of at least ``least``."""
     value = settings[name]
     try:
@@ -45,7 +45,7 @@ def whole_number(settings: Mapping[str, Any], name: str, *, least: int = 0) -> i
     return number
 
 
-def one_of(settings: Mapping[str, Any], name: str, *choices: str) -> str:
+def choice_setting(settings: Mapping[str, Any], name: str, *choices: str) -> str:
     """Return one of ``choices``, in lower case."""
     value = str(settings[name]).strip().lower()
     if value not in choices:
@@ -69,16 +69,16 @@ def table_name_setting(settings: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def word_list(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def word_list_setting(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the words of a list or of a text with commas, in lower case, without empty ones."""
     value = settings[name]
     parts = value.split(",") if isinstance(value, str) else [str(part) for part in value]
     return tuple(part.strip().lower() for part in parts if part.strip())
 
 
-def port_list(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def port_list_setting(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
     """Return TCP ports."""
-    words = word_list(settings, name)
+    words = word_list_setting(settings, name)
     ports = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
     if len(ports) != len(words) or not all(0 < port < 65_536 for port in ports):
         raise SettingError(
@@ -89,7 +89,7 @@ def port_list(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
 
 def statuses_setting(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
     """Return HTTP statuses from 400 to 499; None for ``*``, which stands for all that may count."""
-    words = word_list(settings, name)
+    words = word_list_setting(settings, name)
     if words == ("*",):
         return None
     try:
@@ -115,10 +115,12 @@ def authorities_setting(settings: Mapping[str, Any], name: str) -> Path | None:
         raise SettingError(f"{name} is {value!r}: {error}") from error
 
 
-def network_list(settings: Mapping[str, Any], name: str) -> tuple[IPv4Network | IPv6Network, ...]:
+def network_list_setting(
+    settings: Mapping[str, Any], name: str
+) -> tuple[IPv4Network | IPv6Network, ...]:
     """Return IP networks."""
     try:
-        return tuple(ip_network(word) for word in word_list(settings, name))
+        return tuple(ip_network(word) for word in word_list_setting(settings, name))
     except ValueError as error:
         raise SettingError(
             f"{name} is {settings[name]!r}: {error};"

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.reports.remedies import with_remedy
 from smartcrawl.reports.status import SourceStatus
-from smartcrawl.reports.text import span
+from smartcrawl.reports.text import time_span_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 
@@ -28,7 +28,7 @@ class Concern(NamedTuple):
     command: tuple[str, ...] = ()  #: words of the command that lists or resolves it, if any
 
 
-def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concern]:
+def source_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concern]:
     """Yield the concerns of one source.
 
     ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS.
@@ -45,7 +45,7 @@ def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concer
         and run.no != status.complete_run
         and (reasons or now - status.completed_at > longest)
     ):
-        age = span(now - status.completed_at)
+        age = time_span_text(now - status.completed_at)
         yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
     if (counts.error_rate or 0) > MANY_ERRORS:
         text = (
@@ -53,7 +53,8 @@ def concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concer
         )
         yield Concern(text, ("registry", "--status", "error", *only))
     if (status.ages.most or 0) > longest:
-        text = f"5 % of the stored pages were not visited for {span(status.ages.most)} or longer"
+        oldest = time_span_text(status.ages.most)
+        text = f"5 % of the stored pages were not visited for {oldest} or longer"
         yield Concern(f"{text}, and CRAWL_MAX_INTERVAL_SECONDS is {longest}")
     for name, text, words in LOOKS:
         if number := getattr(counts, name):
@@ -97,7 +98,7 @@ def _stale(status: SourceStatus, longest: int) -> str | None:
     if status.ages.most is None:
         return "nothing is stored"
     if status.ages.most > longest:
-        return f"5 % of the pages were not visited for {span(status.ages.most)}"
+        return f"5 % of the pages were not visited for {time_span_text(status.ages.most)}"
     return None
 
 
@@ -113,7 +114,7 @@ def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
     if reasons:
         return ", ".join(dict.fromkeys(reasons))
     if now - status.completed_at > longest:
-        return f"the last complete run was {span(now - status.completed_at)} ago"
+        return f"the last complete run was {time_span_text(now - status.completed_at)} ago"
     return None
 
 

@@ -16,7 +16,7 @@ def counted_noun(number: int, noun: str) -> str:
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def span(seconds: int | None) -> str:
+def time_span_text(seconds: int | None) -> str:
     """Return a time in the largest unit of which it has at least two.
 
     >>> span(0), span(119), span(120), span(7_199), span(7_200), span(172_800)

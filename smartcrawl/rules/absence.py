@@ -205,7 +205,9 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
     )
 
 
-def is_looked_at(counts: Counts, age: int, absent_since: int, policy: Policy, now: int) -> bool:
+def needs_verification(
+    counts: Counts, age: int, absent_since: int, policy: Policy, now: int
+) -> bool:
     """Whether to look at an unreached page, with one more request, before its removal.
 
     The answer decides whether the page's lost runs count as well, or only its gone runs

@@ -19,7 +19,7 @@ _ASCII_QUOTES: Final = '"<>`'  #: a URL has none of them; ' may be in one
 _QUOTES: Final = _ASCII_QUOTES + "“”„‘’«»"
 
 
-def hint(text: str) -> str:
+def address_hint(text: str) -> str:
     """Return the probable correction of an invalid address, or an empty string.
 
     >>> hint("htps://docs.example.com/")

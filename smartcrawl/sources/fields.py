@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 from smartcrawl.model.authorities import authority_file
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.address_hints import hint, without_quotes
+from smartcrawl.sources.address_hints import address_hint, without_quotes
 from smartcrawl.sources.patterns import compile_scope_pattern
 
 MAX_PATTERNS: Final = 100  #: in each list
@@ -57,7 +57,7 @@ def declared_web_address(text: str) -> str:
             raise ValueError(f"is {given}, without its scheme: write {meant}")
     raise ValueError(
         f"is {given}: it takes an http or https address, as in https://docs.example.com/"
-        f"{hint(text)}"
+        f"{address_hint(text)}"
     )
 
 

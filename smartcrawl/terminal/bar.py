@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress_bar import ProgressBar
 
 from smartcrawl.model.redaction import escaped
-from smartcrawl.terminal.output import width_of
+from smartcrawl.terminal.output import terminal_width
 
 SECONDS: Final = 10  #: between two plain lines
 REFRESH: Final = 0.5  #: seconds between two states of the bar
@@ -60,7 +60,7 @@ class Bar:
     def draw(self, facts: ProgressFacts, long: str = "") -> None:
         """Draw the bar, with the text ``long`` before it where there is room for both."""
         with self._lock, suppress(OSError, ValueError):  # rich flushes the file, too
-            width = (width_of(self._file) or 80) - 1  # a full line would wrap
+            width = (terminal_width(self._file) or 80) - 1  # a full line would wrap
             self._write(_CLEAR + self._line(facts, long, width))
             Bar._shown = self
 

@@ -30,7 +30,7 @@ from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
 from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
 from smartcrawl.terminal.meter import Meter
-from smartcrawl.terminal.output import Output, complain, inform, json_text
+from smartcrawl.terminal.output import Output, json_text, print_complaint, print_note
 from smartcrawl.terminal.standard_output import printed
 from smartcrawl.terminal.state_folder import data_dir_option
 
@@ -67,15 +67,15 @@ class RegistryCommand(BaseCommand):
             self.options = options = Options.of(self.settings)
             self.database = database_of(options.registry)
             if not self.database.exists():
-                raise no_registry(self.database)
+                raise missing_registry_error(self.database)
             narrow_private_data(options.data_dir)
             with damage_named(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
-            complain(self.name, str(error))
+            print_complaint(self.name, str(error))
             self.exitcode = HELD
         except SmartcrawlError as error:
-            complain(self.name, str(error))
+            print_complaint(self.name, str(error))
             self.exitcode = FAILED
 
     def _work(self, args: list[str], opts: Namespace) -> None:
@@ -119,7 +119,7 @@ class RegistryCommand(BaseCommand):
         """Do the work and print the result; ``sources`` empty means all."""
 
 
-def no_registry(database: Database) -> RegistryError:
+def missing_registry_error(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
     folder = "--data-dir" if program() == OURS else "-s DATA_DIR="
     return RegistryError(
@@ -185,7 +185,10 @@ class ChangingCommand(RegistryCommand):
     def add_ceiling(self, parser: ArgumentParser) -> None:
         """Add the option for the most pages to remove."""
         parser.add_argument(
-            "--max", type=count, metavar="N", help="remove at most N pages, whatever the guard says"
+            "--max",
+            type=count_argument,
+            metavar="N",
+            help="remove at most N pages, whatever the guard says",
         )
 
     @contextmanager
@@ -281,9 +284,9 @@ class ChangingCommand(RegistryCommand):
                 print(f"{'would remove' if self.dry else 'removed'}  {url}")
             pages = f"{counted_noun(len(one.urls), 'page')} of {one.source}"
             if self.dry:
-                inform(f"{pages} would be removed; nothing was changed")
+                print_note(f"{pages} would be removed; nothing was changed")
             else:
-                inform(f"{pages} removed; undo with:", command=undo[one.run], gap=1)
+                print_note(f"{pages} removed; undo with:", command=undo[one.run], gap=1)
         if not done:
             print("nothing to remove")
         if left:
@@ -292,14 +295,14 @@ class ChangingCommand(RegistryCommand):
             )
 
 
-def count(value: str) -> int:
+def count_argument(value: str) -> int:
     """Return the value of an option that takes a whole number of at least 1."""
     if not value.isdecimal() or int(value) < 1:
         raise ArgumentTypeError(f"{value!r} is no whole number of at least 1")
     return int(value)
 
 
-def one_word(args: Sequence[str], what: str, example: str) -> str:
+def single_argument(args: Sequence[str], what: str, example: str) -> str:
     """Return the one argument of a command.
 
     Raises:

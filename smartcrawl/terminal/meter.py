@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from smartcrawl.reports.text import counted_noun, span
+from smartcrawl.reports.text import counted_noun, time_span_text
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 
 _QUICK: Final = 2  #: seconds of work before which no bar appears
@@ -65,5 +65,5 @@ class Meter:
         rate = number / (now - self._began)
         parts = [f"{doing}, {rate:,.1f} pages/s"]
         if self._total and rate:
-            parts.append(f"{span(int(max(0, self._total - number) / rate))} left")
+            parts.append(f"{time_span_text(int(max(0, self._total - number) / rate))} left")
         self._bar.draw(ProgressFacts(self._name, number, self._total, tuple(parts)))

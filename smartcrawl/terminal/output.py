@@ -35,7 +35,7 @@ def show_anything() -> None:
             stream.reconfigure(errors="replace")
 
 
-def width_of(file: IO[str] | None) -> int | None:
+def terminal_width(file: IO[str] | None) -> int | None:
     """Return the columns of a line; None: lines are not wrapped."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):
@@ -59,7 +59,7 @@ class Output:
 
     def __init__(self, file: IO[str] | None = None) -> None:
         self.file = sys.stdout if file is None else file
-        self.width = width_of(self.file)
+        self.width = terminal_width(self.file)
         self._console = Console(file=file, highlight=False, soft_wrap=True)
 
     def line(self, markup: str) -> None:
@@ -93,12 +93,12 @@ class Output:
             self._console.print(Text(" " * indent) + line)
 
 
-def inform(text: str, *, command: str = "", gap: int = 2) -> None:
+def print_note(text: str, *, command: str = "", gap: int = 2) -> None:
     """Print a plain sentence on standard output, and the command that goes on."""
     Output().say(escape(text), command=command, gap=gap)
 
 
-def complain(name: str, text: str) -> None:
+def print_complaint(name: str, text: str) -> None:
     """Print the message of a command on standard error; each line of ``text`` is a sentence."""
     output = Output(sys.stderr)
     for line in f"{name}: {text}".split("\n"):
@@ -121,7 +121,7 @@ def _ends(text: str, width: int) -> list[int]:
     return ends
 
 
-def when(iso: str | None, now: datetime | None = None) -> str | None:
+def printed_time(iso: str | None, now: datetime | None = None) -> str | None:
     """Return a time in 12 columns or less, in UTC, for tables.
 
     >>> now = datetime(2026, 11, 23, tzinfo=UTC)

@@ -39,22 +39,22 @@ def printed() -> Iterator[None]:
             raise
         sys.stdout.flush()
     except BrokenPipeError:
-        discard()
+        discard_output()
     except SystemExit as end:
         if not isinstance(end.__context__, BrokenPipeError):  # rich exits with status 1 then
             raise
-        discard()
+        discard_output()
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        discard()
+        discard_output()
         raise OutputError(
             f"cannot write to standard output ({error.strerror}): make room there, or redirect it"
             " to another place"
         ) from error
 
 
-def discard() -> None:
+def discard_output() -> None:
     """Discard all further output, also what is flushed at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -190,7 +190,7 @@ class Layout(NamedTuple):
 
     def _folded(self, n: int, text: str) -> list[str]:
         if self.limited and self.columns[n].kind is Kind.NAME:
-            return fold(text, self.widths[n])
+            return fold_cell_text(text, self.widths[n])
         return [text]
 
     def _line(self, cells: Mapping[int, str]) -> str:
@@ -216,7 +216,7 @@ def _spaces(columns: Sequence[Column], inline: Sequence[int], gaps: int) -> int:
     return sum(gaps if one is other is Kind.NUMBER else 2 for one, other in pairwise(kinds))
 
 
-def fold(text: str, width: int) -> list[str]:
+def fold_cell_text(text: str, width: int) -> list[str]:
     """Return a name in lines of at most ``width`` columns, broken after its parts.
 
     A number is only broken where it is longer than a line.

@@ -101,6 +101,8 @@ def test_an_unchanged_site_is_said_to_be_so(shown):
 
     assert told in shown(not_modified=1_300, counts={"unchanged": 1_300})
     assert "Nothing changed" not in shown(not_modified=1_299)  # the default has new ones
+    with_sitemaps = shown(not_modified=1_300, counts={"unchanged": 1_299}, sitemaps=1)
+    assert "Nothing changed: all 1,300 pages and sitemaps answered 304" in with_sitemaps
 
 
 def test_a_dead_link_does_not_hide_that_nothing_changed(shown):

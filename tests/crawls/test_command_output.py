@@ -1,16 +1,21 @@
 """Every command on a terminal of 80 columns, in a pipe, and where only ASCII can be shown."""
 
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
 
 from smartcrawl import commands
-from tests.crawls.commands import Crawl, Result, Scrapy, scrapy
+from tests.crawls.commands import ROOT, Crawl, Result, Scrapy, scrapy
 from tests.site_server import Page, Site, html
 
 LONG = "/long/" + "/".join(f"part-{n}-{'x' * 14}" for n in range(9))
@@ -139,7 +144,7 @@ def test_nothing_changed_is_only_said_where_nothing_did(site: Site, crawl: Crawl
     assert "Nothing changed" in crawl(site.url("/")).out
 
 
-def test_due_says_what_it_is(site: Site, crawl: Crawl):
+def test_due_says_what_it_is_at_a_terminal_only(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = html("A", text="text of a")
     crawl(site.url("/"))
@@ -148,9 +153,34 @@ def test_due_says_what_it_is(site: Site, crawl: Crawl):
 
     result = crawl.run("due")
 
-    assert "due: a crawl that asks only the pages whose next visit has come" in result.err
+    assert "due: a crawl that asks" not in result.err, "cron would mail it after every run"
     assert "1 page orphaned: no link led to it" in result.out
     assert "cut short" not in result.out
+    assert "due: a crawl that asks only the pages whose next visit has come" in at_a_terminal(
+        ["due"], crawl.own()
+    )
+
+
+def at_a_terminal(args: list[str], environment: Mapping[str, str]) -> str:
+    """Run a command of scrapy with a terminal for its messages, and return them."""
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "scrapy", *args]
+    process = subprocess.run(
+        command,
+        check=False,
+        cwd=ROOT,
+        env=os.environ | dict(environment),
+        stdout=subprocess.DEVNULL,
+        stderr=end,
+        timeout=300,
+    )
+    os.close(end)
+    said = b""
+    with suppress(OSError), open(terminal, "rb", buffering=0) as messages:
+        while part := messages.read(65_536):
+            said += part
+    assert process.returncode == 0, said
+    return " ".join(said.decode().split())
 
 
 # Terminals without Unicode

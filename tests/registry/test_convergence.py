@@ -780,7 +780,7 @@ def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sweep, "elect", lambda *_, **__: None)
+    patch.setattr(sweep, "elect_original", lambda *_, **__: None)
 
 
 def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from smartcrawl.rules.absence import (
     is_abandoned,
     is_absence_old,
     is_gone,
-    is_looked_at,
     lets_go,
     missing_runs,
+    needs_verification,
     paced_absence_counts,
     withholds,
 )
@@ -365,20 +365,20 @@ def test_the_second_reading_adds_the_thresholds_for_lost_pages_too():
 def test_who_is_looked_at(lost, gone, age, since, looked_at):
     policy = Policy(orphan_min_age=60)
 
-    assert is_looked_at(Counts(lost, gone), age, since, policy, NOW) is looked_at
+    assert needs_verification(Counts(lost, gone), age, since, policy, NOW) is looked_at
 
 
 def test_by_the_second_reading_a_loss_delays_no_look_that_is_due_without_it():
     policy = Policy(sum_of_thresholds=True)
 
-    assert is_looked_at(Counts(1, 0), 3, 0, policy, NOW)
-    assert not is_looked_at(Counts(1, 1), 3, 0, policy, NOW)
+    assert needs_verification(Counts(1, 0), 3, 0, policy, NOW)
+    assert not needs_verification(Counts(1, 1), 3, 0, policy, NOW)
 
 
 @given(st.integers(0, 1300), *[st.integers(0, 9)] * 3, POLICIES)
 def test_what_a_look_lets_go_was_to_be_looked_at(answer, lost, gone, age, policy):
     if age and lets_go(Look(answer, lost, gone, age, answer, host_answered=True), policy):
-        assert is_looked_at(Counts(lost, gone), age, 0, policy, 10**9)
+        assert needs_verification(Counts(lost, gone), age, 0, policy, 10**9)
 
 
 @pytest.mark.parametrize(("removals", "pages", "ratio", "count", "told"), table("The guard"))
@@ -485,4 +485,4 @@ def test_a_page_without_losses_is_looked_at_when_its_absence_is_long_enough():
     """LOST_ORPHAN_RULE=threshold: once gone, both thresholds must be over (G-14)."""
     policy = Policy(sum_of_thresholds=True)
     for age, looked_at in ((4, False), (5, True)):
-        assert is_looked_at(Counts(0, 1, None, 10), age, 0, policy, now=20) is looked_at
+        assert needs_verification(Counts(0, 1, None, 10), age, 0, policy, now=20) is looked_at

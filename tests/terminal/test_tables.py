@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.tables import (
-    fold,
+    fold_cell_text,
     name_column,
     note_column,
     number_column,
@@ -134,7 +134,7 @@ def test_control_characters_of_a_page_do_not_reach_the_terminal(monkeypatch: pyt
     ("text", "width"), [("日本語のページ/二つ目", 8), ("x" * 50, 12), ("a b", 1), ("1234567890", 4)]
 )
 def test_folding_loses_nothing(text: str, width: int):
-    assert "".join(fold(text, width)) == text.replace(" ", "")
+    assert "".join(fold_cell_text(text, width)) == text.replace(" ", "")
 
 
 def test_a_sentence_is_wrapped_and_its_command_is_not(monkeypatch: pytest.MonkeyPatch):

@@ -12,7 +12,7 @@ from typing import Any
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.urls import display_url
-from smartcrawl.registry.commit.clones import elect
+from smartcrawl.registry.commit.clones import elect_original
 from smartcrawl.registry.commit.collapsed import note_former
 from smartcrawl.registry.commit.contents import prepare_content_rows
 from smartcrawl.registry.commit.renaming import renumber_batch_rows
@@ -289,7 +289,7 @@ class RegistryCommit:
             row = (probe.http_status, rule, probe.page.no, self._run)
             self._connection.execute(_PROBED, row)
         if changed:
-            elect(self._connection, self._run, sorted(changed), midway=True)
+            elect_original(self._connection, self._run, sorted(changed), midway=True)
             self._sink.moved(changed)
         self._sink.flush()
         if stale and self._sharing is not None:

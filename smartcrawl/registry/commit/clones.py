@@ -42,7 +42,9 @@ SELECT DISTINCT r.content FROM several JOIN record r USING (content)
 """
 
 
-def elect(connection: Connection, run: int, contents: Iterable[int], *, midway: bool) -> None:
+def elect_original(
+    connection: Connection, run: int, contents: Iterable[int], *, midway: bool
+) -> None:
     """Set the places of the pages of some contents (rules.clones.decide_clone_places)."""
     several: Any = connection.execute(_WITH_CLONES, (numbers_for_sql(contents),))
     held = [content for (content,) in several.fetchall()]
@@ -74,5 +76,5 @@ def settle_clone_rows(connection: Connection, run: int, source: int) -> list[int
     names = {"since": since, "source": source}
     groups: Any = connection.execute(_GROUPS_OF_RUN, names).fetchall()
     contents = [content for (content,) in groups]
-    elect(connection, since, contents, midway=False)
+    elect_original(connection, since, contents, midway=False)
     return contents

@@ -20,9 +20,9 @@ from smartcrawl.rules.absence import (
     Policy,
     is_abandoned,
     is_absence_old,
-    is_looked_at,
     lets_go,
     missing_runs,
+    needs_verification,
     withholds,
 )
 from smartcrawl.rules.model import RemovalRule
@@ -224,7 +224,7 @@ def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
     counts, age, since = absence.counts, absence.age, absence.since
     if absence.excluded is not None:
         return is_abandoned(counts.gone, age, since, policy, now)
-    return is_looked_at(counts, age, since, policy, now)
+    return needs_verification(counts, age, since, policy, now)
 
 
 def propose_answered_candidates(connection: Connection, ending: EndingRunRow) -> None:
