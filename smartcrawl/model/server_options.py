@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Self
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.setting_values import network_list, whole_number
+from smartcrawl.model.setting_values import network_list_setting, whole_number_setting
 
 _MOST_PORT = 65_535
 
@@ -31,7 +31,7 @@ class ServerOptions:
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        port = whole_number(settings, "API_PORT")
+        port = whole_number_setting(settings, "API_PORT")
         if port > _MOST_PORT:
             raise SettingError(
                 f"API_PORT is {settings['API_PORT']!r}: it takes a port from 1 to 65535, or 0 for"
@@ -40,10 +40,10 @@ class ServerOptions:
         return cls(
             host=_address(settings),
             port=port,
-            trusted_proxies=network_list(settings, "API_TRUSTED_PROXIES"),
-            jobs_limit=whole_number(settings, "API_JOBS_PER_MINUTE", least=1),
-            data_limit=whole_number(settings, "API_DATA_PER_MINUTE", least=1),
-            monitoring_limit=whole_number(settings, "API_MONITORING_PER_MINUTE", least=1),
+            trusted_proxies=network_list_setting(settings, "API_TRUSTED_PROXIES"),
+            jobs_limit=whole_number_setting(settings, "API_JOBS_PER_MINUTE", least=1),
+            data_limit=whole_number_setting(settings, "API_DATA_PER_MINUTE", least=1),
+            monitoring_limit=whole_number_setting(settings, "API_MONITORING_PER_MINUTE", least=1),
         )
 
     @property

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils import log as scrapy_log
 
-from smartcrawl.engine.logs import Logs, log_formatter
+from smartcrawl.engine.logs import Logs
+from smartcrawl.terminal.log_lines import log_formatter
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import (
     FORMATS,
