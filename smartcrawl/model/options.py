@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted, redacted_log_format
+from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import (
     authorities_setting,
     choice_setting,
@@ -215,6 +216,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
         number_setting(settings, name, least=least)
     for name in SCRAPY_WHOLE:
         whole_number_setting(settings, name, least=int(SCRAPY_LIMITS[name]))
+    ServerOptions.of(settings)
     whole_number_setting(settings, "MIN_DOWNLOAD_RATE")
     whole_number_setting(settings, "ROBOTS_MAX_STALE_SECONDS")
     for name in SWITCHES:

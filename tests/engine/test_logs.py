@@ -14,7 +14,6 @@ from scrapy.settings import Settings
 from scrapy.utils import log as scrapy_log
 
 from smartcrawl.engine.logs import Logs
-from smartcrawl.terminal.log_lines import log_formatter
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import (
     FORMATS,
@@ -26,6 +25,7 @@ from smartcrawl.model.redaction import (
     shown,
     shown_lines,
 )
+from smartcrawl.terminal.log_lines import log_formatter
 
 DATES = "%Y-%m-%d %H:%M:%S"
 UNSAFE = [
