@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted, redacted_log_format
+from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import (
     authorities_setting,
     choice_setting,
@@ -149,9 +150,7 @@ class Options:
             extract_memory=whole_number_setting(settings, "EXTRACT_MEMORY_MB", least=256),
             extract_cpu_seconds=whole_number_setting(settings, "EXTRACT_CPU_SECONDS", least=1),
             extract_seconds_per_host=whole_number_setting(settings, "EXTRACT_SECONDS_PER_HOST"),
-            content_hash_basis=choice_setting(
-                settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes"
-            ),
+            content_hash_basis=_hash_basis(settings),
             force_on_canonical=switch_setting(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=network_list_setting(settings, "ALLOW_NETWORKS"),
             allow_ports=port_list_setting(settings, "ALLOW_PORTS"),
@@ -173,8 +172,7 @@ class Options:
             soft_404=switch_setting(settings, "SOFT_404_DETECTION"),
             head_policy=choice_setting(settings, "HEAD_POLICY", "never", "auto", "always"),
             head_min_bytes=whole_number_setting(settings, "HEAD_MIN_BYTES"),
-            revalidation_lane=choice_setting(settings, "REVALIDATION_LANE", "auto", "off")
-            == "auto",
+            revalidation_lane=_lane(settings),
             robots_obeyed=switch_setting(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=whole_number_setting(settings, "ROBOTS_TTL_SECONDS"),
             retry_after_max_wait=whole_number_setting(settings, "RETRY_AFTER_MAX_WAIT"),
@@ -186,6 +184,14 @@ class Options:
             host_url_budget=whole_number_setting(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_setting(settings, "MAX_HOSTS"),
         )
+
+
+def _lane(settings: Mapping[str, Any]) -> bool:
+    return choice_setting(settings, "REVALIDATION_LANE", "auto", "off") == "auto"
+
+
+def _hash_basis(settings: Mapping[str, Any]) -> str:
+    return choice_setting(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
 
 
 def robots_parser_option(settings: Mapping[str, Any]) -> type[Any]:
@@ -215,6 +221,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
         number_setting(settings, name, least=least)
     for name in SCRAPY_WHOLE:
         whole_number_setting(settings, name, least=int(SCRAPY_LIMITS[name]))
+    ServerOptions.of(settings)
     whole_number_setting(settings, "MIN_DOWNLOAD_RATE")
     whole_number_setting(settings, "ROBOTS_MAX_STALE_SECONDS")
     for name in SWITCHES:

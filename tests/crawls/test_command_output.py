@@ -44,6 +44,7 @@ COMMANDS = [
     (["config"], 0),
     (["search", "long"], 0),
     (["search", "nowhere"], 0),
+    (["serve", "--list-keys"], 0),
     (["reindex", "--pattern", "long", "--dry-run"], 0),
     (["due", "--notice", "http://elsewhere.example/ü"], 1),
     (["due"], 0),

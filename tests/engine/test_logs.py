@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils import log as scrapy_log
 
-from smartcrawl.engine.logs import Logs, log_formatter
+from smartcrawl.engine.logs import Logs
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import (
     FORMATS,
@@ -25,6 +25,7 @@ from smartcrawl.model.redaction import (
     shown,
     shown_lines,
 )
+from smartcrawl.terminal.log_lines import log_formatter
 
 DATES = "%Y-%m-%d %H:%M:%S"
 UNSAFE = [

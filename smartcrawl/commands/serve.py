@@ -1,0 +1,205 @@
+"""``scrapy serve``: the HTTP API, and its keys."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any
+
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program
+from smartcrawl.model.redaction import shown
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.server.keys import (
+    SCOPES,
+    Key,
+    Scope,
+    key_exists,
+    list_keys,
+    make_key,
+    revoke_key,
+)
+from smartcrawl.sources.private_files import narrow_private_data
+from smartcrawl.terminal import tables
+from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.command import DONE, FAILED, count_argument, print_json
+from smartcrawl.terminal.output import print_complaint, print_note
+from smartcrawl.terminal.standard_output import printed
+
+_DAY = 86_400  #: seconds
+_COLUMNS = (
+    tables.word_column("id"),
+    tables.name_column("name"),
+    tables.word_column("scope"),
+    tables.word_column("created"),
+    tables.word_column("expires"),
+    tables.word_column("revoked"),
+)
+
+
+class Command(BaseCommand):
+    """Serve the HTTP API, or manage its keys."""
+
+    def syntax(self) -> str:
+        """Return its usage."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Serve the HTTP API, or manage its keys"
+
+    def long_desc(self) -> str:
+        """Return its help text."""
+        return (
+            "Serve the HTTP API until SIGTERM or Ctrl-C. At a loopback address it needs no key; at"
+            " any other one, every request does, and the first key must exist before. Exit status:"
+            " 0 ended in order, 1 it cannot listen, or there is no key."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument("--host", metavar="IP", help="address to listen at (API_HOST)")
+        parser.add_argument("--port", metavar="N", help="port, 0: a free one (API_PORT)")
+        keys = parser.add_mutually_exclusive_group()
+        keys.add_argument("--create-key", metavar="NAME", help="make a key, print it once, and end")
+        keys.add_argument("--list-keys", action="store_true", help="list the keys, and end")
+        keys.add_argument("--revoke-key", metavar="ID", help="revoke a key, and end")
+        parser.add_argument("--scope", choices=SCOPES, help="scope of a new key (default: read)")
+        parser.add_argument(
+            "--expires-days", type=count_argument, metavar="N", help="days that a new key counts"
+        )
+        parser.add_argument(
+            "--format", choices=("text", "json"), default="text", help="default: text"
+        )
+
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
+        """Serve, or manage keys; print errors as messages."""
+        if args:
+            raise UsageError(f"{shown(args[0])!r} is not understood: serve takes options only")
+        if opts.create_key is None and (opts.scope or opts.expires_days):
+            raise UsageError("--scope and --expires-days belong to --create-key NAME")
+        try:
+            options = Options.of(self.settings)
+            narrow_private_data(options.data_dir)
+            database = database_of(options.registry)
+            with printed():
+                if opts.create_key is not None or opts.list_keys or opts.revoke_key is not None:
+                    with closing(database.open()) as connection, database.translated("write"):
+                        _manage(connection, opts)
+                else:
+                    self._serve(options, database, opts)
+            self.exitcode = DONE
+        except SmartcrawlError as error:
+            print_complaint("serve", str(error))
+            self.exitcode = FAILED
+
+    def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
+        # Every start of scrapy imports this module; FastAPI takes longer than a search.
+        from smartcrawl.server.app import create_app  # noqa: PLC0415
+        from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
+
+        server = ServerOptions.of(_with_options(self.settings, opts))
+        if server.keys_required:
+            _require_key(database, server)
+        log_to_stderr(self.settings)
+        with closing(listen(server)) as listening:
+            url = url_of(listening)
+            if opts.format == "json":
+                print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
+            else:
+                print_note(f"serving at {url}; Ctrl-C ends it")
+            sys.stdout.flush()  # the program that started this one may wait for the address
+            serve(create_app(options, server), listening, server)
+
+
+def _with_options(settings: Any, opts: Namespace) -> dict[str, Any]:
+    """Return the settings with the options of the command line."""
+    names = {"API_HOST": opts.host, "API_PORT": opts.port}
+    given = {name: value for name, value in names.items() if value is not None}
+    return dict(settings) | given
+
+
+def _require_key(database: Database, server: ServerOptions) -> None:
+    """Refuse to serve where every request needs a key and there is none.
+
+    Raises:
+        SettingError: there is no key.
+    """
+    with closing(database.open()) as connection, database.translated("read"):
+        if not key_exists(connection, int(time.time())):
+            where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
+            raise SettingError(
+                f"{where} every request needs an API key, and there is none: make one first with"
+                f" {program()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
+            )
+
+
+def _manage(connection: Connection, opts: Namespace) -> None:
+    """Make, list or revoke keys.
+
+    Raises:
+        SettingError: the name is empty, or no key has the id.
+    """
+    now = int(time.time())
+    if opts.create_key is not None:
+        _create(connection, opts, now)
+    elif opts.revoke_key is not None:
+        if not revoke_key(connection, opts.revoke_key, now):
+            raise SettingError(
+                f"no key that counts has the id {shown(opts.revoke_key)!r}:"
+                f" {program()} serve --list-keys lists them"
+            )
+        if opts.format == "json":
+            print_json({"id": opts.revoke_key, "revoked": _when(now)})
+        else:
+            print_note(f"revoked {opts.revoke_key}; servers refuse it within 5 seconds")
+    else:
+        rows = [_row(key) for key in list_keys(connection)]
+        if opts.format == "json":
+            print_json(rows)
+        else:
+            empty = f"no key yet; make one with: {program()} serve --create-key NAME"
+            tables.print_table(_COLUMNS, [_shown(row) for row in rows], empty=empty)
+
+
+def _create(connection: Connection, opts: Namespace, now: int) -> None:
+    name = shown(opts.create_key.strip())
+    if not name:
+        raise SettingError("--create-key takes the name of who gets the key, such as grafana")
+    expires = now + opts.expires_days * _DAY if opts.expires_days else None
+    scope = Scope[(opts.scope or "read").upper()]
+    text, key = make_key(connection, name, scope, now, expires=expires)
+    if opts.format == "json":
+        print_json(_row(key) | {"key": text})
+        return
+    print(text)
+    print_note(f"this key of {name} ({key.scope.name.lower()}) is shown only now: keep it safe")
+
+
+def _row(key: Key) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "scope": key.scope.name.lower(),
+        "created": _when(key.created),
+        "expires": _when(key.expires),
+        "revoked": _when(key.revoked),
+    }
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: "-" if value is None else value for name, value in row.items()}
+
+
+def _when(seconds: int | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,86 @@
+"""A server process: its socket, its log, and its end in order."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import signal
+import socket
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.redaction import redacted_log_format
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server.request_ids import WithRequestId
+from smartcrawl.terminal.bar import AboveBar
+from smartcrawl.terminal.log_lines import log_formatter
+
+_GRACE = 10  #: seconds in which requests may end after SIGTERM
+_BACKLOG = 2_048
+_REMEDIES: Mapping[int, str] = {
+    errno.EADDRINUSE: "another program listens there: end it, or choose another port with --port",
+    errno.EACCES: "this user may not listen there: choose a port from 1024 on with --port",
+    errno.EADDRNOTAVAIL: "this machine has no such address: name one of its own with --host",
+}
+
+
+class ListenError(SmartcrawlError):
+    """The server cannot listen at its address."""
+
+
+def listen(server: ServerOptions) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ListenError: another program has the port, or the address is not of this machine.
+    """
+    family = socket.AF_INET6 if ip_address(server.host).version == 6 else socket.AF_INET
+    try:
+        return socket.create_server((server.host, server.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "choose another address with --host or --port")
+        place = f"{server.host} port {server.port}"
+        raise ListenError(f"cannot listen at {place} ({error.strerror}); {remedy}") from error
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the address that clients ask."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(app: ASGIApp, listening: socket.socket, server: ServerOptions) -> None:
+    """Answer requests until SIGTERM or SIGINT; those under way may end before."""
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,  # its lines have queries, and no ids
+        server_header=False,
+        # By default uvicorn believes the X-Forwarded-For of any process of this machine.
+        proxy_headers=bool(server.trusted_proxies),
+        forwarded_allow_ips=[str(network) for network in server.trusted_proxies],
+        timeout_graceful_shutdown=_GRACE,
+        ws="none",
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ended)  # uvicorn raises it again when all is done
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _ended(_number: int, _frame: object) -> None:
+    """End in order: the process has nothing left to do."""
+
+
+def log_to_stderr(settings: Mapping[str, Any]) -> None:
+    """Log to standard error, with the id of the request in each line of one."""
+    handler = AboveBar()
+    handler.setLevel(settings["LOG_LEVEL"])
+    handler.addFilter(WithRequestId())
+    handler.setFormatter(log_formatter(redacted_log_format(settings)))
+    logging.root.addHandler(handler)
+    logging.root.setLevel(settings["LOG_LEVEL"])

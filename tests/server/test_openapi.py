@@ -1,0 +1,84 @@
+"""The description of the API is that of its routes, of its manual, and of its answers."""
+
+import re
+import shlex
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.server.asking import application, ask
+from tests.server.test_serve import serving
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
+ENDPOINT = re.compile(r"^### `([A-Z]+) (\S+)`$", re.MULTILINE)
+CURL = re.compile(r"^    (curl .*)$", re.MULTILINE)
+
+
+def inventory(description: dict) -> set[tuple[str, str]]:
+    return {
+        (method.upper(), path)
+        for path, methods in description["paths"].items()
+        for method in methods
+    }
+
+
+def test_the_manual_has_the_endpoints_of_the_description(tmp_path: Path):
+    description = ask(application(tmp_path), "GET", "/openapi.json").json()
+
+    assert inventory(description) == set(ENDPOINT.findall(PAGE.read_text("utf-8")))
+
+
+def test_each_endpoint_of_the_manual_has_a_curl_that_works(tmp_path: Path):
+    endpoints = PAGE.read_text("utf-8").partition("## Errors")[0]
+    parts = ENDPOINT.split(endpoints)[1:]
+    assert len(parts) >= 9
+    with serving(tmp_path) as server:
+        for method, path, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            (line,) = CURL.findall(text)
+            *_, url = shlex.split(line)
+            assert url == f"http://127.0.0.1:8080{path}"
+            answer = httpx.request(method, server.url + path)
+            assert answer.status_code == 200, line
+
+
+def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
+    description = ask(application(tmp_path), "GET", "/openapi.json").json()
+
+    assert "422" not in str(description["paths"])
+    assert "HTTPValidationError" not in description["components"]["schemas"]
+    for path, methods in description["paths"].items():
+        for operation in methods.values():
+            answers = operation["responses"]
+            assert {"200", "400", "401", "403", "413", "429", "500", "503"} <= set(answers), path
+            for answer in answers.values():
+                assert "X-RateLimit-Remaining" in answer["headers"]
+
+
+def test_metrics_count_routes_and_never_what_was_asked(tmp_path: Path):
+    app = application(tmp_path)
+    ask(app, "GET", "/health")
+    ask(app, "GET", "/secret-path?token=sc_secret")
+    ask(app, "BREW", "/health")
+
+    text = ask(app, "GET", "/metrics").text
+
+    health = 'smartcrawl_api_requests_total{method="GET",route="/health",status="200"} 1.0'
+    assert health in text
+    assert 'method="GET",route="none",status="404"} 1.0' in text
+    assert 'method="other"' in text
+    assert "secret" not in text
+    assert "BREW" not in text
+
+
+@pytest.mark.covers("R2-13")
+def test_log_lines_have_the_id_of_their_request(tmp_path: Path):
+    (tmp_path / "registry.db").write_bytes(b"no registry at all, but some text" * 100)
+    with serving(tmp_path, LOG_FORMAT="json") as server:
+        answer = httpx.get(f"{server.url}/ready")
+        _, logged = server.end()
+
+    assert answer.status_code == 503
+    lines = [line for line in logged.splitlines() if answer.headers["X-Request-Id"] in line]
+    assert len(lines) == 1
+    assert f'"request_id": "{answer.headers["X-Request-Id"]}"' in lines[0]

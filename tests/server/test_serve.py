@@ -1,0 +1,213 @@
+"""``smartcrawl serve`` as a process of its own, asked over real sockets."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from smartcrawl.server.bodies import LIMIT
+from tests.server.asking import error_of
+
+PROGRAM = [sys.executable, "-m", "smartcrawl", "serve"]
+
+
+def run(folder: Path, *words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    done = subprocess.run(
+        [*PROGRAM, "--data-dir", str(folder), *words],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        printed = ""
+        assert process.stdout is not None
+        while "}" not in printed:
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            printed += line
+        self.said = json.loads(printed)
+        self.url = self.said["url"]
+        self.port = int(self.url.rpartition(":")[2])
+
+    def end(self) -> tuple[int, str]:
+        """Send SIGTERM; return the exit status and the log."""
+        self.process.send_signal(signal.SIGTERM)
+        _, logged = self.process.communicate(timeout=30)
+        return self.process.returncode, logged
+
+
+@contextmanager
+def serving(folder: Path, *words: str, **settings: str) -> Iterator[Server]:
+    """Start a server at a free port."""
+    given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    process = subprocess.Popen(
+        [*PROGRAM, "--data-dir", str(folder), "--port", "0", "--format", "json", *words, *given],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=os.environ | {"SMARTCRAWL_DATA_DIR": str(folder)},
+    )  # fmt: skip
+    try:
+        yield Server(process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
+def test_a_server_answers_and_ends_in_order(tmp_path: Path):
+    with serving(tmp_path) as server:
+        assert server.said["keysRequired"] is False
+        assert httpx.get(f"{server.url}/ready").json() == {"status": "ready"}
+        with pytest.raises(httpx.ConnectError):  # at this address only
+            httpx.get(server.url.replace("127.0.0.1", "127.0.0.2"))
+        status, logged = server.end()
+
+    assert status == 0
+    assert "Traceback" not in logged
+    assert (tmp_path / "registry.db").exists()
+
+
+def test_no_client_forges_its_address_without_a_trusted_proxy(tmp_path: Path):
+    """Uvicorn would believe any process of this machine; each request would have a new limit."""
+    with serving(tmp_path, API_MONITORING_PER_MINUTE="1000000") as server:
+        left = [
+            int(
+                httpx.get(
+                    f"{server.url}/health",
+                    headers={"X-Forwarded-For": f"198.51.100.{n}", "Forwarded": f"for=10.0.0.{n}"},
+                ).headers["X-RateLimit-Remaining"]
+            )
+            for n in range(3)
+        ]
+
+    assert left[0] > left[1] > left[2] or left[-1] == 999_999  # a minute may begin meanwhile
+    assert len(set(left)) > 1
+
+
+def test_the_address_that_a_trusted_proxy_reports_counts(tmp_path: Path):
+    run(tmp_path, "--create-key", "a")
+    with serving(tmp_path, API_TRUSTED_PROXIES="127.0.0.1/32") as server:
+        headers = [{"X-Forwarded-For": f"198.51.100.{n}"} for n in range(3)]
+        left = [
+            httpx.get(f"{server.url}/health", headers=one).headers["X-RateLimit-Remaining"]
+            for one in headers
+        ]
+
+        assert server.said["keysRequired"] is True
+        assert left == ["499"] * 3
+        assert httpx.get(f"{server.url}/metrics").status_code == 401
+
+
+def test_a_chunked_body_is_cut_off_at_its_limit(tmp_path: Path):
+    with serving(tmp_path) as server:
+        raw = b"POST /ready HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+        raw += b"Content-Type: application/json\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+            client.sendall(raw)
+            part = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+            for _ in range(LIMIT // 65_536 + 1):
+                client.sendall(part)
+            answer = client.recv(65_536)  # the body has no end
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"x-ratelimit-remaining:" in answer
+        assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_errors_of_the_wire_have_the_envelope(tmp_path: Path):
+    with serving(tmp_path) as server:
+        answers = [
+            httpx.get(f"{server.url}/nothing"),
+            httpx.get(f"{server.url}/health/"),
+            httpx.post(f"{server.url}/health", json={}),
+            httpx.post(
+                f"{server.url}/health", content=b"{", headers={"Content-Type": "application/json"}
+            ),
+            httpx.get(f"{server.url}/health", headers={"Host": "rebound.example"}),
+        ]
+
+    assert [answer.status_code for answer in answers] == [404, 404, 405, 400, 403]
+    assert all(error_of(answer) for answer in answers)
+    assert answers[2].headers["Allow"] == "GET"
+
+
+def test_a_port_in_use_is_reported_with_the_remedy(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        done = run(tmp_path, "--port", str(port), expect=1)
+
+    assert done.stdout == ""
+    assert f"cannot listen at 127.0.0.1 port {port}" in done.stderr
+    assert "choose another port with --port" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--host", "0.0.0.0"], ["-s", "API_TRUSTED_PROXIES=127.0.0.1"]])
+def test_without_a_key_only_loopback_is_served(tmp_path: Path, words: list[str]):
+    done = run(tmp_path, "--port", "0", *words, expect=1)
+
+    assert "serve --create-key NAME" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--port", "70000"], "API_PORT is '70000'"),
+        (["--port", "web"], "API_PORT is 'web'"),
+        (["--host", "a.example"], "API_HOST is 'a.example'"),
+        (["-s", "API_JOBS_PER_MINUTE=0"], "API_JOBS_PER_MINUTE is '0'"),
+        (["--revoke-key", "0123"], "no key that counts has the id '0123'"),
+        (["--create-key", " "], "--create-key takes the name"),
+    ],
+)
+def test_wrong_values_are_named(tmp_path: Path, words: list[str], why: str):
+    assert why in run(tmp_path, *words, expect=1).stderr
+
+
+def test_options_of_a_new_key_need_one(tmp_path: Path):
+    run(tmp_path, "--scope", "admin", expect=2)
+
+
+def test_the_life_of_a_key(tmp_path: Path):
+    text = run(tmp_path, "--create-key", "Grafana", "--scope", "operate").stdout.splitlines()[0]
+    other = json.loads(
+        run(tmp_path, "--create-key", "brief", "--expires-days", "1", "--format", "json").stdout
+    )
+    assert re.fullmatch(r"sc_[0-9a-f]{12}_[\w-]{43}", text)
+    assert (other["scope"], other["expires"] > other["created"]) == ("read", True)
+    key_id = text.split("_")[1]
+    with serving(tmp_path, "--host", "0.0.0.0") as server:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+
+        def status(value: str) -> int:
+            return httpx.get(url, headers={"Authorization": f"Bearer {value}"}).status_code
+
+        assert server.said["keysRequired"] is True
+        assert [status(text), status(other["key"]), status(text[:-1])] == [200, 200, 401]
+        assert httpx.get(url).status_code == 401
+        run(tmp_path, "--revoke-key", other["id"])
+    with serving(tmp_path, "--host", "0.0.0.0") as server:
+        url = f"http://127.0.0.1:{server.port}/metrics"
+        assert [status(text), status(other["key"])] == [200, 401]
+    listed = json.loads(run(tmp_path, "--list-keys", "--format", "json").stdout)
+    assert [(one["id"], one["name"], one["revoked"] is None) for one in listed] in (
+        [(key_id, "Grafana", True), (other["id"], "brief", False)],
+        [(other["id"], "brief", False), (key_id, "Grafana", True)],
+    )
+    assert text[-43:] not in run(tmp_path, "--list-keys").stdout
+    assert text[-43:].encode() not in (tmp_path / "registry.db").read_bytes()

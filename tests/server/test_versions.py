@@ -1,0 +1,39 @@
+"""Versions side by side, and the headers of one that ends (R2-03, R2-05)."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter
+
+from smartcrawl.server.context import Context
+from smartcrawl.server.versions import Deprecated, Version
+from tests.server.asking import application, ask
+
+
+def add_routes(_: Context, router: APIRouter) -> None:
+    @router.get("/name")
+    def name() -> str:
+        return router.prefix
+
+
+OLD = Version(
+    "/api/v1",
+    (add_routes,),
+    Deprecated(datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC)),
+)
+NEW = Version("/api/v2", (add_routes,))
+
+
+@pytest.mark.covers("R2-03", "R2-05")
+def test_two_versions_are_served_and_the_old_one_says_when_it_ends(tmp_path: Path):
+    app = application(tmp_path, versions=(OLD, NEW))
+
+    old, new = (ask(app, "GET", f"/api/{version}/name") for version in ("v1", "v2"))
+    missing = ask(app, "GET", "/api/v1/nothing")
+
+    assert (old.json(), new.json()) == ("/api/v1", "/api/v2")
+    for answer in (old, missing):
+        assert answer.headers["Deprecation"] == "@1798761600"
+        assert answer.headers["Sunset"] == "Sat, 01 Jan 2028 00:00:00 GMT"
+    assert not {"deprecation", "sunset"} & set(new.headers)
