@@ -35,11 +35,13 @@ def pytest_configure() -> None:
     """Draw the seeds of tests/crawls/test_kill.py and test_chaos.py once, for all workers.
 
     COLUMNS, which pytest-xdist gives its workers, would wrap what the commands print. A shell
-    starts background jobs with SIGINT ignored; the programs that tests interrupt would inherit it.
+    starts background jobs with SIGINT ignored, and nohup does so with SIGHUP. Programs that tests
+    interrupt would inherit that; a handler, which does nothing here, is not inherited.
     """
     os.environ.pop("COLUMNS", None)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     for name in SEEDS:
         os.environ.setdefault(name, str(random.randrange(1_000_000)))
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from smartcrawl.server.bodies import DEPTH, LIMIT
 from smartcrawl.server.context import Context
 from smartcrawl.server.versions import Version
-from tests.server.asking import application, ask, error_of
+from tests.server.api_client import application, ask, error_of
 
 JSON = {"Content-Type": "application/json"}
 

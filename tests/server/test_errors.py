@@ -12,7 +12,7 @@ from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import CODES, ApiError
 from smartcrawl.server.versions import Version
-from tests.server.asking import application, ask, ask_all, error_of
+from tests.server.api_client import application, ask, ask_all, error_of
 
 
 class Strict(BaseModel):

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from smartcrawl.server.context import Context
 from smartcrawl.server.versions import Version
-from tests.server.asking import application, ask, error_of
+from tests.server.api_client import application, ask, error_of
 
 
 def add_routes(_: Context, router: APIRouter) -> None:

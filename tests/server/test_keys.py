@@ -18,7 +18,7 @@ from smartcrawl.server.stores import Stores
 from smartcrawl.server.versions import Version
 from tests import servers
 from tests.choices import options
-from tests.server.asking import application, ask, ask_all, error_of, server_options
+from tests.server.api_client import application, ask, ask_all, error_of, server_options
 
 NOW = 1_750_000_000
 

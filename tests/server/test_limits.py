@@ -12,7 +12,7 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.versions import Version
 from tests import servers
 from tests.choices import options
-from tests.server.asking import application, ask, ask_all, error_of, server_options
+from tests.server.api_client import application, ask, ask_all, error_of, server_options
 
 NOW = 1_640_000_030.5  #: within a minute
 RESET = 1_640_000_040  #: its end; 1,640,000,040 is a multiple of 60

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.asking import application, ask
+from tests.server.api_client import application, ask
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from smartcrawl.server.bodies import LIMIT
-from tests.server.asking import error_of
+from tests.server.api_client import error_of
 
 PROGRAM = [sys.executable, "-m", "smartcrawl", "serve"]
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from smartcrawl.server.context import Context
 from smartcrawl.server.versions import Deprecated, Version
-from tests.server.asking import application, ask
+from tests.server.api_client import application, ask
 
 
 def add_routes(_: Context, router: APIRouter) -> None:
