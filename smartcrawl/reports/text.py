@@ -19,8 +19,8 @@ def counted_noun(number: int, noun: str) -> str:
 def time_span_text(seconds: int | None) -> str:
     """Return a time in the largest unit of which it has at least two.
 
-    >>> span(0), span(119), span(120), span(7_199), span(7_200), span(172_800)
-    ('0 s', '119 s', '2 min', '120 min', '2 h', '2 days')
+    >>> [time_span_text(seconds) for seconds in (0, 119, 120, 7_199, 7_200, 172_800)]
+    ['0 s', '119 s', '2 min', '120 min', '2 h', '2 days']
     """
     seconds = max(0, seconds or 0)  # a clock may have been set back
     for unit, size in _UNITS:

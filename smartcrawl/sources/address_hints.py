@@ -22,11 +22,11 @@ _QUOTES: Final = _ASCII_QUOTES + "“”„‘’«»"
 def address_hint(text: str) -> str:
     """Return the probable correction of an invalid address, or an empty string.
 
-    >>> hint("htps://docs.example.com/")
+    >>> address_hint("htps://docs.example.com/")
     '; did you mean https://docs.example.com/?'
-    >>> hint("http://::1:8000/")
+    >>> address_hint("http://::1:8000/")
     '; an IPv6 address goes in brackets, as in http://[::1]:8000/'
-    >>> hint("mailto:me@example.com")
+    >>> address_hint("mailto:me@example.com")
     ''
     """
     found = _SCHEME.match(text)

@@ -125,8 +125,10 @@ def printed_time(iso: str | None, now: datetime | None = None) -> str | None:
     """Return a time in 12 columns or less, in UTC, for tables.
 
     >>> now = datetime(2026, 11, 23, tzinfo=UTC)
-    >>> when("2026-11-21T09:05:30Z", now), when("2025-01-02T09:05:30Z", now), when(None, now)
-    ('21 Nov 09:05', '2 Jan 2025', None)
+    >>> printed_time("2026-11-21T09:05:30Z", now), printed_time("2025-01-02T09:05:30Z", now)
+    ('21 Nov 09:05', '2 Jan 2025')
+    >>> printed_time(None, now) is None
+    True
     """
     if iso is None:
         return None

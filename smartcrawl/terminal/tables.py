@@ -221,8 +221,10 @@ def fold_cell_text(text: str, width: int) -> list[str]:
 
     A number is only broken where it is longer than a line.
 
-    >>> fold("docs.example.com:8080", 14), fold("page12345", 6), fold("127.0.0.1:8000", 12)
-    (['docs.example.', 'com:8080'], ['page', '12345'], ['127.0.0.1:', '8000'])
+    >>> fold_cell_text("docs.example.com:8080", 14), fold_cell_text("page12345", 6)
+    (['docs.example.', 'com:8080'], ['page', '12345'])
+    >>> fold_cell_text("127.0.0.1:8000", 12)
+    ['127.0.0.1:', '8000']
     """
     lines = []
     while cell_len(text) > width:
