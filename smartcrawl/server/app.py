@@ -28,7 +28,11 @@ from smartcrawl.server.stores import Stores
 from smartcrawl.server.versions import Deprecations, Version
 
 #: Every version with its modules of routes; a function there adds them.
-VERSIONS: Final[Sequence[Version]] = (Version("", (health.add_routes, metrics.add_routes)),)
+VERSIONS: Final[Sequence[Version]] = (
+    Version("", (health.add_routes, metrics.add_routes)),
+    Version("/api", ()),
+    Version("/api/v1", ()),
+)
 
 
 def create_app(
