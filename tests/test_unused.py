@@ -70,7 +70,6 @@ EXCEPTIONS: Final = {
             "smartcrawl.server.jobs.clock:JobClock",
             "smartcrawl.server.jobs.clock:JobClock.fire",
             "smartcrawl.sources.jobs.definition:JobDefinition.checked",
-            "smartcrawl.sources.jobs.definition:JobDefinition.run_settings",
             "smartcrawl.server.jobs.job:Job.created_at",
             "smartcrawl.server.jobs.job:Job.next_run",
             "smartcrawl.server.jobs.job:JobRun.stage",

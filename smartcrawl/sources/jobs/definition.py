@@ -212,6 +212,7 @@ class JobDefinition(_Part):
                 excluded_patterns=tuple(self.filters.excluded_patterns),
                 max_depth=self.config.max_depth,
                 max_pages=self.config.max_pages,
+                of_job=True,
             )
         except ValidationError as error:
             found = error.errors()[0]
