@@ -7,10 +7,12 @@ with RawSite() as site:
     crawl(site.url())            # the answer to /3, and one that no request asked for
 """
 
+import select
 import socket
 import ssl
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -51,6 +53,7 @@ class RawSite:
         self.scripts: dict[str, Script] = {}  #: by path, for each request
         self.once: dict[str, Script] = {}  #: by path, for the next request
         self.sent = 0  #: bytes
+        self.slowest = 0.0  #: most seconds by which the machine delayed a step, or an answer
         self.log: list[tuple[str, dict[str, str]]] = []
         self.used: Counter[int] = Counter()  #: requests by connection
         self._edited: Counter[str] = Counter()
@@ -98,6 +101,7 @@ class RawSite:
         for known in (self._edited, self.scripts, self.once, self.log, self.used):
             known.clear()
         self.sent = 0
+        self.slowest = 0.0
 
     def count(self, path: str) -> int:
         return sum(asked == path for asked, _ in list(self.log))
@@ -146,12 +150,13 @@ class RawSite:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while asked := self._asked(connection):
-                path, headers = asked
+                path, headers, since = asked
                 self.used[number] += 1
-                self.log.append(asked)
+                self.log.append((path, headers))
                 script = self.once.pop(path, None) or self.scripts.get(path)
                 good = self.answer_of(path, headers)
-                if not self._play(connection, (good,) if script is None else script(good)):
+                steps = (good,) if script is None else script(good)
+                if not self._play(connection, steps, since):
                     return
         except OSError:
             pass  # a client may leave when it likes
@@ -160,14 +165,17 @@ class RawSite:
         finally:
             connection.close()
 
-    def _play(self, connection: socket.socket, steps: Steps) -> bool:
-        """Send; return whether the connection is kept."""
+    def _play(self, connection: socket.socket, steps: Steps, due: float) -> bool:
+        """Send, the first step at `due`; return whether the connection is kept."""
         for step in steps:
             if isinstance(step, bytes):
                 connection.sendall(step)
                 self.sent += len(step)
+                self.slowest = max(self.slowest, time.monotonic() - due)
+                due = time.monotonic()
             elif isinstance(step, float):
                 self._stopping.wait(step)
+                due += step
             else:
                 if step is End.RESET:
                     linger = struct.pack("ii", 1, 0)
@@ -177,17 +185,20 @@ class RawSite:
                 return False
         return True
 
-    def _asked(self, connection: socket.socket) -> tuple[str, dict[str, str]] | None:
-        """Return path and headers of the next request; None: there is none."""
-        data = b""
+    def _asked(self, connection: socket.socket) -> tuple[str, dict[str, str], float] | None:
+        """Return path, headers and time of the next request; None: there is none."""
+        data, since = b"", time.monotonic()
+        was_waiting = bool(select.select([connection], [], [], 0)[0])
         while b"\r\n\r\n" not in data:
             more = connection.recv(_RECEIVED)
             if not more:
                 return None
             data += more
+        if not was_waiting:
+            since = time.monotonic()
         lines = data.decode("latin-1").split("\r\n")
         pairs = (line.partition(": ") for line in lines[1:] if line)
-        return lines[0].split()[1], {name.lower(): value for name, _, value in pairs}
+        return lines[0].split()[1], {name.lower(): value for name, _, value in pairs}, since
 
 
 def head(*lines: str, status: str = "200 OK", version: str = "HTTP/1.1") -> bytes:

@@ -234,14 +234,24 @@ def test_two_at_once_prepare_once(checkout: Path):
 
 
 def test_an_installer_that_outlives_its_script_is_waited_for(ready: Path):
-    uv(ready, pause=f": >'{ready.parent}/changing'; sleep 2")
+    ready_to_end = ready.parent / "ready to end"
+    wait = f"until [ -e '{ready_to_end}' ]; do sleep 0.05; done"
+    uv(ready, pause=f": >'{ready.parent}/changing'; {wait}")
     process = begin(ready, "test")
     until(ready.parent / "changing")
     process.kill()
     process.wait()
     uv(ready)
+    second = begin(ready)
+    try:
+        assert second.stderr is not None
+        said = second.stderr.readline()
+    finally:
+        ready_to_end.touch()
 
-    assert "Waiting for another script/setup in this folder" in setup(ready)
+    assert "Waiting for another script/setup in this folder" in said
+    second.communicate(timeout=60)
+    assert second.returncode == 0
 
 
 def until(path: Path) -> None:

@@ -206,16 +206,37 @@ def test_a_database_of_either_kind_holds_the_same(
     assert not list(differences(truth, facts(crawl)))
 
 
+#: The lane watches a connection for 0.01 s at least: a site that its machine stops for longer than
+#: half of that is later than its script says.
+_DELAY = 0.005
+_TRIALS = 6
+
+
+def wrong_in_time(site: RawSite, trial: Callable[[int], list[str]]) -> list[str]:
+    """Return what a trial finds wrong; again, where the machine delayed what the site sent."""
+    wrong: list[str] = []
+    for number in range(_TRIALS):
+        wrong = trial(number)
+        if not wrong or site.slowest < _DELAY:
+            break
+    return wrong
+
+
 @pytest.mark.parametrize("kind", LATE)
 def test_late_bytes_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """The lane is right where not even the engine can be."""
-    _once(roads.site, LATE[kind], "/5", "/11", "/20")
-    lane = roads.copy("lane")
+    confirmed = []
 
-    counts = again(lane, roads.site)
+    def trial(number: int) -> list[str]:
+        roads.site.restore()
+        roads.site.edit(*_EDITED)
+        _once(roads.site, LATE[kind], "/5", "/11", "/20")
+        lane = roads.copy(f"lane{number}")
+        confirmed.append(again(lane, roads.site)["lane/not_modified"])
+        return list(differences(truth, facts(lane)))
 
-    assert not list(differences(truth, facts(lane)))
-    assert counts["lane/not_modified"] > 0
+    assert wrong_in_time(roads.site, trial) == []
+    assert min(confirmed) > 0
 
 
 # Answers that are wrong themselves, each time they are asked for
@@ -401,16 +422,21 @@ def test_the_engine_gives_such_a_host_one_request_a_connection_too(crawl: Crawl,
 def test_a_host_that_always_sends_too_much_swaps_no_pages(crawl: Crawl, late: float):
     """What the lane withdraws is asked on connections that are used for nothing else."""
     with RawSite(40) as site:
-        crawl(site.url())
-        site.edit(*_EDITED)
-        for path in site.paths:
-            site.scripts[path] = after(late, _stray)(site, path)
 
-        counts = again(crawl, site)
+        def trial(number: int) -> list[str]:
+            site.restore()
+            again(crawl, site, REVALIDATION_LANE="off")
+            site.edit(*_EDITED)
+            for path in site.paths:
+                site.scripts[path] = after(late, _stray)(site, path)
+            site.slowest = 0.0
+            counts = again(crawl, site)
+            assert counts["lane/strays"] > 2
+            outcomes = Counter(crawl.outcomes().values())
+            right = outcomes == {"modified": 5, "unchanged": 36}
+            return wrong(crawl, site) + ([] if right else [str(outcomes)])
 
-        assert wrong(crawl, site) == []
-        assert Counter(crawl.outcomes().values()) == {"modified": 5, "unchanged": 36}
-        assert counts["lane/strays"] > 2
+        assert wrong_in_time(site, trial) == []
 
 
 @pytest.mark.covers("RD-04")
