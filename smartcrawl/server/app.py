@@ -16,6 +16,7 @@ from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server import health, metrics
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
+from smartcrawl.server.data import documents
 from smartcrawl.server.errors import add_handlers
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.keys import KeyCache
@@ -31,7 +32,7 @@ from smartcrawl.server.versions import Deprecations, Version
 VERSIONS: Final[Sequence[Version]] = (
     Version("", (health.add_routes, metrics.add_routes)),
     Version("/api", ()),
-    Version("/api/v1", ()),
+    Version("/api/v1", (documents.add_routes,)),
 )
 
 
