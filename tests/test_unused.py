@@ -61,16 +61,15 @@ EXCEPTIONS: Final = {
     ),
     "smartcrawl.model.urls:url_partition_key": "files have one as well, which are to come (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
-    "smartcrawl.server.jobs.definition:JobConfig.follow_redirects": (
+    "smartcrawl.sources.jobs.definition:JobConfig.follow_redirects": (
         "its check refuses any value but that of every run (docs/adr/0050)"
     ),
-    "smartcrawl.server.jobs.definition:JobConfig.max_redirects": "likewise",
+    "smartcrawl.sources.jobs.definition:JobConfig.max_redirects": "likewise",
     **dict.fromkeys(
         (
             "smartcrawl.server.jobs.clock:JobClock",
             "smartcrawl.server.jobs.clock:JobClock.fire",
-            "smartcrawl.server.jobs.definition:JobDefinition.checked",
-            "smartcrawl.server.jobs.definition:JobDefinition.run_settings",
+            "smartcrawl.sources.jobs.definition:JobDefinition.checked",
             "smartcrawl.server.jobs.job:Job.created_at",
             "smartcrawl.server.jobs.job:Job.next_run",
             "smartcrawl.server.jobs.job:JobRun.stage",

@@ -12,7 +12,7 @@ from io import StringIO
 from typing import Any
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
-from scrapy.crawler import AsyncCrawlerProcess
+from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
@@ -29,6 +29,7 @@ from smartcrawl.model.program import crawl_line, program
 from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.jobs import load_known_sources, load_live_jobs
 from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import choose_run_source
 from smartcrawl.run.run import Run
@@ -153,7 +154,7 @@ class Command(ScrapyCrawl):
             return
         with database.translated("read"):
             connection = database.open()
-            declared = load_declared_sources(options.sources_file)
+            declared = load_known_sources(options, connection)
             vanished = [name for name in declared_source_rows(connection) if name not in declared]
             connection.close()
         for name in vanished:
@@ -187,6 +188,7 @@ class Command(ScrapyCrawl):
         assert self.settings is not None
         crawler = self._create_crawler(spider)
         try:
+            self._set_of_job(crawler, arguments)
             if spider is SiteSpider:  # a spider of the user's own may take other arguments
                 options = Options.of(self.settings)
                 await resolve_seed_hosts(
@@ -222,6 +224,16 @@ class Command(ScrapyCrawl):
             print_crawl_error(run.failure)  # the log has it already
             return FAILED, stopped
         return self.status_of(run), stopped
+
+    def _set_of_job(self, crawler: Crawler, arguments: dict[str, str]) -> None:
+        """Apply the settings of the job that the source is; those of the command line win."""
+        name = arguments.get("source")
+        if name is None:
+            return
+        assert self.settings is not None
+        job = load_live_jobs(Options.of(self.settings)).get(name)
+        if job is not None:
+            crawler.settings.setdict(job.run_settings(), priority="spider")
 
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run that ended by itself."""

@@ -19,8 +19,9 @@ from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.run.opening import choose_run_source
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import load_declared_sources, select_declared_source
+from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.terminal.command import missing_registry_error
 from smartcrawl.terminal.output import print_complaint
 
@@ -108,7 +109,7 @@ class Command(CrawlCommand):
             rest = {name: value for name, value in given.items() if name != "source"}
             return [{**rest, **known[named]}]
         if named is not None:
-            select_declared_source(named, declared)  # an unknown one is refused here
+            choose_run_source(options, {"source": named})  # an unknown one is refused here
         if given.keys() & {"url", "source", "sitemap"}:
             return [given]
         runs = [{**given, "source": name} for name in declared]

@@ -14,9 +14,9 @@ from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.options import robots_parser_option
 from smartcrawl.model.program import crawl_line
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.jobs import load_known_sources
 from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import StoredRobotsReport
-from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
 
@@ -63,7 +63,7 @@ class Command(RegistryCommand):
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
-        declared = load_declared_sources(self.options.sources_file)
+        declared = load_known_sources(self.options, connection)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:

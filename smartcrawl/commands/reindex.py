@@ -18,9 +18,9 @@ from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
+from smartcrawl.registry.jobs import load_known_sources
 from smartcrawl.reports.sources_today import sources_today
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.patterns import compile_scope_pattern
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
@@ -173,7 +173,7 @@ class Command(ChangingCommand):
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
-        declared = load_declared_sources(self.options.sources_file)
+        declared = load_known_sources(self.options, connection)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
         today = sources_today(connection, declared, names)

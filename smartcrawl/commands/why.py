@@ -11,9 +11,9 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import robots_parser_option
 from smartcrawl.model.program import program
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.jobs import load_known_sources
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
-from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.fields import declared_web_address
 from smartcrawl.terminal.command import RegistryCommand, print_json, single_argument
 
@@ -51,7 +51,7 @@ class Command(RegistryCommand):
         stories = Stories(
             connection,
             self.options,
-            load_declared_sources(self.options.sources_file),
+            load_known_sources(self.options, connection),
             StoredRobotsReport(
                 connection, robots_txt_answers(robots_parser_option(settings), agent)
             ),

@@ -47,7 +47,12 @@ class Seeds:
     # Hosts
 
     def endpoints(self) -> list[tuple[str, int]]:
-        """Return the (host, port) pairs of the seeds and sitemaps that were given."""
+        """Return the (host, port) pairs of the seeds and sitemaps that the operator gave.
+
+        Those of a job came over the HTTP API: only ALLOW_NETWORKS opens a private address to them.
+        """
+        if self._source.of_job:
+            return []
         return [url_endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
 
     def ports(self) -> list[tuple[str, int]]:

@@ -71,6 +71,7 @@ class Source(BaseModel):
     verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
     ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
     ad_hoc: bool = False  #: named by an address, not declared
+    of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
 
     @field_validator("seeds", "sitemaps")
     @classmethod
@@ -120,7 +121,7 @@ class Source(BaseModel):
 
 
 #: Keys of a table of sources.toml.
-KEYS: Final = tuple(key for key in Source.model_fields if key not in ("name", "ad_hoc"))
+KEYS: Final = tuple(key for key in Source.model_fields if key not in ("name", "ad_hoc", "of_job"))
 
 
 def load_declared_sources(path: Path) -> dict[str, Source]:

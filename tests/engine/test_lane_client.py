@@ -222,6 +222,33 @@ def test_an_answer_counts_after_a_round_trip_of_silence(watched):
     watched(work)
 
 
+def test_the_first_answers_of_a_connection_are_watched_for_longer(watched):
+    """A busy server that sends too much was seen to be silent for longer than a round trip."""
+
+    async def work(watched: Watched, site: RawSite) -> None:
+        site.scripts["/1"] = lambda good: (good, 0.002, site.answer_of("/7"))
+        site.scripts["/2"] = lambda good: (0.03, good)
+        first = await watched.ask("/1")
+        wrong = await watched.ask("/2", known=False)
+        assert not await first.clean
+        assert not await wrong.clean
+
+    watched(work)
+
+
+def test_a_connection_that_was_clean_settles_after_a_round_trip(watched):
+    async def work(watched: Watched, site: RawSite) -> None:
+        seconds = []
+        for _ in range(10):  # the effect of a slow beginning fades
+            began = time.monotonic()
+            assert await (await watched.ask()).clean
+            seconds.append(time.monotonic() - began)
+        assert min(seconds) < 0.045 < seconds[0]
+        assert len(site.used) == 1
+
+    watched(work)
+
+
 def test_a_round_trip_is_as_long_as_answers_take(watched):
     async def work(watched: Watched, site: RawSite) -> None:
         site.scripts["/0"] = lambda good: (0.3, good)

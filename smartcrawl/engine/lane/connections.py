@@ -19,6 +19,7 @@ from smartcrawl.model.exceptions import LaneError
 MOST_UNSETTLED: Final = 16  #: most unsettled answers of a connection
 _STEP: Final = 5  #: see Connection.__init__
 _SHORTEST, _LONGEST = 0.01, 2.0  #: least and most seconds of a round trip
+_FIRST: Final = 0.05  #: least seconds until the first answers of a connection count
 _IDLE: Final = 15  #: seconds after which an unused connection is closed
 
 
@@ -97,6 +98,7 @@ class LaneConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._ends = False  #: whether it gets no more requests
         self._used = False
+        self._proved = False  #: whether it was clean once
 
     @property
     def is_usable(self) -> bool:
@@ -233,7 +235,13 @@ class LaneConnection(asyncio.Protocol):
 
     @property
     def _round_trip(self) -> float:
-        return min(max(self._slowest, _SHORTEST), _LONGEST)
+        """The seconds for which the connection is watched.
+
+        A server that sends too much does so from the beginning, and may be slow in between. So a
+        new connection is watched longer, unless no other request would follow on it.
+        """
+        is_short = self._proved or self._owner.one_request_each
+        return min(max(self._slowest, _SHORTEST if is_short else _FIRST), _LONGEST)
 
     def _look(self) -> None:
         """Settle all answers if the connection was idle for a round trip, without bytes to read."""
@@ -251,6 +259,7 @@ class LaneConnection(asyncio.Protocol):
         if rest > 0 or waiting:  # unread bytes, which may be TLS's own
             self._timer = self._loop.call_later(max(rest, _SHORTEST), self._look)
             return
+        self._proved = True
         self._settle(clean=True)
         if self._ends or self._owner.one_request_each:
             self.close()

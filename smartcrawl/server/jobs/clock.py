@@ -11,10 +11,10 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY, JobStatus, job_after_exit, may_job_become
-from smartcrawl.server.jobs.definition import JobDefinition
-from smartcrawl.server.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.server.jobs.schedule import CronSchedule
+from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+from smartcrawl.sources.jobs.schedule import CronSchedule
 
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobDefinition
 
 
 class RunStage(StrEnum):

@@ -14,9 +14,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.definition import JobDefinition
-from smartcrawl.server.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.server.jobs.job import Job, RunStage
+from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 
 _NAME_TAKEN: Final = "Crawl job with this name already exists"
 _JOB = """

@@ -8,8 +8,8 @@ import pytest
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.definition import JobDefinition
 from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.registry.spare import Spare
 
 NOW = 1_705_744_800  #: 2024-01-20T10:00:00Z

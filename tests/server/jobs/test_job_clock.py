@@ -8,8 +8,8 @@ import pytest
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.errors import JobError
 from smartcrawl.server.jobs.job import JobRun, RunStage
+from smartcrawl.sources.jobs.errors import JobError
 from tests.server.jobs.conftest import NOW, Office, defined
 
 HOUR = 3_600

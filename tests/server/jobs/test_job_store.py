@@ -7,10 +7,10 @@ import pytest
 
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.errors import JobError
 from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.sources.jobs.errors import JobError
 from tests.server.jobs.conftest import NOW, Office, defined
-from tests.server.jobs.test_job_definition import EXAMPLE
+from tests.sources.test_job_definition import EXAMPLE
 
 DAY = 86_400  #: seconds
 

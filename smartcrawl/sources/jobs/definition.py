@@ -16,10 +16,10 @@ from pydantic_core import ErrorDetails
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS
-from smartcrawl.server.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
-from smartcrawl.server.jobs.schedule import CronSchedule
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.fields import MAX_PATTERNS, NAME, NAME_RULE, Patterns
+from smartcrawl.sources.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
+from smartcrawl.sources.jobs.schedule import CronSchedule
 
 MAX_NAME: Final = 255  #: characters (R2-58)
 MAX_SEEDS: Final = 1_000
@@ -212,6 +212,7 @@ class JobDefinition(_Part):
                 excluded_patterns=tuple(self.filters.excluded_patterns),
                 max_depth=self.config.max_depth,
                 max_pages=self.config.max_pages,
+                of_job=True,
             )
         except ValidationError as error:
             found = error.errors()[0]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.server.jobs.definition import JobConfig, JobDefinition
-from smartcrawl.server.jobs.errors import JobError
+from smartcrawl.sources.jobs.definition import JobConfig, JobDefinition
+from smartcrawl.sources.jobs.errors import JobError
 
 NOW = 1_705_744_800  #: 2024-01-20T10:00:00Z
 #: The example of the specification, with its patterns, which match none of its seeds.
