@@ -9,11 +9,12 @@ import can_ada
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Response
 from fastapi import Query as InQuery
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
+from smartcrawl.server.data.answers import EXAMPLE_HASH, Document, Documents
 from smartcrawl.server.data.cursors import Cursors, Place
 from smartcrawl.server.data.document_rows import (
     LATEST,
@@ -38,52 +39,6 @@ _MOST: Final = 1_000  #: documents of a page
 _LITTLE: Final = 1_000  #: rows before and in a page that the event loop may read
 _TOTAL_SECONDS: Final = 10  #: age up to which a total counts
 _TOTALS: Final = 1_000  #: totals that are kept
-_EXAMPLE: Final = "2bfc49fca0d1d05849628f89fa0faa70b056aeade1c47a5a062da30eafe5421d"
-
-
-class Headers(BaseModel):
-    """Headers of the answer that the stored body came with."""
-
-    last_modified: str | None = Field(alias="last-modified", examples=["2024-01-19T15:00:00Z"])
-    etag: str | None = Field(examples=['"abc123"'])
-    content_encoding: str | None = Field(alias="content-encoding", examples=["gzip"])
-
-
-class Summary(BaseModel):
-    """A document in a list."""
-
-    url: str = Field(examples=["https://example.com/article/123"])
-    url_hash: str = Field(examples=[_EXAMPLE])
-    crawled_at: str | None = Field(examples=["2024-01-20T10:30:00Z"])
-    content_length: int | None = Field(description="Bytes on the wire", examples=[45_678])
-
-
-class Document(Summary):
-    """A document with all that is known about it."""
-
-    http_status: int | None = Field(examples=[200])
-    content_type: str | None = Field(examples=["text/html"])
-    headers: Headers
-    content_hash: str | None = Field(examples=[f"sha256:{_EXAMPLE}"])
-    storage_path: str | None = Field(
-        description="Where the body is kept", examples=["s3://crawler-data/5f/70bf18.html.gz"]
-    )
-
-
-class Pagination(BaseModel):
-    """The place of a page in its list."""
-
-    total: int = Field(description="Documents of the list, as of the last 10 s", examples=[5_000])
-    offset: int = Field(examples=[0])
-    limit: int = Field(examples=[100])
-    next_cursor: str | None = Field(description="Null on the last page")
-
-
-class Documents(BaseModel):
-    """A page of a list of documents, newest visit first."""
-
-    documents: list[Summary]
-    pagination: Pagination
 
 
 class OneQuery(Query):
@@ -156,7 +111,8 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_repeated)],
     )
     async def document(
-        url_hash: Annotated[str, Path(examples=[_EXAMPLE])], query: Annotated[OneQuery, InQuery()]
+        url_hash: Annotated[str, Path(examples=[EXAMPLE_HASH])],
+        query: Annotated[OneQuery, InQuery()],
     ) -> Response:
         if not _HASH.fullmatch(url_hash):
             raise invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")

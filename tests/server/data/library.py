@@ -109,9 +109,8 @@ class Library:
         if self.connection.dialect == "sqlite":
             rows = self.connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
             return [row[3] for row in rows]
-        self.connection.execute(
-            "SET enable_seqscan = off"
-        )  # few rows are read faster without index
+        # Without index a few rows are read faster.
+        self.connection.execute("SET enable_seqscan = off")
         rows = self.connection.execute(f"EXPLAIN (COSTS OFF) {statement}", values).fetchall()
         self.connection.execute("SET enable_seqscan = on")
         return [row[0].strip() for row in rows]

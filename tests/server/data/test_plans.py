@@ -4,6 +4,8 @@ The indexes of the specification are on its own tables. Here these are views ove
 whose indexes answer the same questions (docs/adr/0055).
 """
 
+from itertools import pairwise
+
 import pytest
 
 from smartcrawl.server.data.document_rows import COUNT, DOCUMENT, LATEST, PAGE, Filters
@@ -28,7 +30,7 @@ def full(library: Library) -> Library:
 def aliases(statement: str) -> dict[str, str]:
     """The large tables of a statement by the names that it gives them."""
     words = statement.replace("(", " ").replace(")", " ").replace(",", " ").split()
-    named = zip(words, words[1:], strict=False)
+    named = pairwise(words)
     return {alias: table for table, alias in named if table in LARGE} | {t: t for t in LARGE}
 
 
