@@ -62,3 +62,47 @@ class Documents(Answer):
 
     documents: list[Summary]
     pagination: Pagination
+
+
+class FrontierStats(Answer):
+    """Addresses that wait for a visit."""
+
+    total_urls: int = Field(examples=[12_345_678])
+    by_priority: dict[str, int] = Field(examples=[{"5": 12_345_678}])
+    by_domain: dict[str, int] = Field(
+        description="The 1,000 hosts with most of them", examples=[{"example.com": 45_000}]
+    )
+    ready_to_crawl: int = Field(
+        description="Due, or reached by an open run, at hosts that may be asked", examples=[234_567]
+    )
+    delayed: int = Field(examples=[12_111_111])
+
+
+class ItemCounts(Answer):
+    """Numbers of items by their status."""
+
+    Pending: int = Field(examples=[12])
+    Crawled: int = Field(examples=[3])
+    Indexed: int = Field(examples=[2_044])
+    Error: int = Field(examples=[5])
+    OutOfScope: int = Field(examples=[81])
+    Gone: int = Field(examples=[7])
+
+
+class SearchStatus(Answer):
+    """The items of all sources together."""
+
+    items: ItemCounts
+    indexed: int = Field(description="Items in the index", examples=[2_044])
+    changeRate: float | None = Field(  # noqa: N815  # as the names of E-13 to E-16
+        description="Share of visits to stored pages in the last ten runs that found a change;"
+        " null without any",
+        examples=[0.0312],
+    )
+    errorRate: float | None = Field(  # noqa: N815  # likewise
+        description="Share of pages whose last visit failed; null without any", examples=[0.0024]
+    )
+    lost: int = Field(description="Stored pages that were not found lately", examples=[4])
+    orphans: int = Field(
+        description="Stored pages that the last complete run did not reach", examples=[2]
+    )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from fastapi import Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo
 
+from smartcrawl.model.redaction import shown
 from smartcrawl.server.errors import invalid_input
 
 _DIGITS: Final = re.compile(r"\d{1,18}", re.ASCII)
@@ -47,6 +48,16 @@ def refuse_repeated(request: Request) -> None:
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
             raise invalid_input(repeated, f"{repeated} must be given once")
+
+
+def refuse_query(request: Request) -> None:
+    """Refuse any parameter: the path takes none.
+
+    Raises:
+        ApiError: with the name of the first one.
+    """
+    for name in request.query_params:
+        raise invalid_input(name, f"{shown(name)} is not known: this path takes no parameters")
 
 
 def first_second(text: str, field: str) -> int:

@@ -1,5 +1,6 @@
 """The routes of data after, and during, real crawls, in both databases."""
 
+import time
 from collections.abc import Iterator
 from threading import Thread
 
@@ -7,6 +8,7 @@ import httpx
 import pytest
 
 from smartcrawl.model.urls import url_hash
+from smartcrawl.reports.status import status_report
 from tests.crawls.commands import Crawl
 from tests.server.data.library import Library
 from tests.server.test_serve import serving
@@ -108,3 +110,31 @@ def test_paging_while_a_crawl_writes_repeats_nothing_and_skips_only_its_pages(
     )
     assert missing <= {url for (url,) in again}
     assert visited[0][0] >= PAGES
+
+
+@both
+@pytest.mark.covers("E-09", "R2-36", "E-17", "R0-78")
+def test_statistics_agree_with_the_status_of_the_sources(
+    crawled: Site, crawl: Crawl, library: Library
+):
+    """A page changed, one is gone, and one is linked no more."""
+    crawled.pages["/1"] = html("Page 1", text="Another text.")
+    crawled.pages["/"] = html("Home", *(f"/{n}" for n in range(2, PAGES)), "/1", "/missing")
+    del crawled.pages["/2"]
+    crawl(crawled.url("/"))
+    library.now = time.time()
+    counts = status_report(library.connection, int(library.now))[-1].counts
+    status, frontier = library.read("/api/SearchStatus"), library.read("/api/v1/frontier/stats")
+    later = library.now = library.now + 40 * 86_400
+    due = status_report(library.connection, int(later))[-1].counts.due
+
+    assert sum(status["items"].values()) == counts.pages
+    assert (status["indexed"], status["items"]["Error"]) == (counts.indexed, counts.error)
+    assert (status["lost"], status["orphans"]) == (counts.lost, counts.orphans)
+    assert status["lost"] == 1
+    assert status["orphans"] == 1
+    assert 0 < status["changeRate"] < 0.1
+    assert frontier["ready_to_crawl"] == counts.due
+    assert frontier["total_urls"] == due == frontier["ready_to_crawl"] + frontier["delayed"]
+    assert list(frontier["by_domain"].values()) == [due]
+    assert library.read("/api/v1/frontier/stats")["ready_to_crawl"] == due
