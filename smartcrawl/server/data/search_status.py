@@ -1,4 +1,4 @@
-"""How the items of all sources are doing: what ``scrapy status`` counts (E-17, R0-78)."""
+"""The status of all items together: what ``scrapy status`` counts (E-17, R0-78)."""
 
 from __future__ import annotations
 
