@@ -39,7 +39,8 @@ def fill(folder: Path, count: int) -> None:
     def states():
         for no in range(1, count + 1):
             visited = 0 if 1 < no <= PENDING + 1 else run_.no
-            yield (no, run_.no, visited, visited, 1, 1 + no % 6, 2, 2, 1, 200, 200, 1_700_000_000)
+            known = (1 + no % 6, 2, 2, 1, 200, 200, 1_700_000_000, 1)
+            yield (no, run_.no, visited, visited, 1, *known)
 
     with transaction(connection):
         connection.execute("INSERT INTO host (name) VALUES ('www.example.com')")
@@ -52,8 +53,8 @@ def fill(folder: Path, count: int) -> None:
         )
         connection.executemany(
             "INSERT INTO state (no, reached_run, visited_run, seen_run, number, depth, status,"
-            " standing, outcome, http_status, effective_status, last_checked)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " standing, outcome, http_status, effective_status, last_checked, host)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             states(),
         )
         connection.execute("UPDATE sequence SET value = ? WHERE name = 'address'", (count,))

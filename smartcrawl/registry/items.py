@@ -69,7 +69,10 @@ _RECORD = """
 INSERT INTO record (no, source, id, url, identity, host, first_run, first_seen)
 VALUES (?, ?, ?, ?, ?, (SELECT no FROM host WHERE name = ?), ?, ?)
 """
-_STATE = "INSERT INTO state (no, reached_run, depth, next_visit) VALUES (?, ?, 0, ?)"
+_STATE = """
+INSERT INTO state (no, reached_run, depth, next_visit, host)
+VALUES (?, ?, 0, ?, (SELECT no FROM host WHERE name = ?))
+"""
 _PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
 #: A page that is neither indexed nor crawled becomes pending again (R0-87).
 _PENDING = "UPDATE state SET status = 0 WHERE no IN carray(?) AND status NOT IN (1, 2)"
@@ -204,7 +207,7 @@ def register_address_row(
         other = None if identity == url else identity
         row = (no, source_no, url_digest(identity), url, other, host, run, now)
         connection.execute(_RECORD, row)
-        connection.execute(_STATE, (no, run, now))
+        connection.execute(_STATE, (no, run, now, host))
     connection.execute(_PIN, (no, source_no, now))
     if force:
         store_order_rows(connection, [no], now)

@@ -16,6 +16,7 @@ from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server import health, metrics
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
+from smartcrawl.server.data import documents, frontier_stats, search_status
 from smartcrawl.server.errors import add_handlers
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.keys import KeyCache
@@ -30,8 +31,8 @@ from smartcrawl.server.versions import Deprecations, Version
 #: Every version with its modules of routes; a function there adds them.
 VERSIONS: Final[Sequence[Version]] = (
     Version("", (health.add_routes, metrics.add_routes)),
-    Version("/api", ()),
-    Version("/api/v1", ()),
+    Version("/api", (search_status.add_routes,)),
+    Version("/api/v1", (documents.add_routes, frontier_stats.add_routes)),
 )
 
 

@@ -199,5 +199,7 @@ def _reason(field: str | None, defect: Mapping[str, Any]) -> str:
         return f"{field or 'a JSON body'} is missing"
     if defect["type"] == "value_error":
         return str(defect["ctx"]["error"])
-    message = str(defect["msg"]).replace("Input should", "must", 1)
+    message = str(defect["msg"])
+    for subject in ("Input should", "String should"):
+        message = message.replace(subject, "must", 1)
     return f"{field or 'the body'} {message}" if message.startswith("must") else message

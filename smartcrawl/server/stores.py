@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Final, TypeVar
 
+from anyio import to_thread
+
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
@@ -19,6 +21,7 @@ READING: Final = 8  #: connections for reading, at most
 WRITING: Final = 1  #: for writing; SQLite lets one write at a time
 _WAIT: Final = 5.0  #: seconds for which a request waits for a connection
 PATIENCE: Final = 2.0  #: seconds for which a request waits for a database that is away
+_AT_ONCE: Final = "PRAGMA busy_timeout = 20"  #: milliseconds for which the event loop may wait
 
 
 class Stores:
@@ -35,12 +38,36 @@ class Stores:
         self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
         self._preparing = Lock()
         self._prepared = False
+        self._in_file = isinstance(place, Path)
+        self._at_once: Connection | None = None  #: of the event loop
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Lend a connection for reading; one thread uses it, and reads its rows in the block."""
         with self._database.translated("read"), self._reading.lent() as connection:
             yield connection
+
+    async def read_little(self, work: Callable[[Connection], _T]) -> _T:
+        """Do ``work``, which finds a few rows by an index.
+
+        SQLite is read on the event loop, where a thread would cost more than the work itself. If
+        the file is locked, or cannot be read, it is read in a thread, which also reports the error.
+        """
+        if self._in_file:
+            if self._at_once is None:
+                self._at_once = await to_thread.run_sync(self._connected_at_once)
+            try:
+                with self._database.translated("read"):
+                    return work(self._at_once)
+            except RegistryError:
+                self._at_once.close(True)
+                self._at_once = None
+        return await to_thread.run_sync(self.read, work)
+
+    def read(self, work: Callable[[Connection], _T]) -> _T:
+        """Do ``work`` in this thread with a connection for reading."""
+        with self.reading() as connection:
+            return work(connection)
 
     def write(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work`` in one transaction; a conflict or a restart of the server repeats it."""
@@ -52,6 +79,15 @@ class Stores:
         """Close the connections that are not lent."""
         self._reading.close()
         self._writing.close()
+        if self._at_once is not None:
+            self._at_once.close(True)
+            self._at_once = None
+
+    def _connected_at_once(self) -> Connection:
+        with self._database.translated("open"):
+            connection = self._connected(readonly=True)
+            connection.execute(_AT_ONCE).fetchall()
+        return connection
 
     def _connected(self, *, readonly: bool) -> Connection:
         """Connect; the first connection creates the registry, or migrates it."""

@@ -10,12 +10,8 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
 from zope.interface import implementer
 
-from smartcrawl.engine.download.network import (
-    METADATA_NAMES,
-    SPECIAL,
-    ConnectionGuard,
-    GuardedResolver,
-)
+from smartcrawl.engine.download.network import GuardedResolver
+from smartcrawl.rules.connections import METADATA_NAMES, SPECIAL, ConnectionGuard
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 

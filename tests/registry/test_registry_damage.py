@@ -252,7 +252,8 @@ def test_a_part_of_the_schema_that_is_lost_is_damage(shelf: Shelf, part: str, ca
         assert status in (0, 1), (name, told)
         assert (status == 1) is ("scrapy audit --salvage" in told), (name, told)
         if name == "audit":
-            assert f"the {part} " in told
+            with_index = part == "table state"  # SQLite itself refuses an index without a table
+            assert ("no such table: main.state" if with_index else f"the {part} ") in told
             assert status == 1
 
     shelf.put(content)

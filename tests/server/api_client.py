@@ -24,11 +24,20 @@ def server_options(**changed: object) -> ServerOptions:
 
 
 def application(
-    folder: Path, *, versions: Sequence[Version] = VERSIONS, clock: Any = None, **changed: object
+    folder: Path,
+    *,
+    versions: Sequence[Version] = VERSIONS,
+    clock: Any = None,
+    run: Mapping[str, object] | None = None,
+    **changed: object,
 ) -> ASGIApp:
-    """An application with its registry in `folder`; `changed` are fields of ServerOptions."""
+    """An application with its registry in `folder`; `changed` are fields of ServerOptions.
+
+    `run` are fields of Options, such as another registry.
+    """
     clocked = {} if clock is None else {"clock": clock}
-    return create_app(options(folder), server_options(**changed), versions=versions, **clocked)
+    shared = options(folder, **(run or {}))
+    return create_app(shared, server_options(**changed), versions=versions, **clocked)
 
 
 def ask(

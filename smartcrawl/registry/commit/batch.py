@@ -80,7 +80,7 @@ _RECORD = (
     "no", "source", "id", "url", "identity", "host", "discovered_from", "first_run", "first_seen",
     "kind",
 )  # fmt: skip
-_STATE = ("no", "reached_run", "depth")
+_STATE = ("no", "reached_run", "depth", "host")
 #: Keep the smallest depth of a page that was reached since run ``since``. A forced run keeps only
 #: its own depths (M-24).
 _REACHED = """
@@ -358,7 +358,8 @@ class RegistryCommit:
                 for a in batch.addresses
             ]  # fmt: skip
             self._connection.fill("record", _RECORD, rows)
-            self._connection.fill("state", _STATE, [(a.no, run, a.depth) for a in batch.addresses])
+            states = [(a.no, run, a.depth, hosts[a.host]) for a in batch.addresses]
+            self._connection.fill("state", _STATE, states)
         kinds = [(kind, number) for number, kind in sorted(batch.kinds.items())]
         self._connection.executemany(_KIND, kinds)
         by_depth: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))

@@ -226,4 +226,5 @@ def _hosts(connection: SqliteConnection) -> int:
             connection.execute("INSERT INTO host (no, name) VALUES (?, ?)", (number, name))
         else:
             connection.execute("UPDATE record SET host = ? WHERE host = ?", (known[0], number))
+    connection.execute("UPDATE state SET host = (SELECT host FROM record r WHERE r.no = state.no)")
     return len(found)

@@ -1,0 +1,160 @@
+"""The guard of connections: to public addresses, and to private ones by permission only.
+
+A page can name any host, and any host can resolve to this machine or its network. So each address
+that a host resolved to is judged, literals included, and connections go to no other one. The
+crawler asks the guard in its resolver (``engine.download.network``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+#: Blocks that are not reachable on the public internet, and their purposes: the IANA
+#: special-purpose registries, multicast, and addresses at which clouds give credentials to
+#: their machines. The first block that contains an address names it.
+SPECIAL: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(block), purpose)
+    for block, purpose in (
+        ("169.254.169.254/32", "metadata"),  # AWS, Azure, Google, DigitalOcean …
+        ("169.254.170.0/24", "metadata"),  # AWS containers
+        ("100.100.100.200/32", "metadata"),  # Alibaba
+        ("192.0.0.192/32", "metadata"),  # Oracle
+        ("168.63.129.16/32", "metadata"),  # Azure's wire server
+        ("fd00:ec2::/32", "metadata"),  # AWS
+        ("fd20:ce::254/128", "metadata"),  # Google
+        ("0.0.0.0/8", "this network"),
+        ("10.0.0.0/8", "private"),
+        ("100.64.0.0/10", "shared"),
+        ("127.0.0.0/8", "loopback"),
+        ("169.254.0.0/16", "link-local"),
+        ("172.16.0.0/12", "private"),
+        ("192.0.0.0/24", "reserved"),
+        ("192.0.2.0/24", "documentation"),
+        ("192.88.99.0/24", "relay"),
+        ("192.168.0.0/16", "private"),
+        ("198.18.0.0/15", "benchmarking"),
+        ("198.51.100.0/24", "documentation"),
+        ("203.0.113.0/24", "documentation"),
+        ("224.0.0.0/4", "multicast"),
+        ("240.0.0.0/4", "reserved"),
+        ("::/128", "unspecified"),
+        ("::1/128", "loopback"),
+        ("64:ff9b:1::/48", "translation"),
+        ("100::/64", "discard"),
+        ("2001::/32", "Teredo"),
+        ("2001::/23", "reserved"),
+        ("2001:db8::/32", "documentation"),
+        ("3fff::/20", "documentation"),
+        ("5f00::/16", "segment routing"),
+        ("fc00::/7", "private"),
+        ("fe80::/10", "link-local"),
+        ("fec0::/10", "site-local"),
+        ("ff00::/8", "multicast"),
+    )
+)
+#: Names under which clouds answer to their own machines, whatever they resolve to.
+METADATA_NAMES = frozenset(
+    {"metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+PORTS = frozenset({80, 443})  #: default ports allowed on public hosts
+METADATA = "metadata"
+_NAT64 = ip_network("64:ff9b::/96")
+_COMPATIBLE = ip_network("::/96")
+
+
+def unwrapped_ipv4(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address carries, or the address itself.
+
+    >>> unwrapped_ipv4(ip_address("::ffff:127.0.0.1")), unwrapped_ipv4(ip_address("2002:7f00:1::"))
+    (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'))
+    """
+    if isinstance(address, IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+class ConnectionGuard:
+    """Decides which addresses may be connected to."""
+
+    def __init__(self, networks: Sequence[Network] = (), ports: Iterable[int] = ()) -> None:
+        self._networks = tuple(networks)
+        self._ports = PORTS.union(ports)
+        self._endpoints: set[tuple[str, int]] = set()
+        self._named: set[tuple[str, int]] = set()
+
+    def permit(self, host: str, port: int) -> None:
+        """Allow one host and port, whatever it resolves to: the operator named it as a seed."""
+        self._endpoints.add((bare_host(host), port))
+
+    def permit_port(self, host: str, port: int) -> None:
+        """Allow a port of a public host, because the source names them together."""
+        self._named.add((bare_host(host), port))
+
+    def refusal(self, address: str, *, host: str, port: int) -> str | None:
+        """Return why ``address``, which ``host`` resolved to, may not be connected to.
+
+        >>> guard = ConnectionGuard([ip_network("10.1.0.0/16")])
+        >>> guard.permit("localhost", 8000)
+        >>> asked = ("10.1.2.3", "10.2.0.1", "8.8.8.8")
+        >>> [guard.refusal(address, host="x.example", port=80) for address in asked]
+        [None, 'address not allowed: private (10.2.0.1)', None]
+        >>> [guard.refusal("127.0.0.1", host="localhost", port=port) for port in (8000, 9200)]
+        [None, 'address not allowed: loopback (127.0.0.1)']
+        >>> guard.refusal("8.8.8.8", host="x.example", port=25)
+        'port not allowed: 25'
+
+        Source: ATT-1 to ATT-9; INV-22.
+        """
+        host = bare_host(host)
+        given = (host, port) in self._endpoints
+        if given and literal_address(host) is not None:
+            return None
+        if host.rstrip(".") in METADATA_NAMES:
+            return f"address not allowed: metadata ({host})"
+        found = literal_address(address)
+        if found is None:
+            return f"address not allowed: it is none ({address})"
+        forms = {found, unwrapped_ipv4(found)}
+        if any(form in network for network in self._networks for form in forms):
+            return None
+        for block, purpose in SPECIAL:
+            if any(form in block for form in forms):
+                # A seed's name may be private; the owner of the name may not lead it to metadata.
+                if given and purpose != METADATA:
+                    return None
+                return f"address not allowed: {purpose} ({found})"
+        if given:
+            return None
+        if port not in self._ports and (host, port) not in self._named:
+            return f"port not allowed: {port}"
+        return None
+
+
+def literal_address(text: str) -> Address | None:
+    """Return a literal address without its zone; None when the text is no address."""
+    try:
+        return ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def bare_host(host: str) -> str:
+    """Return a host in lower case, an IPv6 address without its brackets."""
+    return host.lower().strip("[]")

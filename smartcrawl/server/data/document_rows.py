@@ -1,0 +1,166 @@
+"""Documents as the API reads them: by id, or in the order of their visits (R2-37, R2-38, R2-51).
+
+They are the rows of the view ``crawled_documents``, but for those that were never visited. The view
+computes its ids, so it is of no use to find one: it takes 430 ms among 1,000,000 records.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
+from smartcrawl.server.data.cursors import Place
+
+LATEST: Final = 1 << 40  #: Unix seconds; later than any visit
+#: The condition of the view, and of both indexes: it stands there in the same words.
+_IS_DOCUMENT: Final = """
+s.last_checked IS NOT NULL AND (s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308))
+"""
+#: Last-Modified as ISO 8601 (R2-50): each database has its own function for it.
+_LAST_MODIFIED: Final = {
+    "sqlite": "(SELECT m.last_modified FROM received m WHERE m.no = r.no)",
+    "postgres": "received_at(r.last_modified)",
+}
+_DOCUMENT: Final = """
+SELECT r.id, r.url, s.last_checked, s.effective_status, r.content_type, r.content_length,
+       CASE WHEN r.last_modified IS NULL THEN NULL ELSE {last_modified} END, r.etag,
+       r.content_encoding, coalesce(c.content_hash, r.content_hash), t.url || '/' || p.path
+  FROM record r
+  JOIN state s ON s.no = r.no
+  LEFT JOIN content c ON c.no = r.content
+  LEFT JOIN snapshot p ON p.no = r.snapshot
+  LEFT JOIN store t ON t.no = p.store
+ WHERE r.id = :id AND r.source IN (SELECT no FROM source WHERE :every OR name = :source)
+   AND (s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308))
+ ORDER BY coalesce(s.last_checked, 0) DESC, r.no DESC LIMIT 1
+"""
+DOCUMENT: Final = {
+    dialect: _DOCUMENT.format(last_modified=last_modified)
+    for dialect, last_modified in _LAST_MODIFIED.items()
+}
+_HOST: Final = "s.host = (SELECT no FROM host WHERE name = :domain) AND"
+#: Rows are chosen by an index alone, and only those of the page are read.
+_ROWS: Final = f"""
+SELECT r.id, r.url, p.last_checked, r.content_length, p.no
+  FROM (SELECT s.no, s.last_checked FROM {{state}}
+         WHERE {{of_host}} {_IS_DOCUMENT} AND {{within}}
+         ORDER BY s.last_checked DESC, s.no DESC LIMIT :limit OFFSET :offset) p
+  JOIN record r ON r.no = p.no
+ ORDER BY p.last_checked DESC, p.no DESC
+"""
+_COUNT: Final = f"""
+SELECT count(*) FROM {{state}}
+ WHERE {{of_host}} {_IS_DOCUMENT} AND s.last_checked >= :since AND s.last_checked <= :until
+"""
+#: What follows a place. SQLite does not search an index by a pair with the number of the row, so
+#: the rest of a second has a statement of its own there.
+_BELOW: Final = {
+    "sqlite": (
+        "s.last_checked = :at AND s.no < :no",
+        "s.last_checked >= :since AND s.last_checked < :at",
+    ),
+    "postgres": ("s.last_checked >= :since AND (s.last_checked, s.no) < (:at, :no)",),
+}
+
+
+def _states(dialect: str, *, of_host: bool) -> dict[str, str]:
+    """Return the parts of a statement that choose its index.
+
+    SQLite would guess by the first values of an index how many rows a host, or a second, has.
+    """
+    index = "state_host_checked" if of_host else "state_checked"
+    state = f"state s INDEXED BY {index}" if dialect == "sqlite" else "state s"
+    return {"state": state, "of_host": _HOST if of_host else ""}
+
+
+_CHOICES: Final = tuple((dialect, of_host) for dialect in _BELOW for of_host in (False, True))
+#: By the database, and whether there is a filter of the host. The statements of a page continue
+#: each other.
+PAGE: Final = {
+    (dialect, of_host): tuple(
+        _ROWS.format(within=within, **_states(dialect, of_host=of_host))
+        for within in _BELOW[dialect]
+    )
+    for dialect, of_host in _CHOICES
+}
+COUNT: Final = {
+    (dialect, of_host): _COUNT.format(**_states(dialect, of_host=of_host))
+    for dialect, of_host in _CHOICES
+}
+
+
+class Filters(NamedTuple):
+    """The filters of a list; a cursor is bound to them."""
+
+    domain: str | None = None  #: as in ``host.name``
+    since: int = 0  #: Unix seconds, inclusive
+    until: int = LATEST  #: Unix seconds, inclusive
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of a statement that selects by them."""
+        named = {} if self.domain is None else {"domain": self.domain}
+        return {**named, "since": self.since}
+
+
+def document_data(connection: Connection, key: bytes, source: str | None) -> dict[str, Any] | None:
+    """Return a document under the keys of R2-37, None if there is none.
+
+    The same address may belong to several sources; without ``source`` the latest visit counts.
+    """
+    values = {"id": key, "every": source is None, "source": source or ""}
+    row: Any = connection.execute(DOCUMENT[connection.dialect], values).fetchone()
+    if row is None:
+        return None
+    id_, url, checked, status, kind, length, modified, etag, encoding, content_hash, path = row
+    return {
+        "url": url,
+        "url_hash": id_.hex(),
+        "crawled_at": iso_time(checked),
+        "http_status": status,
+        "content_type": kind,
+        "content_length": length,
+        "headers": {"last-modified": modified, "etag": etag, "content-encoding": encoding},
+        "content_hash": None if content_hash is None else f"sha256:{content_hash.hex()}",
+        "storage_path": path,
+    }
+
+
+def documents_page(
+    connection: Connection, filters: Filters, below: Place, limit: int, offset: int
+) -> tuple[list[dict[str, Any]], Place | None]:
+    """Return the documents of a page under the keys of R2-38, newest visit first.
+
+    The second value is the place of the last one, None if no page follows.
+    """
+    values = filters.values() | {"at": below.at, "no": below.no, "offset": offset}
+    rows: list[Any] = []
+    for statement in PAGE[connection.dialect, filters.domain is not None]:
+        if len(rows) <= limit:
+            named = values | {"limit": limit + 1 - len(rows)}
+            rows += connection.execute(statement, named).fetchall()
+    data = [
+        {
+            "url": url,
+            "url_hash": key.hex(),
+            "crawled_at": _iso_time(checked),
+            "content_length": length,
+        }
+        for key, url, checked, length, _ in rows[:limit]
+    ]
+    more = len(rows) > limit
+    return data, Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
+
+
+def document_count(connection: Connection, filters: Filters) -> int:
+    """Return the number of documents that a list has in all."""
+    values = filters.values() | {"until": filters.until}
+    statement = COUNT[connection.dialect, filters.domain is not None]
+    return int(connection.execute(statement, values).get)
+
+
+@lru_cache(maxsize=10_000)
+def _iso_time(seconds: int) -> str | None:
+    """Return a time as text; many documents are visited in the same second."""
+    return iso_time(seconds)

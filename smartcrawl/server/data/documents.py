@@ -1,0 +1,169 @@
+"""Crawled documents: one by its id, and lists of them (E-10, E-11; R2-37 to R2-39)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+import can_ada
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Query as InQuery
+from pydantic import Field
+
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.connection import Connection
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.answers import EXAMPLE_HASH, Document, Documents
+from smartcrawl.server.data.cursors import Cursors, Place
+from smartcrawl.server.data.document_rows import (
+    LATEST,
+    Filters,
+    document_count,
+    document_data,
+    documents_page,
+)
+from smartcrawl.server.data.kept import KeptAnswers
+from smartcrawl.server.data.queries import (
+    Query,
+    WholeNumber,
+    first_second,
+    json_response,
+    last_second,
+    refuse_repeated,
+)
+from smartcrawl.server.errors import invalid_input, not_found
+
+_HASH: Final = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
+_MOST: Final = 1_000  #: documents of a page
+_LITTLE: Final = 1_000  #: rows before and in a page that the event loop may read
+_TOTAL_SECONDS: Final = 10  #: age up to which a total counts
+_TOTALS: Final = 1_000  #: totals that are kept
+
+
+class OneQuery(Query):
+    """The query of one document."""
+
+    source: str | None = Field(
+        default=None, max_length=255, description="Its source; else the latest visit counts"
+    )
+
+
+class ListQuery(Query):
+    """The query of a list."""
+
+    domain: str | None = Field(default=None, max_length=300, examples=["example.com"])
+    from_: str | None = Field(
+        default=None, alias="from", description="First day, or time", examples=["2024-01-01"]
+    )
+    to: str | None = Field(
+        default=None, description="Last day, or time, inclusive", examples=["2024-12-31"]
+    )
+    limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
+    offset: WholeNumber = Field(default=0, le=1_000_000_000, description="Not with a cursor")
+    cursor: str | None = Field(
+        default=None, description="The next_cursor of a page with the same filters"
+    )
+
+    def filters(self) -> Filters:
+        """Return the filters.
+
+        Raises:
+            ApiError: one of them is wrong.
+        """
+        since = 0 if self.from_ is None else first_second(self.from_, "from")
+        until = LATEST if self.to is None else last_second(self.to, "to")
+        if since > until:
+            raise invalid_input("to", "to must not be before from")
+        return Filters(None if self.domain is None else host_key(self.domain), since, until)
+
+
+def host_key(domain: str) -> str:
+    """Return the host of a domain, as the registry names it; a port other than 80 and 443 counts.
+
+    >>> host_key("Example.com:443"), host_key("bücher.example"), host_key("a.example:8080")
+    ('example.com', 'xn--bcher-kva.example', 'a.example:8080')
+
+    Raises:
+        ApiError: the text is none.
+    """
+    try:
+        parsed = can_ada.parse(f"http://{domain}/")
+    except ValueError:
+        parsed = None
+    if parsed is None or re.search(r"[/?#@\\\s]", domain) or not parsed.hostname:
+        raise invalid_input("domain", "domain must be a host such as example.com, without a path")
+    return url_host_key(parsed.href)
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the routes of documents."""
+    stores = context.stores
+    cursors = Cursors(stores)
+    totals: KeptAnswers[int] = KeptAnswers(_TOTAL_SECONDS, _TOTALS, context.clock)
+
+    @router.get(
+        "/documents/{url_hash}",
+        tags=["data"],
+        summary="A crawled document, by the SHA-256 of its normalized address",
+        response_model=Document,
+        responses={404: {}},
+        dependencies=[Depends(refuse_repeated)],
+    )
+    async def document(
+        url_hash: Annotated[str, Path(examples=[EXAMPLE_HASH])],
+        query: Annotated[OneQuery, InQuery()],
+    ) -> Response:
+        if not _HASH.fullmatch(url_hash):
+            raise invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")
+        key = bytes.fromhex(url_hash)
+        found = await stores.read_little(
+            lambda connection: document_data(connection, key, query.source)
+        )
+        if found is None:
+            raise not_found("Document not found", reason="no document has this url_hash")
+        return json_response(found)
+
+    @router.get(
+        "/documents",
+        tags=["data"],
+        summary="Crawled documents, newest visit first",
+        response_model=Documents,
+        dependencies=[Depends(refuse_repeated)],
+    )
+    async def documents(query: Annotated[ListQuery, InQuery()]) -> Response:
+        filters = query.filters()
+        await cursors.prepare()
+        below = Place(filters.until + 1, 0)
+        if query.cursor is not None:
+            if query.offset:
+                raise invalid_input("offset", "offset must not be given with a cursor")
+            below = cursors.read(query.cursor, filters)
+        total = await totals.get(
+            filters, lambda: stores.read(lambda connection: document_count(connection, filters))
+        )
+        rows, last = await _page(context, filters, below, query)
+        return json_response(
+            {
+                "documents": rows,
+                "pagination": {
+                    "total": total,
+                    "offset": query.offset,
+                    "limit": query.limit,
+                    "next_cursor": None if last is None else cursors.write(last, filters),
+                },
+            }
+        )
+
+
+async def _page(
+    context: Context, filters: Filters, below: Place, query: ListQuery
+) -> tuple[list[dict[str, Any]], Place | None]:
+    """Return a page; a long one, or one far from the beginning of its list, in a thread."""
+
+    def work(connection: Connection) -> tuple[list[dict[str, Any]], Place | None]:
+        return documents_page(connection, filters, below, query.limit, query.offset)
+
+    if query.limit + query.offset <= _LITTLE:
+        return await context.stores.read_little(work)
+    return await to_thread.run_sync(context.stores.read, work)

@@ -1,0 +1,104 @@
+"""What is read for many records: each list and each look-up by an index, in both databases.
+
+The indexes of the specification are on its own tables. Here these are views over other tables,
+whose indexes answer the same questions (docs/adr/0055).
+"""
+
+from itertools import pairwise
+
+import pytest
+
+from smartcrawl.server.data.document_rows import COUNT, DOCUMENT, LATEST, PAGE, Filters
+from tests.server.data.library import NOW, Library
+
+BASE = "https://{}.example.com/{}"
+COUNT_OF_HOST = 3_000
+#: Tables with a row for each address, content or host.
+LARGE = ("record", "state", "content", "snapshot", "links", "host")
+
+
+@pytest.fixture
+def full(library: Library) -> Library:
+    """A registry of two hosts, half of whose records were visited in one second."""
+    for host in ("a", "b"):
+        urls = [(BASE.format(host, n), NOW - n * (n % 2)) for n in range(COUNT_OF_HOST)]
+        library.put_all(urls)
+    library.execute("ANALYZE")
+    return library
+
+
+def aliases(statement: str) -> dict[str, str]:
+    """The large tables of a statement by the names that it gives them."""
+    words = statement.replace("(", " ").replace(")", " ").replace(",", " ").split()
+    named = pairwise(words)
+    return {alias: table for table, alias in named if table in LARGE} | {t: t for t in LARGE}
+
+
+def found_by_index(library: Library, statement: str, **values: object) -> str:
+    """Return the plan of a statement that reads no large table whole, nor sorts one."""
+    plan = library.plan(statement, values)
+    text, known = "\n".join(plan), aliases(statement)
+    for step in plan:
+        words = step.replace("->", "").split()
+        if words[:2] == ["Seq", "Scan"]:
+            assert words[words.index("on") + 1] not in LARGE, text
+        if words[0] == "SCAN" and "INDEX" not in words:
+            assert words[1] not in known, text
+    return text
+
+
+@pytest.mark.covers("R2-51", "E-11")
+@pytest.mark.parametrize(
+    ("domain", "index"), [(None, "state_checked"), ("a.example.com", "state_host_checked")]
+)
+def test_pages_of_documents_are_read_in_the_order_of_an_index(
+    full: Library, domain: str | None, index: str
+):
+    """idx_docs_crawled_at and idx_docs_domain."""
+    kind = full.connection.dialect, domain is not None
+    place = {"at": NOW, "no": 2_000, "limit": 101, "offset": 0}
+    values = Filters(domain).values()
+    plans = [found_by_index(full, part, **values, **place) for part in PAGE[kind]]
+    plans.append(found_by_index(full, COUNT[kind], **values, until=LATEST))
+
+    for plan in plans:
+        assert f"{index} " in plan.replace("\n", " "), plan
+        assert "TEMP B-TREE" not in plan, plan
+    if full.connection.dialect == "sqlite":
+        assert all(f"COVERING INDEX {index} " in plan for plan in plans), plans
+        assert "no<?" in plans[0]
+    else:
+        assert "ROW(last_checked, no) < ROW(" in plans[0]
+
+
+@pytest.mark.covers("R2-50", "E-10")
+def test_a_document_is_found_by_an_index(full: Library):
+    statement = DOCUMENT[full.connection.dialect]
+    plan = found_by_index(full, statement, id=b"x" * 32, every=True, source="")
+
+    assert "record_id" in plan
+
+
+@pytest.mark.covers("R2-51")
+def test_documents_of_a_content_are_found_by_an_index(full: Library):
+    """idx_docs_content_hash: contents are one row each, of any number of documents."""
+    statement = """
+        SELECT r.id FROM content c JOIN record r ON r.content = c.no
+         WHERE c.source IN (SELECT no FROM source) AND c.content_hash = :hash
+    """
+    plan = found_by_index(full, statement, hash=b"x" * 32)
+
+    assert "record_content" in plan
+
+
+@pytest.mark.covers("R2-56")
+def test_hosts_by_their_last_visit_are_found_by_an_index(full: Library):
+    """idx_domain_stats_last_crawl."""
+    statement = "SELECT name FROM host WHERE last_crawled_at > :at ORDER BY last_crawled_at LIMIT 9"
+
+    assert "host_crawled" in found_by_index(full, statement, at=NOW)
+
+
+def test_a_scan_would_be_noticed(full: Library):
+    with pytest.raises(AssertionError):
+        found_by_index(full, "SELECT s.no FROM state s WHERE s.depth = :depth", depth=1)
