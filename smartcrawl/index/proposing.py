@@ -11,7 +11,7 @@ from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import POOL, term_weight
 from smartcrawl.index.spelling import SpellingFound, corrected_query
 
-_MOST: Final = 1_000  #: pages that are rated for one query
+MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
 
 
 class Proposal(Protocol):
@@ -44,14 +44,15 @@ class Proposer(Protocol[_P_co]):
 
 
 def propose_pages(
-    text: str, asked: Query, index: Proposer[_P_co], limit: int
+    text: str, asked: Query, index: Proposer[_P_co], limit: int, offset: int = 0
 ) -> tuple[Query, _P_co, str]:
     """Return the query that is answered, the pages proposed for it, and its corrected text.
 
     Unknown words are corrected first. While no page is found, less is required. The text is empty
-    if no word was corrected.
+    if no word was corrected. All pages of hits but the first have the same proposals, so that none
+    repeats a hit of another.
     """
-    pool = min(max(POOL, limit), _MOST)
+    pool = POOL if limit <= POOL and not offset else MOST_PROPOSED
     found, meant = index.proposed(asked, pool), ""
     if 0 in found.pages:
         terms, meant = corrected_query(text, asked.terms, found.pages, index.nearest)

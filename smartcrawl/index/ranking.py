@@ -81,12 +81,26 @@ def rank_pages(
     """Return the pages that answer a query, best first.
 
     Pages with all words, and those with most of them; only where no page has all words, any of
-    them is enough.
+    them is enough. ``pages`` are in the order in which they are proposed. The first ``POOL`` stay
+    before the others, so that further proposals only add pages at the end.
     """
     finder = _Finder(terms, weights)
-    found = [finder.rated(page) for page in pages]
-    found.sort(key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key))
-    if any(one.found == len(terms) for one in found):
+    first = [finder.rated(page) for page in pages[:POOL]]
+    others = [finder.rated(page) for page in pages[POOL:]]
+    return _sorted_best(first, terms, first) + _sorted_best(others, terms, first + others)
+
+
+def _sorted_best(
+    some: Sequence[Ranked], terms: Sequence[Term], rated: Sequence[Ranked]
+) -> list[Ranked]:
+    """Return some pages, best first, without those that have too few of the words.
+
+    ``rated``: the pages among which one may have all words.
+    """
+    found = sorted(
+        some, key=lambda one: (-one.score, len(one.page.url), one.page.url, one.page.key)
+    )
+    if any(one.found == len(terms) for one in rated):
         share = _MOST if len(terms) <= _FEW else _SOME
         found = [one for one in found if one.found > share * len(terms)]
     return found

@@ -30,24 +30,27 @@ def search_index(
     *,
     sources: Sequence[str] = (),
     limit: int = 10,
+    offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
 ) -> Answer:
-    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+    """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    A page that several sources have is one hit, which names them. ``marks`` are put around the
-    words found.
+    ``sources`` empty means all. A page that several sources have is one hit, which names them.
+    ``marks`` are put around the words found. At most ``MOST_PROPOSED`` pages answer a query.
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
     """
     if options.elasticsearch is None:
         return embedded.search_embedded_index(
-            connection, query, sources=sources, limit=limit, marks=marks
+            connection, query, sources=sources, limit=limit, offset=offset, marks=marks
         )
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
-        found, meant = index.answer(query, sources=sources, limit=limit, marks=marks)
+        found, meant = index.answer(
+            query, sources=sources, limit=limit, offset=offset, marks=marks
+        )
     return Answer(_joined(connection, found), meant)
 
 

@@ -70,6 +70,11 @@ PAGES = [
     Held("both", plain("an anchor in two sources"), "Anchor"),
     Held("rust/often", plain("a varnish, varnish and varnish"), "Paint"),
     Held("rust/rare", plain("a varnish of amber"), "Paint"),
+    # More than an index proposes for the first page of hits; their lengths and addresses differ.
+    *(
+        Held(f"reeds/{n * 37 % 100}", plain("papyrus among the reeds " * (1 + n * 13 % 7)), "Reeds")
+        for n in range(100)
+    ),
 ]
 
 MANY = " ".join(f"{{0}}absent{n}" for n in range(1_500))

@@ -101,3 +101,23 @@ def test_a_page_of_two_sources_names_both(request: pytest.FixtureRequest, sink: 
     assert set(hit.sources) == {"docs", "shop"}
     assert hit.sources[0] == hit.source
     assert (of_shop.source, of_shop.sources) == ("shop", ("shop",))
+
+
+@SINKS
+@pytest.mark.parametrize("size", [7, 50, 64])
+def test_pages_of_hits_repeat_and_skip_nothing(
+    request: pytest.FixtureRequest, sink: str, size: int
+):
+    """The first page is chosen of fewer proposals than the next ones; both have the same order."""
+    ask: Ask = request.getfixturevalue(sink)
+
+    parts = [
+        [hit.url for hit in ask("papyrus", limit=size, offset=offset)]
+        for offset in range(0, 100 + size, size)
+    ]
+
+    found = [url for part in parts for url in part]
+    assert len(found) == len(set(found)) == 100
+    assert [len(part) for part in parts[: 100 // size]] == [size] * (100 // size)
+    assert parts[-1] == []
+    assert [hit.url for hit in ask("papyrus", limit=100)] == found

@@ -32,11 +32,11 @@ class _Proposed(NamedTuple):
 
 
 def answer(
-    ask: Ask, query: str, *, sources: Sequence[str], limit: int, marks: Tags
+    ask: Ask, query: str, *, sources: Sequence[str], limit: int, offset: int = 0, marks: Tags
 ) -> tuple[list[ElasticsearchHit], str]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
-    The latter is empty if it is the query as it was asked.
+    The first ``offset`` pages are left out. The query is empty if it is the one that was asked.
     """
     asked = parsed_query(query)
     asked = asked.only(asked.terms[:MOST])
@@ -46,8 +46,8 @@ def answer(
     listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
     finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
     asked = finder.bounded(asked)
-    asked, found, meant = propose_pages(query, asked, finder, limit)
-    return finder.found(asked, found, limit, marks), meant
+    asked, found, meant = propose_pages(query, asked, finder, limit, offset)
+    return finder.found(asked, found, slice(offset, offset + limit), marks), meant
 
 
 class _Finder:
@@ -78,12 +78,12 @@ class _Finder:
         return SpellingFound(forms, search.indexed_texts(hits))
 
     def found(
-        self, query: Query, found: _Proposed, limit: int, marks: Tags
+        self, query: Query, found: _Proposed, wanted: slice, marks: Tags
     ) -> list[ElasticsearchHit]:
-        """Rate the pages, and return the best."""
+        """Rate the pages; of all, best first, return those ``wanted``."""
         places, terms, weights = weighed_terms(query, found)
         pages = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
-        best = _once(rank_pages(terms, weights, pages))[:limit]
+        best = _once(rank_pages(terms, weights, pages))[wanted]
         if not best:
             return []
         tags = search.highlight_marks()

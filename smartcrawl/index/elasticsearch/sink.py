@@ -209,10 +209,11 @@ class ElasticsearchSink:
         *,
         sources: Sequence[str] = (),
         limit: int = 10,
+        offset: int = 0,
         marks: tuple[str, str] = ("[", "]"),
     ) -> list[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first; see ``answer``."""
-        return self.answer(query, sources=sources, limit=limit, marks=marks)[0]
+        return self.answer(query, sources=sources, limit=limit, offset=offset, marks=marks)[0]
 
     def answer(
         self,
@@ -220,18 +221,20 @@ class ElasticsearchSink:
         *,
         sources: Sequence[str] = (),
         limit: int = 10,
+        offset: int = 0,
         marks: tuple[str, str] = ("[", "]"),
     ) -> tuple[list[ElasticsearchHit], str]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
-        The latter is empty if it is the query as it was asked. ``sources`` empty means all.
-        ``marks`` are put around the words found. The first 32 words of a query count, fewer if the
+        The latter is empty if it is the query as it was asked. ``sources`` empty means all. The
+        first ``offset`` pages are left out. ``marks`` are put around the words found. The first 32 words of a query count, fewer if the
         index has more than 40 languages. A server that does not answer is not waited for.
 
         Raises:
             SinkError: the server does not answer.
         """
-        return finding.answer(self._search, query, sources=sources, limit=limit, marks=marks)
+        within = {"limit": limit, "offset": offset}
+        return finding.answer(self._search, query, sources=sources, **within, marks=marks)
 
     def _search(self, **asked: Any) -> Any:
         request = partial(self._client.search, index=self._names.search, **asked)

@@ -23,10 +23,11 @@ def search_embedded_index(
     *,
     sources: Sequence[str] = (),
     limit: int = 10,
+    offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
     language = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
     return finding.search_index_tables(
-        connection, language, query, sources=sources, limit=limit, marks=marks
+        connection, language, query, sources=sources, limit=limit, offset=offset, marks=marks
     )

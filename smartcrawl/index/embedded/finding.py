@@ -63,7 +63,7 @@ proposed AS (
 )
 SELECT -1 - place, pages, total FROM known
 UNION ALL
-SELECT content, bits, 0 FROM proposed
+SELECT content, bits, score FROM proposed
 """
 _IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
 _HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
@@ -119,7 +119,7 @@ Marks = tuple[str, str]
 class _Proposed(NamedTuple):
     """Contents that the database proposes."""
 
-    contents: dict[int, frozenset[int]]  #: places of the terms of each
+    contents: dict[int, frozenset[int]]  #: in order, with the places of the terms of each
     pages: list[int]  #: for each term, how many pages have it
     total: int  #: all pages
 
@@ -136,17 +136,21 @@ def search_index_tables(
     *,
     sources: Sequence[str] = (),
     limit: int = 10,
+    offset: int = 0,
     marks: Marks = ("[", "]"),
 ) -> Answer:
-    """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
+    """Return the pages that answer ``query``, best first, after the first ``offset``.
+
+    ``sources`` empty means all.
+    """
     asked = parsed_query(query)
     wanted = queried_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
     search = _Search(connection, language, wanted)
     asked = asked.only(search.existing(asked.terms))
-    asked, found, meant = propose_pages(query, asked, search, limit)
-    return Answer(search.hits(asked, found, limit, marks), meant)
+    asked, found, meant = propose_pages(query, asked, search, limit, offset)
+    return Answer(search.hits(asked, found, slice(offset, offset + limit), marks), meant)
 
 
 class _Search:
@@ -229,8 +233,8 @@ class _Search:
         forms = spelling_variants(word, far=far)
         return SpellingFound(forms, self._language.texts(self._connection, sorted(forms)))
 
-    def hits(self, query: Query, found: _Proposed, limit: int, marks: Marks) -> list[Hit]:
-        """Rate the contents, and return the best pages."""
+    def hits(self, query: Query, found: _Proposed, wanted: slice, marks: Marks) -> list[Hit]:
+        """Rate the contents; of their pages, best first, return those ``wanted``."""
         if found.is_empty:
             return []
         contents = Many(sorted(found.contents))
@@ -248,9 +252,9 @@ class _Search:
         pages = [
             ProposedPage(content, rows[0][0], rows[0][2], parts[content],
                  frozenset(place_of[place] for place in found.contents[content]))
-            for content, rows in records.items()
+            for content in found.contents if (rows := records.get(content))
         ]  # fmt: skip
-        best = hits_named_once(rank_pages(terms, weights, pages), records)[:limit]
+        best = hits_named_once(rank_pages(terms, weights, pages), records)[wanted]
         chunks = [one.part.key for one, _ in best if one.part is not None]
         shown = self._language.shown(self._connection, terms, chunks, marks)
         return [_hit(one, rows, shown) for one, rows in best]
@@ -278,11 +282,11 @@ def proposing_terms(counts: Sequence[int]) -> list[int]:
     return sorted(found)
 
 
-def _read(rows: Sequence[tuple[int, int, int]], counts: Sequence[int]) -> _Proposed:
-    total = max((row[2] for row in rows), default=0)
+def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> _Proposed:
+    total = int(max((row[2] for row in rows if row[0] < 0), default=0))
     terms = len(counts)
     found = _Proposed({}, [min(count, total) for count in counts], total)
-    for content, number, _ in rows:
+    for content, number, _ in sorted(rows, key=lambda row: (-row[2], row[0])):
         if content < 0:
             found.pages[-1 - content] = number
         else:
