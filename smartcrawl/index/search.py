@@ -48,9 +48,7 @@ def search_index(
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
-        found, meant = index.answer(
-            query, sources=sources, limit=limit, offset=offset, marks=marks
-        )
+        found, meant = index.answer(query, sources=sources, limit=limit, offset=offset, marks=marks)
     return Answer(_joined(connection, found), meant)
 
 
