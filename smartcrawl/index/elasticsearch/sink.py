@@ -227,8 +227,9 @@ class ElasticsearchSink:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
         The latter is empty if it is the query as it was asked. ``sources`` empty means all. The
-        first ``offset`` pages are left out. ``marks`` are put around the words found. The first 32 words of a query count, fewer if the
-        index has more than 40 languages. A server that does not answer is not waited for.
+        first ``offset`` pages are left out. ``marks`` are put around the words found. The first 32
+        words of a query count, fewer if the index has more than 40 languages. A server that does
+        not answer is not waited for.
 
         Raises:
             SinkError: the server does not answer.
