@@ -26,14 +26,18 @@ from smartcrawl.server.keys import (
     make_key,
     revoke_key,
 )
+from smartcrawl.settings import defaults
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal import tables
-from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
 from smartcrawl.terminal.command import DONE, FAILED, count_argument, print_json
 from smartcrawl.terminal.output import print_complaint, print_note
 from smartcrawl.terminal.standard_output import printed
 
 _DAY = 86_400  #: seconds
+#: The commands that crawl for jobs, as this one was called.
+_SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
+_SCRAPY = (sys.executable, "-m", "scrapy", "crawl", "site")
 _COLUMNS = (
     tables.word_column("id"),
     tables.name_column("name"),
@@ -104,6 +108,8 @@ class Command(BaseCommand):
     def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
+        from smartcrawl.server.jobs.launcher import CrawlProgram  # noqa: PLC0415
+        from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
 
         server = ServerOptions.of(_with_options(self.settings, opts))
@@ -117,7 +123,20 @@ class Command(BaseCommand):
             else:
                 print_note(f"serving at {url}; Ctrl-C ends it")
             sys.stdout.flush()  # the program that started this one may wait for the address
-            serve(create_app(options, server), listening, server)
+            words = _SCRAPY if self.under_scrapy else _SMARTCRAWL
+            logs = options.data_dir / "logs"
+            program = CrawlProgram(words, _environment(self.settings, options), logs)
+            most = server.max_running_jobs
+            scheduler = SchedulerThread(database, program, most, time.time)
+            serve(create_app(options, server), listening, server, scheduler)
+
+
+def _environment(settings: Any, options: Options) -> dict[str, str]:
+    """Return the environment of crawls: that of this process, and the settings of its ``-s``."""
+    given = {
+        name: str(settings[name]) for name in defaults if settings.getpriority(name) == CMDLINE
+    }
+    return dict(os.environ) | given | {"DATA_DIR": str(options.data_dir.absolute())}
 
 
 def _with_options(settings: Any, opts: Namespace) -> dict[str, Any]:

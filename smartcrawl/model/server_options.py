@@ -23,6 +23,7 @@ class ServerOptions:
     jobs_limit: int  #: requests a minute that change something (R2-07)
     data_limit: int  #: requests a minute for documents and searches
     monitoring_limit: int  #: requests a minute for states and counts
+    max_running_jobs: int  #: crawls of jobs at once; others wait in order
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -44,6 +45,7 @@ class ServerOptions:
             jobs_limit=whole_number_setting(settings, "API_JOBS_PER_MINUTE", least=1),
             data_limit=whole_number_setting(settings, "API_DATA_PER_MINUTE", least=1),
             monitoring_limit=whole_number_setting(settings, "API_MONITORING_PER_MINUTE", least=1),
+            max_running_jobs=whole_number_setting(settings, "MAX_RUNNING_JOBS", least=1),
         )
 
     @property

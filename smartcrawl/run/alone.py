@@ -155,6 +155,7 @@ class Alone:
                 forced=orders.force,
                 declared=not source.ad_hoc,
                 due=options.due_only,
+                job_run=orders.job_run,
             )
             opened = registry.open_run(request, now)
         except BaseException:

@@ -10,6 +10,7 @@ from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
 from smartcrawl.registry.jobs import load_live_jobs
+from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import (
@@ -23,7 +24,7 @@ from smartcrawl.sources.declared import (
 logger = logging.getLogger(__name__)
 
 ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold", "job")
-_FROM_SCRAPYD = ("_job", "_version")
+_FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of the HTTP API
 
 
 def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
@@ -100,7 +101,14 @@ def run_orders(arguments: dict[str, Any]) -> Orders:
         max_pages=int(pages),
         lost_threshold=int(threshold) if threshold is not None else None,
         job=str(arguments["job"]) if arguments.get("job") else None,
+        job_run=_job_run(arguments),
     )
+
+
+def _job_run(arguments: dict[str, Any]) -> str | None:
+    """Return the id of a job's run; the ids that scrapyd makes are others."""
+    id_ = str(arguments.get("_job", ""))
+    return id_ if id_.startswith(PREFIX) else None
 
 
 def _switch(arguments: dict[str, Any], name: str) -> bool:

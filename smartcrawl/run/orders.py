@@ -20,6 +20,7 @@ class Orders:
     max_pages: int = 0  #: 0: no limit
     lost_threshold: int | None = None  #: None: as the settings say
     job: str | None = None  #: name that all workers of one run are given
+    job_run: str | None = None  #: id of the run of a job of the HTTP API
 
 
 def policy_from_orders(options: Options, orders: Orders) -> Policy:

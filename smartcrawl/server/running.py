@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from ipaddress import ip_address
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.redaction import redacted_log_format
 from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.terminal.bar import AboveBar
 from smartcrawl.terminal.log_lines import log_formatter
@@ -54,8 +56,26 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(app: ASGIApp, listening: socket.socket, server: ServerOptions) -> None:
-    """Answer requests until SIGTERM or SIGINT; those under way may end before."""
+class _Server(uvicorn.Server):
+    """A server that ends its scheduler with the signal, before the last requests."""
+
+    def __init__(self, config: uvicorn.Config, scheduler: SchedulerThread) -> None:
+        super().__init__(config)
+        self._scheduler = scheduler
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; a crawl that gets the same signal is not taken for one that ended by itself."""
+        self._scheduler.end()
+        super().handle_exit(sig, frame)
+
+
+def serve(
+    app: ASGIApp, listening: socket.socket, server: ServerOptions, scheduler: SchedulerThread
+) -> None:
+    """Answer requests and start jobs until SIGTERM or SIGINT.
+
+    Requests under way may end before; crawls go on.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -69,7 +89,8 @@ def serve(app: ASGIApp, listening: socket.socket, server: ServerOptions) -> None
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended)  # uvicorn raises it again when all is done
-    uvicorn.Server(config).run(sockets=[listening])
+    with scheduler.running():
+        _Server(config, scheduler).run(sockets=[listening])
 
 
 def _ended(_number: int, _frame: object) -> None:

@@ -12,7 +12,7 @@ FOLDER: Final = 0o700
 FILE: Final = 0o600
 _OTHERS: Final = 0o077
 #: Folders that smartcrawl makes in DATA_DIR; a DATA_DIR with others serves other purposes, too.
-_OURS: Final = frozenset({"leases", "snapshots"})
+_OURS: Final = frozenset({"leases", "logs", "snapshots"})
 
 
 def private_folder(path: Path) -> None:
@@ -107,7 +107,7 @@ def narrow_private_data(folder: Path) -> None:
     """Narrow DATA_DIR, and the files and folders in it.
 
     A folder with other folders in it, such as a home or ``/tmp``, keeps its mode, because other
-    programs use it. Only the registry, leases and snapshots in it are narrowed.
+    programs use it. Only the registry, leases, logs and snapshots in it are narrowed.
     """
     try:
         entries = [(entry.name, entry.is_dir()) for entry in os.scandir(folder)]

@@ -13,6 +13,7 @@ from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.runs.job_runs import record_job_process
 from smartcrawl.registry.runs.runs import (
     OpenRun,
     RunRequest,
@@ -105,6 +106,7 @@ class Membership(HeartbeatLease):
             if opened is None:
                 opened = replace(open_run_row_within(connection, request, source, now), shared=True)
             self.run = opened.no
+            record_job_process(connection, request.job_run, opened.no)
             self._take_place(connection)
             return opened
 

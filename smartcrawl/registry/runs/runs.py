@@ -33,6 +33,7 @@ from smartcrawl.registry.removal.sweep import (
     expire_undo_rows,
 )
 from smartcrawl.registry.removal.tombstones import forget_overdue
+from smartcrawl.registry.runs.job_runs import record_job_process
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunState, Word
 
 _SOURCE = """
@@ -134,6 +135,7 @@ class RunRequest:
     declared: bool = False  #: sources.toml names the source
     due: bool = False  #: request only the pages that are due
     job: str | None = None  #: workers with the same job work on the same run
+    job_run: str | None = None  #: job_run.id, if a job of the HTTP API asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +198,10 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
     caller has settled and swept it. With ``resume`` and no run to resume, a new run opens.
     """
     with transaction(connection):
-        return open_run_row_within(
-            connection, request, register_source_row(connection, request, now), now
-        )
+        source = register_source_row(connection, request, now)
+        opened = open_run_row_within(connection, request, source, now)
+        record_job_process(connection, request.job_run, opened.no)
+        return opened
 
 
 def register_source_row(connection: Connection, request: RunRequest, now: int) -> int:

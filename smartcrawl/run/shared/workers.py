@@ -266,6 +266,7 @@ def _joined(
         forced=orders.force,
         declared=not source.ad_hoc,
         job=orders.job,
+        job_run=orders.job_run,
     )
     began, logged = time.monotonic(), False
     while True:

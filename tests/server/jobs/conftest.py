@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import database_of
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
@@ -18,12 +18,13 @@ NOW = 1_705_744_800  #: 2024-01-20T10:00:00Z
 class Office:
     """One registry, and the stores and clocks of servers that share it."""
 
-    def __init__(self, database: Database) -> None:
-        self.database = database
+    def __init__(self, place: Path | str) -> None:
+        self.place = place
+        self.database = database_of(place)
         self._opened: list[Connection] = []
         self.connection = self.connect()
-        self.store = JobStore(database, self.connection)
-        self.clock = JobClock(database, self.connection)
+        self.store = JobStore(self.database, self.connection)
+        self.clock = JobClock(self.database, self.connection)
 
     def connect(self) -> Connection:
         self._opened.append(self.database.open())
@@ -63,7 +64,7 @@ def office(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Office]:
     if request.param == "postgres":
         spare: Spare = request.getfixturevalue("spare_registries")
         place, put_back = spare.take(), spare.put_back
-    office = Office(database_of(place))
+    office = Office(place)
     yield office
     office.close()
     put_back(str(place))
