@@ -67,12 +67,9 @@ EXCEPTIONS: Final = {
     "smartcrawl.sources.jobs.definition:JobConfig.max_redirects": "likewise",
     **dict.fromkeys(
         (
-            "smartcrawl.server.jobs.clock:JobClock",
-            "smartcrawl.server.jobs.clock:JobClock.fire",
             "smartcrawl.sources.jobs.definition:JobDefinition.checked",
             "smartcrawl.server.jobs.job:Job.created_at",
             "smartcrawl.server.jobs.job:Job.next_run",
-            "smartcrawl.server.jobs.job:JobRun.stage",
             "smartcrawl.server.jobs.store:JobStore",
         ),
         "the routes and the scheduler of the server use it, which are to come (E-01 to E-07)",

@@ -41,7 +41,7 @@ class CrawlProgram:
     """The command that crawls one source."""
 
     words: Sequence[str]  #: of the command; the arguments of the spider follow
-    environment: Mapping[str, str]  #: in which it runs: its settings, also the secret ones
+    environment: Mapping[str, str]  #: settings of the crawl, also secret ones
     logs: Path  #: folder of its logs
 
     def log_of(self, id_: str) -> Path:

@@ -1,0 +1,192 @@
+"""The scheduler: alone over a simulated month, and in `smartcrawl serve` with real crawls."""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.model.processes import Process
+from smartcrawl.registry.database.databases import database_of
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.processes import JobProcesses
+from smartcrawl.server.jobs.scheduler import JobScheduler
+from smartcrawl.server.jobs.store import JobStore
+from tests.server.jobs.conftest import NOW, Office, defined
+from tests.server.test_serve import Server, serving
+from tests.site_server import Page, Site, html
+
+HOUR, DAY = 3_600, 86_400
+
+
+class NoProgram:
+    """Stands in for the program of a crawl where no run may begin."""
+
+    def start(self, *_: object, **__: object) -> None:
+        raise AssertionError("a crawl was started")
+
+
+@pytest.mark.covers("R2-23")
+def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
+    office.create("hourly", cron="0 * * * *")
+    office.create("weekly", cron="30 4 * * 1")
+
+    def scheduler() -> JobScheduler:
+        connection = office.connect()
+        launcher = JobLauncher(office.database, connection, NoProgram(), 0, {})  # type: ignore[arg-type]
+        clock = type(office.clock)(office.database, connection)
+        return JobScheduler(clock, launcher)
+
+    servers = [scheduler(), scheduler()]
+    for now in range(NOW, NOW + 30 * DAY, HOUR // 2):
+        for server in servers:
+            server.tick(now)
+        office.connection.execute(
+            "UPDATE job_run SET state = 'ended', ended_at = ? WHERE state = 'waiting'", (now,)
+        )
+
+    fired = office.rows("SELECT j.name, k.due_at FROM job_run k JOIN job j ON j.no = k.job")
+    assert Counter(name for name, _ in fired) == {"hourly": 30 * 24 - 1, "weekly": 5}
+    assert len(set(fired)) == len(fired)
+
+
+class Desk:
+    """The registry of a server that runs, seen from outside."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.database = database_of(folder / "registry.db")
+        self.connection = self.database.open()
+        self.store = JobStore(self.database, self.connection)
+
+    def create(self, site: Site, **config: object) -> str:
+        now = int(time.time())
+        definition = defined(
+            "docs",
+            now=now,
+            seed_urls=[site.url("/")],
+            config={"crawl_delay_ms": 0, "respect_robots_txt": False, **config},
+        )
+        return self.store.create(definition, (), now).id
+
+    def status(self, id_: str) -> JobStatus:
+        return self.store.get(id_).status
+
+    def runs(self) -> list[tuple]:
+        look = "SELECT id, state, starts, run FROM job_run ORDER BY no"
+        return [tuple(row) for row in self.connection.execute(look).fetchall()]
+
+    def crawler(self) -> Process | None:
+        begun = JobProcesses(self.database, self.connection, Process.this()).begun()
+        return begun[0].process if begun else None
+
+    def until(self, done: Callable[[], bool], seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not done():
+            logs = [log.read_text() for log in self.folder.glob("logs/*")]
+            assert time.monotonic() < end, (self.runs(), *logs)
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def desk(tmp_path: Path):
+    desk = Desk(tmp_path)
+    yield desk
+    process = desk.crawler()
+    if process is not None and process.is_alive():
+        os.kill(process.pid, signal.SIGKILL)
+    desk.connection.close()
+
+
+OPEN = {"ALLOW_NETWORKS": "127.0.0.0/8", "SOFT_404_DETECTION": "0"}
+
+
+def slow_site(site: Site) -> None:
+    paths = [f"/{n}" for n in range(12)]
+    site.pages["/"] = html("Home", *paths)
+    for path in paths:
+        site.pages[path] = Page(html(path, text=f"words of {path}"), delay=0.4)
+
+
+@pytest.mark.covers("R2-32")
+def test_a_server_crawls_a_job_and_records_its_end(desk: Desk, site: Site):
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A", text="alpha")
+    with serving(desk.folder, **OPEN) as server:
+        id_ = desk.create(site)
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
+        status, logged = server.end()
+
+    assert (status, "Traceback" in logged) == (0, False)
+    job = desk.store.get(id_)
+    assert (job.complete, job.reasons) == (True, ())
+    assert [r.path for r in site.log] == ["/", "/a"]
+    ((run, stage, starts, _),) = desk.runs()
+    assert (stage, starts) == (RunStage.ENDED, 1)
+    log = (desk.folder / "logs" / f"{run}.log").read_text()
+    assert "docs" in log
+    assert desk.folder.stat().st_mode & 0o077 == 0  # logs are a folder of ours
+
+
+def killed(desk: Desk, server: Server, *, crawl: bool) -> None:
+    """Kill a server as it is, and its crawl with it as in a container."""
+    server.process.kill()
+    server.process.communicate()
+    process = desk.crawler()
+    assert process is not None
+    assert process.is_alive()  # in a session of its own
+    if crawl:
+        os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("crawl", [False, True])
+def test_the_next_server_goes_on_with_a_crawl_of_a_killed_one(desk: Desk, site: Site, crawl: bool):
+    slow_site(site)
+    with serving(desk.folder, **OPEN, CONCURRENT_REQUESTS_PER_DOMAIN="2") as server:
+        id_ = desk.create(site)
+        desk.until(lambda: len(site.log) > 3 and desk.status(id_) is JobStatus.RUNNING)
+        ((run, _, _, no),) = desk.runs()
+        killed(desk, server, crawl=crawl)
+    with serving(desk.folder, **OPEN) as server:
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
+        server.end()
+
+    assert desk.store.get(id_).complete is True
+    assert desk.runs() == [(run, "ended", 2 if crawl else 1, no)]  # one id, one run
+    asked = Counter(r.path for r in site.log)
+    assert set(asked) == {"/", *(f"/{n}" for n in range(12))}
+    if not crawl:
+        assert set(asked.values()) == {1}
+
+
+def test_a_server_that_ends_in_order_leaves_its_crawl_to_the_next(desk: Desk, site: Site):
+    slow_site(site)
+    with serving(desk.folder, **OPEN) as server:
+        id_ = desk.create(site)
+        desk.until(lambda: desk.status(id_) is JobStatus.RUNNING)
+        assert server.end()[0] == 0
+    process = desk.crawler()
+    assert process is not None
+    assert process.is_alive()
+    assert desk.status(id_) is JobStatus.RUNNING
+    desk.until(lambda: not process.is_alive())
+    with serving(desk.folder, **OPEN):
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
+
+    assert set(Counter(r.path for r in site.log).values()) == {1}
+
+
+def test_two_servers_crawl_a_job_once(desk: Desk, site: Site):
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A", text="alpha")
+    with serving(desk.folder, **OPEN), serving(desk.folder, **OPEN):
+        id_ = desk.create(site)
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
+
+    assert len(desk.runs()) == 1
+    assert set(Counter(r.path for r in site.log).values()) == {1}
