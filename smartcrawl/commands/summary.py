@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import IO
 
@@ -53,9 +54,10 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
 
 
 def _print_counts(output: Output, result: RunResult) -> None:
-    """Print the pages by outcome, the requests and the bytes."""
-    counts = ({"pages": result.counts.get(one.word, 0), "outcome": one.word} for one in Word)
-    rows = [row for row in counts if row["pages"]]
+    """Print the pages by outcome, the requests and the bytes; sitemaps have a line of their own."""
+    pages = Counter(result.counts)
+    pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
+    rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
     print_table((number_column("pages"), word_column("outcome")), rows, file=output.file)
     output.say(
         f"{counted_noun(result.requests, 'request')}, {result.conditional_requests:,} of them"

@@ -253,6 +253,13 @@ def test_names_with_brackets_are_shown_as_they_are(shown):
 # Sitemaps and pages without text
 
 
+def test_a_sitemap_is_no_excluded_page(shown):
+    counts = {"new": 2, "excluded": 3}
+
+    assert "    2  excluded\n" in shown(counts=counts, sitemaps=1, sitemaps_excluded=1)
+    assert "excluded" not in shown(counts=counts, sitemaps=3, sitemaps_excluded=3)
+
+
 def test_sitemaps_and_pages_without_text_are_counted(shown):
     assert "sitemap" not in shown()
     assert "no text" not in shown()

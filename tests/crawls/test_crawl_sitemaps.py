@@ -68,6 +68,7 @@ def test_pages_that_only_a_sitemap_names_are_found_and_it_is_no_page(mapped: Sit
     assert told(crawl) == ("excluded", 200, "not indexed: a sitemap of 2 addresses")
     assert crawl.hits("two") == ["/two"]
     assert "1 sitemap or feed with 2 addresses" in result.out
+    assert "excluded" not in result.out
     [record] = [r for r in records(crawl, "--sitemaps") if r]
     assert record["url"] == mapped.url("/map.xml")
     assert crawl.counts_add_up()
@@ -89,6 +90,7 @@ def test_a_sitemap_is_asked_conditionally_and_a_304_replays_it(mapped: Site, cra
     assert {"/map.xml", "/one", "/two"} <= statuses.keys()
     assert crawl.outcomes()["/one"] == "unchanged"
     assert "0 B downloaded" in result.out
+    assert "excluded" not in result.out
 
 
 @pytest.mark.parametrize("form", ["gzip", "index", "index in index", "text", "atom", "rss"])

@@ -104,7 +104,8 @@ SELECT complete, reasons, counts, started_at, finished_at, requests, conditional
   FROM run WHERE no = ?
 """
 _SITEMAP_COUNTS = """
-SELECT count(*), coalesce(sum(l.count), 0)
+SELECT count(*), coalesce(sum(l.count), 0),
+       coalesce(sum(CASE WHEN s.outcome = 10 THEN 1 ELSE 0 END), 0)
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
 """
@@ -179,6 +180,7 @@ class RunResult:
     notes: tuple[str, ...]  #: ignored answers and canonical links, and why
     sitemaps: int = 0  #: sitemaps and feeds that were visited and are stored
     sitemap_urls: int = 0  #: addresses in those sitemaps and feeds
+    sitemaps_excluded: int = 0  #: those of the sitemaps and feeds that ``counts`` has as excluded
     no_text: int = 0  #: stored pages without text
     edits: int = 0  #: collapsed pages that were accepted as edits
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
