@@ -167,6 +167,9 @@ API_TRUSTED_PROXIES = _env(
 API_JOBS_PER_MINUTE = _env("API_JOBS_PER_MINUTE", 100)  # requests of a client that change something
 API_DATA_PER_MINUTE = _env("API_DATA_PER_MINUTE", 1_000)  # requests for documents and searches
 API_MONITORING_PER_MINUTE = _env("API_MONITORING_PER_MINUTE", 500)  # requests for states and counts
+API_REQUIRE_IDEMPOTENCY_KEY = _env(
+    "API_REQUIRE_IDEMPOTENCY_KEY", False
+)  # refuse to create or replace a job without an Idempotency-Key
 MAX_RUNNING_JOBS = _env("MAX_RUNNING_JOBS", 2)  # crawls of jobs at once; others wait in order
 
 # The road (design.md 3): the places of our components in Scrapy

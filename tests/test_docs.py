@@ -110,6 +110,7 @@ def test_only_existing_settings_are_named(page):
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
+    known |= {"POST", "DELETE"}  # methods of HTTP
     levels = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
     named = {code for code in _CODE.findall(read(page)) if re.fullmatch(r"[A-Z][A-Z_]{3,}", code)}
 

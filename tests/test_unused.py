@@ -47,7 +47,7 @@ FOUND: Final = (
     r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read",
-    r"smartcrawl\.server\.data\.answers:\w+\.\w+",
+    r"smartcrawl\.server\.(data|jobs)\.answers:\w+\.\w+",
     r"smartcrawl\.settings:\w+",
 )
 #: What nothing uses, and why it stays.
@@ -65,15 +65,6 @@ EXCEPTIONS: Final = {
         "its check refuses any value but that of every run (docs/adr/0050)"
     ),
     "smartcrawl.sources.jobs.definition:JobConfig.max_redirects": "likewise",
-    **dict.fromkeys(
-        (
-            "smartcrawl.sources.jobs.definition:JobDefinition.checked",
-            "smartcrawl.server.jobs.job:Job.created_at",
-            "smartcrawl.server.jobs.job:Job.next_run",
-            "smartcrawl.server.jobs.store:JobStore",
-        ),
-        "the routes and the scheduler of the server use it, which are to come (E-01 to E-07)",
-    ),
 }
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef

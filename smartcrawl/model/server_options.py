@@ -8,7 +8,11 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Self
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.setting_values import network_list_setting, whole_number_setting
+from smartcrawl.model.setting_values import (
+    network_list_setting,
+    switch_setting,
+    whole_number_setting,
+)
 
 _MOST_PORT = 65_535
 
@@ -23,6 +27,7 @@ class ServerOptions:
     jobs_limit: int  #: requests a minute that change something (R2-07)
     data_limit: int  #: requests a minute for documents and searches
     monitoring_limit: int  #: requests a minute for states and counts
+    require_idempotency_key: bool  #: whether a request without one is refused (M-40)
     max_running_jobs: int  #: crawls of jobs at once; others wait in order
 
     @classmethod
@@ -45,6 +50,7 @@ class ServerOptions:
             jobs_limit=whole_number_setting(settings, "API_JOBS_PER_MINUTE", least=1),
             data_limit=whole_number_setting(settings, "API_DATA_PER_MINUTE", least=1),
             monitoring_limit=whole_number_setting(settings, "API_MONITORING_PER_MINUTE", least=1),
+            require_idempotency_key=switch_setting(settings, "API_REQUIRE_IDEMPOTENCY_KEY"),
             max_running_jobs=whole_number_setting(settings, "MAX_RUNNING_JOBS", least=1),
         )
 

@@ -56,7 +56,7 @@ SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
        r.removed, r.withheld, r.notes, r.due, r.reextracted
   FROM run r JOIN source o ON o.no = r.source
- WHERE :every OR o.name IN carray(:sources)
+ WHERE (:every OR o.name IN carray(:sources)) AND (:any OR r.no = :run)
  ORDER BY r.no DESC
 """
 RECORD_KEYS = (
@@ -163,12 +163,16 @@ def _compact(chain: str | None) -> str | None:
     return None if chain is None else json.dumps(json.loads(chain), separators=(",", ":"))
 
 
-def run_table(connection: Connection, *, sources: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
-    """Yield every run, newest first, with one count for each ``lastOutcome`` word."""
+def run_table(
+    connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield every run, newest first, with one count for each ``lastOutcome`` word.
+
+    ``run``: run.no of the only one; None: all.
+    """
     row: Any
-    for row in connection.execute(
-        _RUNS, {"sources": Many(sources), "every": not sources}
-    ).fetchall():
+    chosen = {"sources": Many(sources), "every": not sources, "any": run is None, "run": run or 0}
+    for row in connection.execute(_RUNS, chosen).fetchall():
         counts = json.loads(row[12])
         if not counts:
             counts = committed_page_counts(connection, row[0])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from smartcrawl.model.options import Options
+from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.stores import Stores
 
@@ -15,6 +16,7 @@ class Context:
     """Options, stores and the clock: each module of routes gets it."""
 
     options: Options
+    server: ServerOptions
     stores: Stores
     metrics: Metrics
     clock: Callable[[], float]  #: Unix seconds

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
 from smartcrawl.model.redaction import shown
+from smartcrawl.sources.jobs.errors import JobError
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +85,11 @@ def unavailable(reason: str, *, seconds: int = RETRY_AFTER) -> ApiError:
     return ApiError("SERVICE_UNAVAILABLE", reason=reason, headers=headers)
 
 
+def error_of_job(error: JobError) -> ApiError:
+    """Return the error of a request about jobs."""
+    return ApiError(error.code, error.message, field=error.field, reason=error.reason)
+
+
 def error_response(error: ApiError, request_id: str) -> Response:
     """Return an error in its envelope, in ASCII: any text can be sent."""
     details = {"field": error.field, "reason": error.reason}
@@ -113,6 +119,7 @@ def add_handlers(api: FastAPI) -> None:
     """Turn every error of the routes into the envelope."""
     kinds: Mapping[type[Exception], Callable[[Request, Any], ApiError]] = {
         ApiError: _as_raised,
+        JobError: lambda _, error: error_of_job(error),
         RequestValidationError: _of_validation,
         HTTPException: _of_routing,
         RegistryError: _of_store,

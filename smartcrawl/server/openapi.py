@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from smartcrawl.server.errors import CODES
 from smartcrawl.server.guard import OPEN
+from smartcrawl.sources.jobs.definition import JobDefinition
 
 _SCHEMA: Final = "#/components/schemas/Error"
 #: Statuses that any endpoint may answer; the other ones are named by its route.
@@ -46,13 +47,15 @@ def describe(api: FastAPI) -> None:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Error"] = _ERROR
+    schemas |= _definitions_of_jobs()
     schema["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
     for path, operation in _operations(schema):
         answers = operation["responses"]
-        answers.pop("422", None)
+        if "HTTPValidationError" in str(answers.get("422")):
+            del answers["422"]
         for status in _ANYWHERE:
             answers.setdefault(str(status), {})
         if path not in OPEN:
@@ -61,6 +64,18 @@ def describe(api: FastAPI) -> None:
             answer["headers"] = _headers() | answer.get("headers", {})
             if int(status) >= 400:
                 _describe_error(answer, int(status))
+
+
+def _definitions_of_jobs() -> dict[str, Any]:
+    """Return the bodies of jobs, which their routes read themselves for the sake of the errors."""
+    schema = JobDefinition.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Any] = schema.pop("$defs")
+    version = {"type": "integer", "minimum": 1, "description": "The one that the client has seen"}
+    replacement = schema | {
+        "title": "JobReplacement",
+        "properties": schema["properties"] | {"version": version},
+    }
+    return parts | {"JobDefinition": schema, "JobReplacement": replacement}
 
 
 def _describe_error(answer: dict[str, Any], status: int) -> None:

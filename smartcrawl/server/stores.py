@@ -13,7 +13,7 @@ from anyio import to_thread
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import Database, database_of
 
 _T = TypeVar("_T")
 
@@ -40,6 +40,11 @@ class Stores:
         self._prepared = False
         self._in_file = isinstance(place, Path)
         self._at_once: Connection | None = None  #: of the event loop
+
+    @property
+    def database(self) -> Database:
+        """The database of the registry."""
+        return self._database
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from tests.server.api_client import application, ask
 from tests.server.data.library import Library
 from tests.server.test_serve import serving
@@ -24,6 +25,25 @@ def inventory(description: dict) -> set[tuple[str, str]]:
     }
 
 
+def curled(line: str) -> tuple[str, str, dict]:
+    """Return method, path and arguments of a request as curl sends it."""
+    words = shlex.split(line)[1:]
+    method, headers, given = "GET", {}, {}
+    while len(words) > 1:
+        option, value = words.pop(0), words.pop(0)
+        if option == "-X":
+            method = value
+        elif option == "-H":
+            name, _, text = value.partition(": ")
+            headers[name] = text
+        else:
+            assert option == "--json"
+            method = "POST" if method == "GET" else method
+            headers["Content-Type"] = "application/json"
+            given["content"] = value
+    return method, words[0].removeprefix("http://127.0.0.1:8080"), {**given, "headers": headers}
+
+
 def test_the_manual_has_the_endpoints_of_the_description(tmp_path: Path):
     description = ask(application(tmp_path), "GET", "/openapi.json").json()
 
@@ -31,31 +51,44 @@ def test_the_manual_has_the_endpoints_of_the_description(tmp_path: Path):
 
 
 def test_each_endpoint_of_the_manual_has_a_curl_that_works(tmp_path: Path):
-    endpoints = PAGE.read_text("utf-8").partition("## Errors")[0]
+    endpoints = PAGE.read_text("utf-8").partition("\n## Jobs")[0]
     parts = ENDPOINT.split(endpoints)[1:]
-    assert len(parts) >= 9
+    assert len(parts) // 3 >= 12
     library = Library(tmp_path / "registry.db", tmp_path)
     library.put("https://example.com/article/123")
     library.close()
     with serving(tmp_path) as server:
+        description = httpx.get(f"{server.url}/openapi.json").json()
+        made = EXAMPLE_JOB
         for method, path, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             (line,) = CURL.findall(text)
-            *_, url = shlex.split(line)
-            asked = url.removeprefix("http://127.0.0.1:8080")
+            said, asked, given = curled(line.replace(EXAMPLE_JOB, made))
+            assert said == method, line
             assert re.fullmatch(re.sub(r"\{\w+\}", "[^/?]+", path) + r"(\?.+)?", asked), line
-            answer = httpx.request(method, server.url + asked)
-            assert answer.status_code == 200, line
+            answer = httpx.request(method, server.url + asked, **given)
+            assert answer.is_success, (line, answer.text)
+            described = description["paths"][path][method.lower()]["responses"]
+            assert str(answer.status_code) in described, line
+            if answer.status_code == 201:
+                made = answer.json()["job_id"]
+    assert made != EXAMPLE_JOB
 
 
 def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
     description = ask(application(tmp_path), "GET", "/openapi.json").json()
 
-    assert "422" not in str(description["paths"])
+    keyed = {
+        (method, path)
+        for method, path in inventory(description)
+        if "422" in description["paths"][path][method.lower()]["responses"]
+    }
+    assert keyed == {("POST", "/api/v1/jobs"), ("PUT", "/api/v1/jobs/{job_id}")}
     assert "HTTPValidationError" not in description["components"]["schemas"]
     for path, methods in description["paths"].items():
         for operation in methods.values():
             answers = operation["responses"]
-            assert {"200", "400", "401", "403", "413", "429", "500", "503"} <= set(answers), path
+            assert {"400", "401", "403", "413", "429", "500", "503"} <= set(answers), path
+            assert len({"200", "201", "204"} & set(answers)) == 1, path
             for answer in answers.values():
                 assert "X-RateLimit-Remaining" in answer["headers"]
 

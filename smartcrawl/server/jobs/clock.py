@@ -11,6 +11,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY, JobStatus, job_after_exit, may_job_become
+from smartcrawl.server.jobs.history import job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
@@ -82,7 +83,7 @@ class JobClock:
         """Return the runs that no process has begun, in the order of their times."""
         with self._database.translated("read"):
             rows: list[Any] = self._connection.execute(_WAITING).fetchall()
-        return [_job_run(row) for row in rows]
+        return [job_run(row) for row in rows]
 
     def get(self, id_: str) -> JobRun:
         """Return a run of a job.
@@ -94,7 +95,7 @@ class JobClock:
             row: Any = self._connection.execute(_RUN_OF_ID, (id_,)).fetchone()
         if row is None:
             raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
-        return _job_run(row)
+        return job_run(row)
 
     def began(self, id_: str, run: int, now: int) -> None:
         """Record that the run of a waiting job is open; ``run``: run.no.
@@ -176,8 +177,3 @@ class JobClock:
             raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
         recurring = json.loads(row[2])["schedule"]["type"] == "recurring"
         return row[0], JobStatus(row[1]), recurring, RunStage(row[3])
-
-
-def _job_run(row: Sequence[Any]) -> JobRun:
-    values = [*row[:4], RunStage(row[4]), tuple(json.loads(row[5]))]
-    return JobRun(*values)

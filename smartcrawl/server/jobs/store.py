@@ -1,12 +1,13 @@
 """Jobs in the registry, in either database (R2-20 to R2-32, R2-58).
 
-Every method is one transaction, and any number of servers may call it at once.
+Every method is one transaction, or part of that of its caller. Any number of servers may call it
+at once.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from secrets import token_hex
 from typing import Any, Final
 
@@ -94,7 +95,7 @@ class JobStore:
             row = (id_, definition.name, definition_text(definition), status, due_at, now)
             self._connection.execute(_CREATE, row)
 
-        self._control.write(work)
+        self._write(work)
         return self.get(id_)
 
     def get(self, id_: str) -> Job:
@@ -157,7 +158,7 @@ class JobStore:
             row = (definition.name, definition_text(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 
-        self._control.write(work)
+        self._write(work)
         return self.get(id_)
 
     def delete(self, id_: str, now: int) -> None:
@@ -186,7 +187,14 @@ class JobStore:
             waiting = (RunStage.SKIPPED, now, reasons, job.no, RunStage.WAITING)
             self._connection.execute(_SKIP_WAITING, waiting)
 
-        self._control.write(work)
+        self._write(work)
+
+    def _write(self, work: Callable[[], None]) -> None:
+        """Do ``work`` in the transaction of the caller, or else in one of its own."""
+        if self._connection.in_transaction:
+            work()
+        else:
+            self._control.write(work)
 
     def _get(self, id_: str) -> Job:
         row: Any = self._connection.execute(_OF_ID, (id_,)).fetchone()

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from starlette.types import ASGIApp
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import database_of
@@ -11,8 +14,12 @@ from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.registry.spare import Spare
+from tests.server.api_client import application, ask
 
 NOW = 1_705_744_800  #: 2024-01-20T10:00:00Z
+
+
+JOBS = "/api/v1/jobs"
 
 
 class Office:
@@ -68,3 +75,54 @@ def office(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Office]:
     yield office
     office.close()
     put_back(str(place))
+
+
+class Api:
+    """An application and its registry."""
+
+    def __init__(self, folder: Path, place: Path | str, **changed: object) -> None:
+        self.now = float(NOW)
+        self.place = place
+        self.folder = folder
+        self.app = self.server(**changed)
+        self.database = database_of(place)
+        self.connection = self.database.open()
+        self.store = JobStore(self.database, self.connection)
+        self.clock = JobClock(self.database, self.connection)
+
+    def server(self, **changed: object) -> ASGIApp:
+        """Another server of the registry."""
+        return application(
+            self.folder, clock=lambda: self.now, run={"registry": self.place}, **changed
+        )
+
+    def ask(self, method: str, path: str = "", **given: Any) -> httpx.Response:
+        return ask(self.app, method, JOBS + path, **given)
+
+    def create(self, name: str = "docs", **changed: Any) -> dict[str, Any]:
+        answer = self.ask("POST", json=body(name, **changed))
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    def rows(self, statement: str) -> list[tuple]:
+        return [tuple(row) for row in self.connection.execute(statement).fetchall()]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Api]:
+    if request.param == "sqlite":
+        api = Api(tmp_path, tmp_path / "registry.db")
+        yield api
+        api.connection.close()
+        return
+    spare: Spare = request.getfixturevalue("spare_registries")
+    place = spare.take()
+    api = Api(tmp_path, place)
+    yield api
+    api.connection.close()
+    spare.put_back(place)
+
+
+def body(name: str = "docs", **changed: Any) -> dict[str, Any]:
+    found = {"name": name, "seed_urls": ["https://docs.example.com/"], **changed}
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,16 @@
+-- Replies to requests with an Idempotency-Key, for 24 hours (docs/adr/0054). A row without status
+-- exists only within the transaction that does the work.
+CREATE TABLE reply (
+    owner        TEXT NOT NULL,                          -- api_key.id; empty without a key
+    method       TEXT NOT NULL,
+    path         TEXT NOT NULL,
+    key          TEXT NOT NULL,                          -- Idempotency-Key, in lower case
+    request_hash BYTEA NOT NULL,                         -- SHA-256 of the request
+    created_at   BIGINT NOT NULL,
+    status       BIGINT,
+    headers      TEXT,                                   -- JSON
+    body         TEXT,
+    PRIMARY KEY (owner, method, path, key)
+)
+--;
+CREATE INDEX reply_created ON reply (created_at)

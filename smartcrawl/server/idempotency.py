@@ -1,0 +1,166 @@
+"""Requests with an Idempotency-Key are carried out once (R2-14 to R2-19, M-40, docs/adr/0054).
+
+The key is inserted first. The work and the stored reply are in the same transaction, so that
+either all of it happened or nothing did. A second request waits for the first, and gets its reply.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+from anyio import to_thread
+from fastapi import Request, Response
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.server.context import Context
+from smartcrawl.server.errors import (
+    ApiError,
+    error_of_job,
+    error_response,
+    invalid_input,
+    request_id_of,
+)
+from smartcrawl.sources.jobs.errors import JobError
+
+logger = logging.getLogger(__name__)
+
+HEADER: Final = "Idempotency-Key"
+KEPT: Final = 86_400  #: seconds (R2-17)
+MOST: Final = 1_000  #: keys of one API key that are kept
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_REDIS_SECONDS: Final = 0.5  #: for Redis to take a copy
+_FORGET: Final = "DELETE FROM reply WHERE created_at <= ?"
+_INSERT: Final = """
+INSERT INTO reply (owner, method, path, key, request_hash, created_at) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (owner, method, path, key) DO NOTHING RETURNING 1
+"""
+_LOOK: Final = """
+SELECT request_hash, status, headers, body FROM reply
+ WHERE owner = ? AND method = ? AND path = ? AND key = ?
+"""
+_COUNT: Final = "SELECT count(*) FROM reply WHERE owner = ?"
+_KEEP: Final = """
+UPDATE reply SET status = ?, headers = ?, body = ?
+ WHERE owner = ? AND method = ? AND path = ? AND key = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that can be stored."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, status: int, data: Mapping[str, Any], **headers: str) -> Reply:
+        """Return an answer with data as JSON."""
+        return cls(status, json.dumps(data, separators=(",", ":"), allow_nan=False), headers)
+
+    def response(self) -> Response:
+        """Return it as a response."""
+        return Response(self.body, self.status, dict(self.headers), media_type="application/json")
+
+
+Work = Callable[[Connection], Reply]
+
+
+class Once:
+    """Carries out requests that change something, each key once."""
+
+    def __init__(self, context: Context) -> None:
+        self._stores = context.stores
+        self._clock = context.clock
+        self._required = context.server.require_idempotency_key
+        self._redis = context.options.redis
+
+    async def answer(self, request: Request, body: bytes, work: Work) -> Response:
+        """Answer a request with its stored reply, or with that of ``work``.
+
+        ``work`` uses the connection of a transaction, and raises JobError before it writes.
+
+        Raises:
+            ApiError: the key is missing, is no UUID, or came with another request.
+            JobError: of work, where there is no key.
+        """
+        key = self._key(request)
+        if key is None:
+            return (await to_thread.run_sync(self._stores.write, work)).response()
+        row = (_owner(request), request.method, request.url.path, key)
+        asked = sha256(request.headers.get("if-match", "").encode() + b"\n" + body).digest()
+
+        def once(connection: Connection) -> Reply:
+            return self._once(connection, row, asked, _errors_replied(request, work))
+
+        reply = await to_thread.run_sync(self._stores.write, once)
+        await self._copy(key, reply)
+        return reply.response()
+
+    def _key(self, request: Request) -> str | None:
+        given = request.headers.getlist(HEADER)
+        if not given:
+            if self._required:
+                raise invalid_input(HEADER, f"{HEADER} is missing: send a UUID of version 4")
+            return None
+        key = given[0].lower()
+        if len(given) > 1 or not _UUID.fullmatch(key):
+            raise invalid_input(HEADER, f"{HEADER} must be one UUID of version 4")
+        return key
+
+    def _once(
+        self, connection: Connection, row: tuple[str, ...], asked: bytes, work: Work
+    ) -> Reply:
+        now = int(self._clock())
+        connection.execute(_FORGET, (now - KEPT,))
+        if connection.execute(_INSERT, (*row, asked, now)).get is None:
+            found: Any = connection.execute(_LOOK, row).fetchone()
+            if bytes(found[0]) != asked:
+                reason = "send a new key with a new request"
+                raise ApiError("IDEMPOTENCY_KEY_REUSED", field=HEADER, reason=reason)
+            return Reply(found[1], found[3], json.loads(found[2]))
+        if int(connection.execute(_COUNT, row[:1]).get) > MOST:
+            reason = f"a client has at most {MOST} keys in 24 hours: send some requests without one"
+            raise ApiError("RATE_LIMITED", reason=reason, headers={"Retry-After": "3600"})
+        reply = work(connection)
+        connection.execute(_KEEP, (reply.status, json.dumps(dict(reply.headers)), reply.body, *row))
+        return reply
+
+    async def _copy(self, key: str, reply: Reply) -> None:
+        """Put a copy of a reply into Redis for other programs (R2-15); it decides nothing."""
+        if self._redis is None:
+            return
+        text = json.dumps({"status": reply.status, "body": reply.body})
+        try:
+            async with Redis.from_url(
+                self._redis, socket_timeout=_REDIS_SECONDS, socket_connect_timeout=_REDIS_SECONDS
+            ) as redis:
+                await redis.set(f"idempotency:{key}", text, ex=KEPT)
+        except (RedisError, OSError) as error:
+            logger.warning("Redis got no copy of a reply: %s", error)
+
+
+def _errors_replied(request: Request, work: Work) -> Work:
+    """Return work whose refusals are replies as well: they are kept, too."""
+
+    def replied(connection: Connection) -> Reply:
+        try:
+            return work(connection)
+        except JobError as error:
+            response = error_response(error_of_job(error), request_id_of(request.scope))
+            return Reply(response.status_code, bytes(response.body).decode())
+
+    return replied
+
+
+def _owner(request: Request) -> str:
+    key = request.scope["smartcrawl.key"]
+    return "" if key is None else str(key.id)

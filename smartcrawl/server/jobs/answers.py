@@ -1,0 +1,112 @@
+"""The answers of the routes of jobs, as the OpenAPI describes them; tests compare both."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.job import RunStage
+
+EXAMPLE_JOB: Final = "job_0b5d9a6c1e2f3a48"
+#: The example of R2-20.
+EXAMPLE_DEFINITION: Final = {
+    "name": "daily-news-crawl",
+    "seed_urls": ["https://cnn.com", "https://bbc.com", "https://reuters.com"],
+    "config": {"max_depth": 5, "max_pages": 100_000, "user_agent": "SearchBot/1.0"},
+    "filters": {"allowed_domains": ["cnn.com", "bbc.com", "reuters.com"]},
+    "schedule": {"type": "recurring", "cron": "0 0 * * *"},
+}
+
+
+class Answer(BaseModel):
+    """An answer: it has all of its keys, and no other one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class JobHead(Answer):
+    """A job without its progress."""
+
+    job_id: str = Field(examples=[EXAMPLE_JOB])
+    name: str = Field(examples=["daily-news-crawl"])
+    status: JobStatus
+    created_at: str = Field(examples=["2024-01-20T10:00:00Z"])
+    next_run: str | None = Field(
+        description="Null for a job that runs once", examples=["2024-01-21T00:00:00Z"]
+    )
+    version: int = Field(description="Grows with each PUT", examples=[1])
+
+
+class Progress(Answer):
+    """Counts of the last run."""
+
+    pages_crawled: int = Field(examples=[45_230])
+    pages_queued: int = Field(examples=[12_450])
+    pages_failed: int = Field(examples=[234])
+    bytes_downloaded: int = Field(examples=[4_523_000_000])
+    domains_visited: int = Field(examples=[3])
+
+
+class Timing(Answer):
+    """Times of the last run."""
+
+    started_at: str | None = Field(examples=["2024-01-20T00:00:00Z"])
+    elapsed_seconds: int = Field(examples=[3_600])
+    estimated_completion: str | None = Field(
+        description="Null unless it runs", examples=["2024-01-20T02:30:00Z"]
+    )
+
+
+class Rate(Answer):
+    """Means since the last run began."""
+
+    pages_per_second: float = Field(examples=[12.5])
+    bytes_per_second: float = Field(examples=[1_250_000])
+
+
+class RunHead(Answer):
+    """A time at which a job was due."""
+
+    job_id: str = Field(examples=["jb_5d0c1f6a2b3e4d7c"])
+    status: RunStage
+    due_at: str = Field(examples=["2024-01-21T00:00:00Z"])
+
+
+class JobDetail(JobHead):
+    """A job with the progress of its last run."""
+
+    progress: Progress
+    timing: Timing
+    rate: Rate
+    complete: bool | None = Field(
+        description="Whether its last run saw everything; null before its end, or if it failed"
+    )
+    reasons: list[str] = Field(description="Why not, or why it failed", examples=[["pages_left"]])
+    runs: list[RunHead] = Field(description="Its last ten due times, newest first")
+
+
+class RunDetail(RunHead):
+    """A due time with its run, once that is open; other keys are those of ``scrapy runs``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    job: str = Field(description="Id of its job", examples=[EXAMPLE_JOB])
+    reasons: list[str]
+    run: int | None = Field(description="Number of the run, null until it is open", examples=[17])
+
+
+class Pagination(Answer):
+    """The place of a page in its list."""
+
+    total: int = Field(examples=[2])
+    offset: int = Field(examples=[0])
+    limit: int = Field(examples=[100])
+
+
+class Jobs(Answer):
+    """A page of jobs, in the order of their creation."""
+
+    jobs: list[JobHead]
+    pagination: Pagination

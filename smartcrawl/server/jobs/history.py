@@ -1,0 +1,42 @@
+"""The times at which jobs were due, by job and by id (M-39)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.server.jobs.job import JobRun, RunStage
+from smartcrawl.sources.jobs.errors import NOT_FOUND, JobError
+
+MOST: Final = 10  #: runs that a job lists
+_RUN = """
+SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.run FROM job_run k
+  JOIN job j ON j.no = k.job
+"""
+_RUNS = f"{_RUN} WHERE k.job = ? ORDER BY k.due_at DESC LIMIT ?"
+_OF_ID = f"{_RUN} WHERE k.id = ?"
+
+
+def job_runs(connection: Connection, job: int) -> list[JobRun]:
+    """Return the last due times of a job, newest first; ``job``: job.no."""
+    rows: list[Any] = connection.execute(_RUNS, (job, MOST)).fetchall()
+    return [job_run(row) for row in rows]
+
+
+def run_of_id(connection: Connection, id_: str) -> tuple[JobRun, int | None]:
+    """Return a run of a job, and run.no once it is open.
+
+    Raises:
+        JobError: there is none of this id.
+    """
+    row: Any = connection.execute(_OF_ID, (id_,)).fetchone()
+    if row is None:
+        raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
+    return job_run(row), row[6]
+
+
+def job_run(row: Any) -> JobRun:
+    """Return the run of a row."""
+    values = [*row[:4], RunStage(row[4]), tuple(json.loads(row[5]))]
+    return JobRun(*values)

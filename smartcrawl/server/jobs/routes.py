@@ -1,0 +1,321 @@
+"""Jobs over HTTP: create, list, read, replace and delete (E-01 to E-05; R2-20 to R2-30)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Query as InQuery
+from pydantic import Field
+
+from smartcrawl.model.options import Options
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import url_endpoint
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.runs.job_runs import PREFIX
+from smartcrawl.reports.tables import run_table
+from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, bare_host, literal_address
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.kept import KeptAnswers
+from smartcrawl.server.data.queries import (
+    Query,
+    WholeNumber,
+    json_response,
+    refuse_query,
+    refuse_repeated,
+)
+from smartcrawl.server.errors import invalid_input
+from smartcrawl.server.idempotency import HEADER, Once, Reply
+from smartcrawl.server.jobs.answers import (
+    EXAMPLE_DEFINITION,
+    EXAMPLE_JOB,
+    JobDetail,
+    JobHead,
+    Jobs,
+    RunDetail,
+)
+from smartcrawl.server.jobs.history import job_runs, run_of_id
+from smartcrawl.server.jobs.job import Job
+from smartcrawl.server.jobs.progress import JobProgress
+from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
+
+_MOST: Final = 1_000  #: jobs of a page
+_PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
+_VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
+_ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
+_KEY: Final = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "format": "uuid"},
+    "description": "A UUID of version 4: the request is carried out once in 24 hours",
+}
+_IF_MATCH: Final = {
+    "name": "If-Match",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The version that the client has seen, as in the body",
+}
+
+
+def _body(model: str, **more: object) -> dict[str, Any]:
+    """Return the description of a body, which the route reads itself."""
+    content = {
+        "schema": {"$ref": f"#/components/schemas/{model}"},
+        "example": EXAMPLE_DEFINITION | more,
+    }
+    return {"required": True, "content": {"application/json": content}}
+
+
+class ListQuery(Query):
+    """The query of a list of jobs."""
+
+    status: JobStatus | None = None
+    limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
+    offset: WholeNumber = Field(default=0, le=1_000_000_000)
+
+
+def job_head(job: Job) -> dict[str, Any]:
+    """Return a job without its progress (R2-24)."""
+    return {
+        "job_id": job.id,
+        "name": job.name,
+        "status": job.status.value,
+        "created_at": iso_time(job.created_at),
+        "next_run": iso_time(job.next_run),
+        "version": job.version,
+    }
+
+
+def job_detail(connection: Connection, job: Job, progress: JobProgress, now: int) -> dict[str, Any]:
+    """Return a job with the progress of its last run (R2-26)."""
+    runs = [
+        {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
+        for run in job_runs(connection, job.no)
+    ]
+    more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
+    return job_head(job) | progress.data(job, now) | more
+
+
+def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
+    """Return a run of a job, with the keys of ``scrapy runs`` once it is open (M-39).
+
+    Raises:
+        JobError: there is none of this id.
+    """
+    found, no = run_of_id(connection, id_)
+    open_run = {} if no is None else next(run_table(connection, run=no))
+    return open_run | {
+        "job_id": found.id,
+        "job": found.job,
+        "status": found.stage.value,
+        "due_at": iso_time(found.due_at),
+        "run": no,
+        "reasons": list(found.reasons) or open_run.get("reasons", []),
+    }
+
+
+def given_body(body: bytes) -> Any:
+    """Return the JSON of a body, which the layer of bodies has checked.
+
+    Raises:
+        JobError: there is none.
+    """
+    if not body:
+        raise JobError(INVALID_INPUT, reason="a JSON body is missing")
+    return json.loads(body)
+
+
+def given_version(headers: Mapping[str, str], body: Any) -> int | None:
+    """Take the version that the client has seen out of a body; else it is that of If-Match.
+
+    Raises:
+        JobError: it is no whole number, or the two differ.
+    """
+    given = body.pop("version", None) if isinstance(body, dict) else None
+    if given is not None and (type(given) is not int or given < 1):
+        raise JobError(INVALID_INPUT, field="version", reason="version must be a whole number")
+    match = headers.get("if-match", "*").strip()
+    if match == "*":
+        return given
+    found = _VERSION.fullmatch(match)
+    if found is None or (given is not None and given != int(found[1])):
+        reason = 'If-Match must be the version of the job, such as "3"'
+        raise JobError(INVALID_INPUT, field="If-Match", reason=reason)
+    return int(found[1])
+
+
+def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
+    """Refuse seeds at addresses that no crawl may connect to; names are checked when it does.
+
+    Raises:
+        JobError: with the place of the seed, which is not repeated.
+    """
+    guard = ConnectionGuard(options.allow_networks, options.allow_ports)
+    for place, url in enumerate(definition.seed_urls):
+        host, port = url_endpoint(url)
+        if literal_address(bare_host(host)) is None and bare_host(host) not in METADATA_NAMES:
+            continue
+        guard.permit_port(host, port)
+        if guard.refusal(bare_host(host), host=host, port=port):
+            reason = f"seed_urls[{place}] is an address that ALLOW_NETWORKS does not allow"
+            raise JobError(INVALID_URL, field="seed_urls", reason=reason)
+
+
+class _Changes:
+    """Requests that change jobs."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._once = Once(context)
+
+    async def create(self, request: Request) -> Response:
+        """Create a job."""
+        body = await request.body()
+
+        def work(connection: Connection) -> Reply:
+            definition, declared = self._checked(given_body(body))
+            job = self._store(connection).create(definition, declared, self._now())
+            return Reply.of(201, job_head(job), Location=f"{request.url.path}/{job.id}")
+
+        return await self._once.answer(request, body, work)
+
+    async def replace(self, request: Request, id_: str) -> Response:
+        """Replace the definition of a job."""
+        body = await request.body()
+
+        def work(connection: Connection) -> Reply:
+            given = given_body(body)
+            version = given_version(request.headers, given)
+            definition, declared = self._checked(given)
+            store = self._store(connection)
+            job = store.replace(id_, definition, declared, self._now(), version=version)
+            return Reply.of(200, job_head(job))
+
+        return await self._once.answer(request, body, work)
+
+    async def delete(self, id_: str) -> Response:
+        """Delete a job; once more does nothing (R2-30)."""
+
+        def work(connection: Connection) -> None:
+            self._store(connection).delete(id_, self._now())
+
+        await to_thread.run_sync(self._context.stores.write, work)
+        return Response(status_code=204)
+
+    def _checked(self, body: Any) -> tuple[JobDefinition, list[str]]:
+        """Return the definition of a body, and the names of the declared sources."""
+        options = self._context.options
+        definition = JobDefinition.checked(body, self._now())
+        refuse_private_seeds(definition, options)
+        return definition, list(load_declared_sources(options.sources_file))
+
+    def _store(self, connection: Connection) -> JobStore:
+        return JobStore(self._context.stores.database, connection)
+
+    def _now(self) -> int:
+        return int(self._context.clock())
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the routes of jobs."""
+    _add_changes(_Changes(context), router)
+    _add_reads(context, router)
+
+
+def _add_changes(changes: _Changes, router: APIRouter) -> None:
+    @router.post(
+        "/jobs",
+        tags=["jobs"],
+        summary="Create a job; it is crawled at its times, or once at once",
+        status_code=201,
+        response_model=JobHead,
+        responses={409: {}, 422: {}},
+        dependencies=[Depends(refuse_query)],
+        openapi_extra={"parameters": [_KEY], "requestBody": _body("JobDefinition")},
+    )
+    async def create(request: Request) -> Response:
+        return await changes.create(request)
+
+    @router.put(
+        "/jobs/{job_id}",
+        tags=["jobs"],
+        summary="Replace the definition of a job; an open run goes on with the one it began with",
+        response_model=JobHead,
+        responses={404: {}, 409: {}, 422: {}},
+        dependencies=[Depends(refuse_query)],
+        openapi_extra={
+            "parameters": [_KEY, _IF_MATCH],
+            "requestBody": _body("JobReplacement", version=1),
+        },
+    )
+    async def replace(request: Request, job_id: _ID) -> Response:
+        return await changes.replace(request, job_id)
+
+    @router.delete(
+        "/jobs/{job_id}",
+        tags=["jobs"],
+        summary="Delete a job; its pages stay searchable",
+        status_code=204,
+        responses={404: {}, 409: {}},
+        dependencies=[Depends(refuse_query)],
+    )
+    async def delete(request: Request, job_id: _ID) -> Response:
+        if await request.body():
+            raise invalid_input(None, "DELETE takes no body")
+        return await changes.delete(job_id)
+
+
+def _add_reads(context: Context, router: APIRouter) -> None:
+    stores = context.stores
+    counted: KeptAnswers[JobProgress] = KeptAnswers(_PROGRESS_SECONDS, _MOST, context.clock)
+
+    @router.get(
+        "/jobs",
+        tags=["jobs"],
+        summary="Jobs in the order of their creation",
+        response_model=Jobs,
+        dependencies=[Depends(refuse_repeated)],
+    )
+    def jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
+        def work(connection: Connection) -> tuple[list[Job], int]:
+            store = JobStore(stores.database, connection)
+            return store.page(status=query.status, limit=query.limit, offset=query.offset)
+
+        found, total = stores.read(work)
+        place = {"total": total, "offset": query.offset, "limit": query.limit}
+        return json_response({"jobs": [job_head(job) for job in found], "pagination": place})
+
+    @router.get(
+        "/jobs/{job_id}",
+        tags=["jobs"],
+        summary="A job with the progress of its last run; or, by a jb_ id, one of its runs",
+        response_model=JobDetail | RunDetail,
+        responses={404: {}},
+        dependencies=[Depends(refuse_query)],
+    )
+    async def job(job_id: _ID) -> Response:
+        if job_id.startswith(PREFIX):
+            read = await to_thread.run_sync(stores.read, lambda seen: run_detail(seen, job_id))
+            return json_response(read)
+        now = int(context.clock())
+        found = await to_thread.run_sync(
+            stores.read, lambda seen: JobStore(stores.database, seen).get(job_id)
+        )
+        progress = await counted.get(
+            found.no, lambda: stores.read(lambda seen: JobProgress.of(seen, found.no))
+        )
+        return json_response(
+            await to_thread.run_sync(
+                stores.read, lambda seen: job_detail(seen, found, progress, now)
+            )
+        )
