@@ -23,7 +23,7 @@ def keyed(key: object = None) -> dict[str, str]:
     return {"Idempotency-Key": str(uuid4() if key is None else key)}
 
 
-@pytest.mark.covers("R2-14", "R2-16", "R2-17", "R2-18")
+@pytest.mark.covers("R2-14", "R2-16", "R2-17")
 def test_a_key_is_carried_out_once_within_a_day(api: Api):
     headers = keyed()
     first = api.ask("POST", json=body(), headers=headers)
@@ -52,7 +52,6 @@ def test_a_refusal_is_kept_as_well(api: Api):
     assert api.ask("POST", json=body(), headers=keyed()).status_code == 201
 
 
-@pytest.mark.covers("R2-18")
 def test_a_replacement_with_a_key_is_carried_out_once(api: Api):
     id_ = api.create()["job_id"]
     headers = keyed()
