@@ -306,6 +306,79 @@ def test_what_died_with_its_server_is_resumed_once_under_its_id(bureau: Bureau):
     assert (after.status, after.reasons) == (JobStatus.FAILED, ("its process died",))
 
 
+def test_a_run_is_resumed_when_the_lease_of_the_dead_process_has_expired(bureau: Bureau):
+    bureau.office.create()
+    launcher = bureau.launcher(open=1, wait=1)
+    (id_,) = start(bureau, launcher)
+    bureau.watched(launcher, lambda: stage(bureau, id_) is RunStage.RUNNING)
+    child = bureau.children[id_]
+    bureau.lose_server()
+    child.kill()
+    child.wait()
+    lease = None
+    if bureau.office.connection.dialect == "sqlite":  # it ends with its process there
+        lease = bureau.office.database.take("docs", "today")
+
+    second = bureau.launcher(exit=0)
+    for _ in range(3):
+        second.watch(NOW + 20)
+    assert [(one.id, one.starts) for one in bureau.begun()] == [(id_, 1)]
+    assert bureau.children == {}
+    if lease is not None:
+        lease.release()
+    bureau.office.connection.execute(*_no_lease(bureau))
+    second.watch(NOW + 80)
+    assert [(one.id, one.starts) for one in bureau.begun()] == [(id_, 2)]
+
+
+def test_of_two_processes_of_a_run_the_first_one_counts(bureau: Bureau):
+    job = bureau.office.create()
+    launcher = bureau.launcher(wait=1, exit=4)
+    (id_,) = start(bureau, launcher)
+    this = Process.this()
+    bureau.office.connection.execute(
+        "UPDATE job_run SET host = ?, pid = ?, process_start = ?", (this.host, this.pid, this.start)
+    )
+    bureau.go()
+    bureau.watched(launcher, lambda: not bureau.children)
+
+    assert stage(bureau, id_) is RunStage.WAITING  # for the first one to open its run
+    assert bureau.office.store.get(job.id).status is JobStatus.CREATED
+    bureau.office.connection.execute("UPDATE job_run SET process_start = 'dead'")
+    bureau.watched(launcher, lambda: not bureau.begun() or bool(bureau.children))
+
+
+def test_a_run_that_cannot_be_resumed_because_its_source_is_busy_fails(bureau: Bureau):
+    job = bureau.office.create()
+    launcher = bureau.launcher(open=1, wait=1, exit=4)
+    (id_,) = start(bureau, launcher)
+    bureau.watched(launcher, lambda: stage(bureau, id_) is RunStage.RUNNING)
+    bureau.go()
+    bureau.watched(launcher, lambda: not bureau.begun())
+
+    after = bureau.office.store.get(job.id)
+    assert after.status is JobStatus.FAILED
+    assert after.reasons == ("its source is being crawled by another process",)
+
+
+def test_only_a_job_that_may_run_is_resumed(bureau: Bureau):
+    job = bureau.office.create()
+    launcher = bureau.launcher(open=1, wait=1)
+    (id_,) = start(bureau, launcher)
+    bureau.watched(launcher, lambda: stage(bureau, id_) is RunStage.RUNNING)
+    child = bureau.children[id_]
+    bureau.lose_server()
+    child.kill()
+    child.wait()
+    bureau.office.connection.execute("UPDATE job SET status = 'paused'")
+    second = bureau.launcher()
+    for _ in range(2):
+        second.watch(NOW + 20)
+
+    assert bureau.begun() == []
+    assert bureau.office.store.get(job.id).status is JobStatus.PAUSED
+
+
 def _no_lease(bureau: Bureau) -> tuple[str, tuple]:
     """Return the statement that lets the lease of a killed process expire, in PostgreSQL."""
     if bureau.office.connection.dialect == "sqlite":
