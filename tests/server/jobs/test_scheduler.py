@@ -4,9 +4,10 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from smartcrawl.model.processes import Process
@@ -17,6 +18,7 @@ from smartcrawl.server.jobs.launcher import JobLauncher
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scheduler import JobScheduler
 from smartcrawl.server.jobs.store import JobStore
+from tests.registry.spare import Spare
 from tests.server.jobs.conftest import NOW, Office, defined
 from tests.server.test_serve import Server, serving
 from tests.site_server import Page, Site, html
@@ -58,9 +60,10 @@ def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
 class Desk:
     """The registry of a server that runs, seen from outside."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: Path | str) -> None:
         self.folder = folder
-        self.database = database_of(folder / "registry.db")
+        self.settings = OPEN | ({} if isinstance(place, Path) else {"REGISTRY_URL": place})
+        self.database = database_of(place)
         self.connection = self.database.open()
         self.store = JobStore(self.database, self.connection)
 
@@ -93,14 +96,29 @@ class Desk:
             time.sleep(0.05)
 
 
-@pytest.fixture
-def desk(tmp_path: Path):
-    desk = Desk(tmp_path)
+def opened(folder: Path, place: Path | str) -> Iterator[Desk]:
+    desk = Desk(folder, place)
     yield desk
     process = desk.crawler()
     if process is not None and process.is_alive():
         os.kill(process.pid, signal.SIGKILL)
     desk.connection.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    yield from opened(tmp_path, tmp_path / "registry.db")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def any_desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+    if request.param == "sqlite":
+        yield from opened(tmp_path, tmp_path / "registry.db")
+        return
+    spare: Spare = request.getfixturevalue("spare_registries")
+    place = spare.take()
+    yield from opened(tmp_path, place)
+    spare.put_back(place)
 
 
 OPEN = {"ALLOW_NETWORKS": "127.0.0.0/8", "SOFT_404_DETECTION": "0"}
@@ -181,12 +199,46 @@ def test_a_server_that_ends_in_order_leaves_its_crawl_to_the_next(desk: Desk, si
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
-def test_two_servers_crawl_a_job_once(desk: Desk, site: Site):
+def test_two_servers_crawl_a_job_once(any_desk: Desk, site: Site):
+    desk = any_desk
     site.pages["/"] = html("Home", "/a")
     site.pages["/a"] = html("A", text="alpha")
-    with serving(desk.folder, **OPEN), serving(desk.folder, **OPEN):
+    with serving(desk.folder, **desk.settings), serving(desk.folder, **desk.settings):
         id_ = desk.create(site)
         desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
 
     assert len(desk.runs()) == 1
     assert set(Counter(r.path for r in site.log).values()) == {1}
+
+
+@pytest.mark.covers("E-01", "E-03", "R2-24", "R2-26", "M-39")
+def test_a_job_of_a_client_is_crawled_and_shown(any_desk: Desk, site: Site):
+    desk = any_desk
+    site.pages["/"] = html("Home", "/a", "/missing")
+    site.pages["/a"] = html("A", text="alpha")
+    with serving(desk.folder, **desk.settings) as server:
+        jobs = f"{server.url}/api/v1/jobs"
+        definition = {
+            "name": "docs",
+            "seed_urls": [site.url("/")],
+            "config": {"crawl_delay_ms": 0, "respect_robots_txt": False},
+        }
+        created = httpx.post(jobs, json=definition).json()
+        path = f"{jobs}/{created['job_id']}"
+        assert created["status"] == "created"
+        desk.until(lambda: httpx.get(path).json()["status"] == "completed")
+        time.sleep(2)  # a progress may be so old
+        job = httpx.get(path).json()
+        run = httpx.get(f"{jobs}/{job['runs'][0]['job_id']}").json()
+        found = httpx.get(f"{server.url}/api/v1/documents").json()["documents"]
+
+    assert job["complete"] is True
+    assert job["progress"] == {
+        "pages_crawled": 3,
+        "pages_queued": 0,
+        "pages_failed": 1,
+        "bytes_downloaded": run["bytesDownloaded"],
+        "domains_visited": 1,
+    }
+    assert (run["status"], run["state"], run["new"], run["lost"]) == ("ended", "swept", 2, 0)
+    assert {one["url"] for one in found} == {site.url("/"), site.url("/a")}
