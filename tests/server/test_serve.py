@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,11 +53,16 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, *words: str, **settings: str) -> Iterator[Server]:
-    """Start a server at a free port."""
+def serving(
+    folder: Path, *words: str, program: Sequence[str] | None = None, **settings: str
+) -> Iterator[Server]:
+    """Start a server at a free port; `program`: another one than smartcrawl."""
+    started = [*PROGRAM, "--data-dir", str(folder)]
+    if program is not None:
+        started, settings = list(program), settings | {"DATA_DIR": str(folder)}
     given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     process = subprocess.Popen(
-        [*PROGRAM, "--data-dir", str(folder), "--port", "0", "--format", "json", *words, *given],
+        [*started, "--port", "0", "--format", "json", *words, *given],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"SMARTCRAWL_DATA_DIR": str(folder)},
     )  # fmt: skip

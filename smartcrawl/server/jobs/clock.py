@@ -152,6 +152,8 @@ class JobClock:
         cron = JobDefinition.model_validate(json.loads(definition) | {"name": name}).schedule.cron
         then = None if cron is None else CronSchedule(cron).fire_after(due_at, now)
         crawled = self._database.is_held(name)
+        if crawled and then is None:
+            return None  # it waits, and writes nothing meanwhile
         id_ = f"jb_{token_hex(8)}"
 
         def work() -> JobRun | None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -149,6 +150,19 @@ def test_a_server_crawls_a_job_and_records_its_end(desk: Desk, site: Site):
     log = (desk.folder / "logs" / f"{run}.log").read_text()
     assert "docs" in log
     assert desk.folder.stat().st_mode & 0o077 == 0  # logs are a folder of ours
+
+
+def test_under_scrapy_the_crawls_are_scrapys_commands(desk: Desk, site: Site):
+    site.pages["/"] = Page(html("Home", text="alpha"), delay=1)
+    program = [sys.executable, "-m", "scrapy", "serve"]
+    with serving(desk.folder, program=program, **OPEN):
+        id_ = desk.create(site)
+        desk.until(lambda: desk.crawler() is not None)
+        words = Path(f"/proc/{desk.crawler().pid}/cmdline").read_bytes().split(b"\0")
+        assert words[2:5] == [b"scrapy", b"crawl", b"site"]
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
+
+    assert [r.path for r in site.log] == ["/"]
 
 
 def killed(desk: Desk, server: Server, *, crawl: bool) -> None:
