@@ -231,6 +231,19 @@ def test_only_some_crawl_at_once_and_the_others_wait_in_order(bureau: Bureau):
     assert bureau.office.rows("SELECT count(*) FROM job_run WHERE state = 'ended'") == [(4,)]
 
 
+def test_the_last_place_is_given_once(bureau: Bureau):
+    """Both servers have seen it free."""
+    for name in ("a", "b"):
+        bureau.office.create(name)
+    bureau.office.clock.fire(NOW)
+    office, this = bureau.office, Process.this()
+    servers = [JobProcesses(office.database, office.connect(), this) for _ in range(2)]
+    assert [server.may_claim(1) for server in servers] == [True, True]
+
+    assert [server.claim(1, NOW) is None for server in servers] == [False, True]
+    assert not servers[1].may_claim(1)
+
+
 def test_what_cannot_be_started_fails(bureau: Bureau):
     job = bureau.office.create()
     program = CrawlProgram((str(bureau.folder / "missing"),), {}, bureau.folder / "logs")
