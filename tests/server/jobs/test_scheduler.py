@@ -111,14 +111,17 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     yield from opened(tmp_path, tmp_path / "registry.db")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "workers"])
 def any_desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     if request.param == "sqlite":
         yield from opened(tmp_path, tmp_path / "registry.db")
         return
     spare: Spare = request.getfixturevalue("spare_registries")
     place = spare.take()
-    yield from opened(tmp_path, place)
+    for desk in opened(tmp_path, place):
+        if request.param == "workers":  # its crawls are open to other workers
+            desk.settings["REDIS_URL"] = request.getfixturevalue("redis_url")
+        yield desk
     spare.put_back(place)
 
 
@@ -176,16 +179,16 @@ def killed(desk: Desk, server: Server, *, crawl: bool) -> None:
         os.kill(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("crawl", [False, True])
-def test_the_next_server_goes_on_with_a_crawl_of_a_killed_one(desk: Desk, site: Site, crawl: bool):
+def goes_on(desk: Desk, site: Site, *, crawl: bool) -> None:
+    """Kill a server, with `crawl` its crawl as well, and let the next one go on with it."""
     slow_site(site)
-    with serving(desk.folder, **OPEN, CONCURRENT_REQUESTS_PER_DOMAIN="2") as server:
+    with serving(desk.folder, **desk.settings) as server:
         id_ = desk.create(site)
         desk.until(lambda: len(site.log) > 3 and desk.status(id_) is JobStatus.RUNNING)
         ((run, _, _, no),) = desk.runs()
         killed(desk, server, crawl=crawl)
-    with serving(desk.folder, **OPEN) as server:
-        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
+    with serving(desk.folder, **desk.settings) as server:
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 150)
         server.end()
 
     assert desk.store.get(id_).complete is True
@@ -194,6 +197,19 @@ def test_the_next_server_goes_on_with_a_crawl_of_a_killed_one(desk: Desk, site: 
     assert set(asked) == {"/", *(f"/{n}" for n in range(12))}
     if not crawl:
         assert set(asked.values()) == {1}
+
+
+def test_the_next_server_finds_the_crawl_of_a_killed_one(any_desk: Desk, site: Site):
+    goes_on(any_desk, site, crawl=False)
+
+
+def test_the_next_server_resumes_a_crawl_that_died_as_well(desk: Desk, site: Site):
+    goes_on(desk, site, crawl=True)
+
+
+@pytest.mark.slow  # PostgreSQL notes the death after a minute
+def test_it_is_resumed_over_any_registry(any_desk: Desk, site: Site):
+    goes_on(any_desk, site, crawl=True)
 
 
 def test_a_server_that_ends_in_order_leaves_its_crawl_to_the_next(desk: Desk, site: Site):
