@@ -35,7 +35,10 @@ logger = logging.getLogger(__name__)
 HEADER: Final = "Idempotency-Key"
 KEPT: Final = 86_400  #: seconds (R2-17)
 MOST: Final = 1_000  #: keys of one API key that are kept
-_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_HEX: Final = "[0-9a-fA-F]"
+#: Of a UUID of version 4.
+KEY_PATTERN: Final = f"^{_HEX}{{8}}-{_HEX}{{4}}-4{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}$"
+_UUID: Final = re.compile(KEY_PATTERN)
 _REDIS_SECONDS: Final = 0.5  #: for Redis to take a copy
 _FORGET: Final = "DELETE FROM reply WHERE created_at <= ?"
 _INSERT: Final = """

@@ -30,7 +30,7 @@ from smartcrawl.server.data.queries import (
     refuse_repeated,
 )
 from smartcrawl.server.errors import invalid_input
-from smartcrawl.server.idempotency import HEADER, Once, Reply
+from smartcrawl.server.idempotency import HEADER, KEY_PATTERN, Once, Reply
 from smartcrawl.server.jobs.answers import (
     EXAMPLE_DEFINITION,
     EXAMPLE_JOB,
@@ -55,7 +55,7 @@ _KEY: Final = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "format": "uuid"},
+    "schema": {"type": "string", "pattern": KEY_PATTERN},
     "description": "A UUID of version 4: the request is carried out once in 24 hours",
 }
 _IF_MATCH: Final = {
