@@ -102,12 +102,20 @@ class RunState(IntEnum):
     SEALED = 2  #: it is decided whether the run saw everything
     SETTLED = 3  #: every record has its word, and removals are proposed
     SWEPT = 4  #: the run has ended
+    CANCELLED = 8  #: ended by order, for good: never complete, swept or resumed
     INTERRUPTED = 9
 
     @property
     def word(self) -> str:
         """The word as reports print it, such as ``open``."""
         return self.name.lower()
+
+
+class RunOrder(StrEnum):
+    """An order to a run that is open. The words are stored; never rename."""
+
+    PAUSE = "pause"  #: end now; only an explicit resume goes on
+    CANCEL = "cancel"  #: end now, for good
 
 
 #: Not decided yet whether the run saw everything: addresses may be added to it and visited.
