@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any, Final
@@ -16,6 +17,8 @@ from smartcrawl.server.jobs.job import JobRun, RunStage
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.sources.jobs.schedule import CronSchedule
+
+logger = logging.getLogger(__name__)
 
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"
@@ -149,8 +152,13 @@ class JobClock:
     def _fire(self, row: Sequence[Any], now: int) -> JobRun | None:
         """Create the run of a due job; None if another server has created it."""
         no, job, name, due_at, definition = row
-        cron = JobDefinition.model_validate(json.loads(definition) | {"name": name}).schedule.cron
-        then = None if cron is None else CronSchedule(cron).fire_after(due_at, now)
+        cron = JobDefinition.stored(name, definition).schedule.cron
+        try:
+            then = None if cron is None else CronSchedule(str(cron)).fire_after(due_at, now)
+        except ValueError as error:
+            logger.error("the job %s is started no more: %s", name, error)
+            self._refuse(no, due_at, now, str(error))
+            return None
         crawled = self._database.is_held(name)
         if crawled and then is None:
             return None  # it waits, and writes nothing meanwhile
@@ -172,6 +180,17 @@ class JobClock:
             return JobRun(id_, job, name, due_at, stage, tuple(reasons))
 
         return self._control.write(work)
+
+    def _refuse(self, no: int, due_at: int, now: int, reason: str) -> None:
+        """Let a job fail whose stored schedule has no next time; to replace it starts it again."""
+
+        def work() -> None:
+            self._connection.execute(_ADVANCE, (None, no, due_at))
+            if self._connection.changes():
+                row = (JobStatus.FAILED, None, json.dumps([reason]), now, no)
+                self._connection.execute(_JOB_ENDED, row)
+
+        self._control.write(work)
 
     def _state(self, id_: str) -> tuple[int, JobStatus, bool, RunStage]:
         row: Any = self._connection.execute(_STATE, (id_,)).fetchone()

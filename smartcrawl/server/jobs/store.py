@@ -56,7 +56,7 @@ _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
 
 def job_from_row(row: Any) -> Job:
     """Return the job of a row."""
-    definition = JobDefinition.model_validate(json.loads(row[4]) | {"name": row[2]})
+    definition = JobDefinition.stored(row[2], row[4])
     complete = None if row[6] is None else bool(row[6])
     reasons = tuple(json.loads(row[7]))
     values = [*row[:4], definition, JobStatus(row[5]), complete, reasons, *row[8:]]
