@@ -17,7 +17,6 @@ from urllib.parse import quote, unquote
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
 from smartcrawl.sources.private_files import FILE, private_file, private_folder
 
-
 _MOST: Final = 250  #: characters of a file's name, without ``.lock``
 _CUT: Final = 40  #: characters of the source in the name of a file that would be longer
 
