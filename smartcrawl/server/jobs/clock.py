@@ -14,7 +14,7 @@ from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY, JobStatus, job_after_exit, may_job_become
 from smartcrawl.server.jobs.history import job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.sources.jobs.schedule import CronSchedule
 
@@ -152,7 +152,7 @@ class JobClock:
     def _fire(self, row: Sequence[Any], now: int) -> JobRun | None:
         """Create the run of a due job; None if another server has created it."""
         no, job, name, due_at, definition = row
-        cron = JobDefinition.stored(name, definition).schedule.cron
+        cron = JobSchedule.stored(definition).cron
         try:
             then = None if cron is None else CronSchedule(str(cron)).fire_after(due_at, now)
         except ValueError as error:

@@ -143,6 +143,12 @@ class JobSchedule(_Part):
     type: Literal["one_time", "recurring"] = "one_time"
     cron: str | None = None
 
+    @classmethod
+    def stored(cls, text: str) -> Self:
+        """Return the schedule of a stored definition as it is, whichever version stored it."""
+        given = json.loads(text).get("schedule")
+        return cls.model_construct(**given if isinstance(given, dict) else {})
+
     @property
     def recurring(self) -> bool:
         """Whether the job runs again and again."""
