@@ -57,6 +57,11 @@ _BUSY = "UPDATE job SET reasons = ?, due_at = coalesce(due_at, ?) WHERE no = ?"
 _JOB_ENDED = """
 UPDATE job SET status = ?, complete = ?, reasons = ?, completed_at = ? WHERE no = ?
 """
+#: A PUT during the run made a recurring job one that runs once more.
+_ONCE_MORE = """
+UPDATE job SET status = 'scheduled'
+ WHERE no = ? AND due_at IS NOT NULL AND status IN ('completed', 'failed')
+"""
 _AGAIN: Final = 60  #: seconds until a job that runs once tries a busy source again
 _OVER: Final = frozenset({RunStage.ENDED, RunStage.SKIPPED})
 _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
@@ -146,6 +151,7 @@ class JobClock:
             if end.status in _DONE:
                 then = JobStatus.SCHEDULED if recurring else end.status
                 self._connection.execute(_JOB_ENDED, (then, end.complete, kept, now, job))
+                self._connection.execute(_ONCE_MORE, (job,))
 
         self._control.write(work)
 

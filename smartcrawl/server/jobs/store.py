@@ -154,7 +154,7 @@ class JobStore:
                 status = JobStatus.SCHEDULED if status in _BECOMES_SCHEDULED else status
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
             elif job.definition.schedule.recurring:  # from now on it runs once more
-                due_at = None if status in _NO_DUE | _DONE else now
+                due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
             row = (definition.name, definition_text(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 
