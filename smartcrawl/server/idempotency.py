@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from anyio import to_thread
 from fastapi import Request, Response
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -97,14 +96,14 @@ class Once:
         """
         key = self._key(request)
         if key is None:
-            return (await to_thread.run_sync(self._stores.write, work)).response()
+            return (await self._stores.write_in_turn(work)).response()
         row = (_owner(request), request.method, request.url.path, key)
         asked = sha256(request.headers.get("if-match", "").encode() + b"\n" + body).digest()
 
         def once(connection: Connection) -> Reply:
             return self._once(connection, row, asked, _errors_replied(request, work))
 
-        reply = await to_thread.run_sync(self._stores.write, once)
+        reply = await self._stores.write_in_turn(once)
         await self._copy(key, reply)
         return reply.response()
 
