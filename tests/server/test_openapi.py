@@ -82,7 +82,10 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
         for method, path in inventory(description)
         if "422" in description["paths"][path][method.lower()]["responses"]
     }
-    assert keyed == {("POST", "/api/v1/jobs"), ("PUT", "/api/v1/jobs/{job_id}")}
+    orders = {
+        ("POST", f"/api/v1/jobs/{{job_id}}/{name}") for name in ("control", "pause", "resume")
+    }
+    assert keyed == {("POST", "/api/v1/jobs"), ("PUT", "/api/v1/jobs/{job_id}"), *orders}
     assert "HTTPValidationError" not in description["components"]["schemas"]
     for path, methods in description["paths"].items():
         for operation in methods.values():

@@ -11,8 +11,8 @@ from smartcrawl.sources.jobs.errors import NOT_FOUND, JobError
 
 MOST: Final = 10  #: runs that a job lists
 _RUN = """
-SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.run FROM job_run k
-  JOIN job j ON j.no = k.job
+SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.requested, k.run
+  FROM job_run k JOIN job j ON j.no = k.job
 """
 _RUNS = f"{_RUN} WHERE k.job = ? ORDER BY k.due_at DESC LIMIT ?"
 _OF_ID = f"{_RUN} WHERE k.id = ?"
@@ -33,10 +33,10 @@ def run_of_id(connection: Connection, id_: str) -> tuple[JobRun, int | None]:
     row: Any = connection.execute(_OF_ID, (id_,)).fetchone()
     if row is None:
         raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
-    return job_run(row), row[6]
+    return job_run(row), row[7]
 
 
 def job_run(row: Any) -> JobRun:
     """Return the run of a row."""
-    values = [*row[:4], RunStage(row[4]), tuple(json.loads(row[5]))]
+    values = [*row[:4], RunStage(row[4]), tuple(json.loads(row[5])), row[6]]
     return JobRun(*values)

@@ -21,7 +21,7 @@ from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BU
 from smartcrawl.rules.model import RunState
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import BegunRun, JobProcesses
+from smartcrawl.server.jobs.processes import BegunRun, JobProcesses, WaitingRun, is_obeyed
 from smartcrawl.sources.jobs.errors import JobError
 from smartcrawl.sources.private_files import private_file, private_folder
 
@@ -108,19 +108,25 @@ class JobLauncher:
                 self._look_at(one, now)
             elif self._is_dead(one, now) and self._processes.take_over(one, now):
                 logger.info("found the run %s of %s again: its server died", one.id, one.name)
-        for id_ in self._children.keys() - {one.id for one in begun}:
-            if self._children[id_].poll() is not None:  # its run is over, or was taken over
+        ours = {one.id for one in begun if one.server == self._server}
+        for id_ in self._children.keys() - ours:
+            if self._children[id_].poll() is not None:  # its run is over, paused or another's
                 del self._children[id_]
 
     def start_waiting(self, now: int) -> None:
         """Start the runs that wait, in their order, as long as there is a place."""
-        while self._processes.may_claim(self._most):
-            id_ = self._processes.claim(self._most, now)
+        while waiting := self._processes.claimable(self._most):
+            ends = {one.id for one in waiting if one.resumes and self._still_ends(one)}
+            id_ = self._processes.claim(self._most, now, ends)
             if id_ is None:
                 return  # another server was first
             begun = self._processes.get(id_)
             if begun is not None:
-                self._start(begun, now, resume=False)
+                self._start(begun, now, resume=begun.run is not None)
+
+    def _still_ends(self, waiting: WaitingRun) -> bool:
+        """Whether the process that was paused has not ended yet."""
+        return waiting.id in self._children or self._database.is_held(waiting.name)
 
     def _is_dead(self, begun: BegunRun, now: int) -> bool:
         """Whether the server that watches a run died."""
@@ -130,8 +136,11 @@ class JobLauncher:
         return now - begun.watched_at > SILENCE
 
     def _look_at(self, begun: BegunRun, now: int) -> None:
-        if begun.stage is RunStage.WAITING and begun.run is not None:
-            self._began(begun, begun.run, now)
+        self._began(begun, now)
+        if is_obeyed(self._database, begun):
+            self._clock.obeyed(begun.id, now)
+            logger.info("the run %s of %s ended by order", begun.id, begun.name)
+            return
         child = self._children.get(begun.id)
         if child is None:
             if not self._is_crawling(begun):
@@ -145,9 +154,12 @@ class JobLauncher:
         if after is not None:
             self._exited(after, child.pid, status, now)
 
-    def _began(self, begun: BegunRun, run: int, now: int) -> None:
+    def _began(self, begun: BegunRun, now: int) -> None:
+        """Record that the run of a waiting job is open, if it is."""
+        if begun.stage is not RunStage.WAITING or begun.run is None or not begun.has_opened:
+            return
         try:
-            self._clock.began(begun.id, run, now)
+            self._clock.began(begun.id, begun.run, now)
         except JobError as error:
             logger.warning("the run %s of %s goes on, although %s", begun.id, begun.name, error)
 
@@ -160,13 +172,14 @@ class JobLauncher:
 
     def _exited(self, begun: BegunRun, pid: int, status: int, now: int) -> None:
         """Record the exit of a child."""
-        if begun.stage is RunStage.WAITING and begun.run is not None:
-            self._began(begun, begun.run, now)
+        self._began(begun, now)
         if status == EXIT_SOURCE_BUSY:
             other = begun.process
             if other is not None and other.pid != pid and self._is_crawling(begun):
                 return  # it came second: the first process crawls for this run
-            if begun.run is None:
+            if begun.resumes:
+                self._processes.release(begun.id)  # it waits for its source
+            elif begun.run is None:
                 self._end(begun, status, now, "its source is being crawled")
             else:
                 self._end(begun, None, now, "its source is being crawled by another process")
@@ -181,7 +194,9 @@ class JobLauncher:
 
     def _died_with_its_server(self, begun: BegunRun, now: int) -> None:
         """Record the end of a run whose process had no parent; resume one that has not ended."""
-        if begun.state in _SEALED:
+        if begun.order is not None and begun.state not in _SEALED:
+            self._end(begun, None, now)
+        elif begun.state in _SEALED:
             status = EXIT_COMPLETE if begun.complete else EXIT_INCOMPLETE
             self._end(begun, status, now, *begun.reasons)
         elif begun.starts >= MOST_STARTS or not begun.may_run:

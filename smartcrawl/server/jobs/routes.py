@@ -41,6 +41,7 @@ from smartcrawl.server.jobs.answers import (
 )
 from smartcrawl.server.jobs.history import job_runs, run_of_id
 from smartcrawl.server.jobs.job import Job
+from smartcrawl.server.jobs.orders import standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.declared import load_declared_sources
@@ -51,7 +52,7 @@ _MOST: Final = 1_000  #: jobs of a page
 _PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
-_KEY: Final = {
+KEY_PARAMETER: Final = {
     "name": HEADER,
     "in": "header",
     "required": False,
@@ -102,8 +103,9 @@ def job_detail(connection: Connection, job: Job, progress: JobProgress, now: int
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in job_runs(connection, job.no)
     ]
+    requested = standing(connection, job.id).requested
     more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
-    return job_head(job) | progress.data(job, now) | more
+    return job_head(job) | {"requested": requested} | progress.data(job, now) | more
 
 
 def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
@@ -118,6 +120,7 @@ def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
         "job_id": found.id,
         "job": found.job,
         "status": found.stage.value,
+        "requested": found.requested,
         "due_at": iso_time(found.due_at),
         "run": no,
         "reasons": list(found.reasons) or open_run.get("reasons", []),
@@ -241,7 +244,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         response_model=JobHead,
         responses={409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
-        openapi_extra={"parameters": [_KEY], "requestBody": _body("JobDefinition")},
+        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _body("JobDefinition")},
     )
     async def create(request: Request) -> Response:
         return await changes.create(request)
@@ -254,7 +257,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         responses={404: {}, 409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
         openapi_extra={
-            "parameters": [_KEY, _IF_MATCH],
+            "parameters": [KEY_PARAMETER, _IF_MATCH],
             "requestBody": _body("JobReplacement", version=1),
         },
     )
