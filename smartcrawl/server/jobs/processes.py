@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
@@ -17,6 +17,7 @@ from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.model import RunState
 from smartcrawl.server.jobs.job import RunStage
 
+_SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
 _OPEN = "k.state IN ('waiting', 'running')"
 #: The first statement of a claim: two servers must not fill the last place.
 _CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
@@ -35,6 +36,12 @@ UPDATE job_run SET server = :server, watched_at = :now, starts = starts + 1, hos
 #: A crawl that has recorded itself already is the truth.
 _STARTED = """
 UPDATE job_run SET host = ?, pid = ?, process_start = ? WHERE id = ? AND pid IS NULL
+"""
+#: A run that has begun stays with its server, which starts it again.
+_WITHDRAW = f"""
+UPDATE job_run AS k SET starts = starts - 1,
+       server = CASE WHEN state = 'waiting' AND run IS NULL THEN NULL ELSE server END
+ WHERE id = ? AND server = ? AND {_OPEN}
 """
 _TAKE_OVER = f"""
 UPDATE job_run AS k SET server = ?, watched_at = ? WHERE id = ? AND server = ? AND {_OPEN}
@@ -66,6 +73,11 @@ class BegunRun:
     state: RunState | None  #: of the run
     complete: bool
     reasons: tuple[str, ...]  #: why the run is incomplete
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the run asked every page that it wanted to ask."""
+        return self.state in _SEALED
 
 
 class JobProcesses:
@@ -109,6 +121,11 @@ class JobProcesses:
         """Record the process that this server started for a run."""
         row = (process.host, process.pid, process.start, id_)
         self._control.write(lambda: self._connection.execute(_STARTED, row))
+
+    def withdraw(self, id_: str) -> None:
+        """Withdraw the last claim of this server: nothing was started, and the run waits again."""
+        row = (id_, str(self._server))
+        self._control.write(lambda: self._connection.execute(_WITHDRAW, row))
 
     def take_over(self, begun: BegunRun, now: int) -> bool:
         """Take a run over from a server that died; return whether no other one was first."""
