@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from threading import Timer
+from threading import Event, Timer
 from typing import Any, Final
 from urllib.parse import unquote, urlencode, urlsplit
 
@@ -110,7 +110,7 @@ class ScrapydClient:
             )
         try:
             answer = json.loads(content) if len(content) <= _LARGEST else None
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or response.status != 200:
             raise ScrapydError(f"scrapyd at {self.url} answers {response.status} without its JSON")
@@ -124,10 +124,18 @@ class ScrapydClient:
 def _ended_after(connection: HTTPConnection, seconds: float) -> Iterator[None]:
     """End a request that takes longer in all; the time-out of a socket is that of each part."""
     connection.connect()
-    timer = Timer(seconds, socket.socket.shutdown, (connection.sock, socket.SHUT_RDWR))
+    over = Event()
+
+    def end() -> None:
+        over.set()
+        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+
+    timer = Timer(seconds, end)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+    if over.is_set():
+        raise TimeoutError("timed out")
