@@ -131,7 +131,8 @@ class Command(BaseCommand):
                 server.max_running_jobs,
                 time.time,
             )
-            serve(create_app(options, server), listening, server, scheduler)
+            app = create_app(options, server, ending=scheduler.ending)
+            serve(app, listening, server, scheduler)
 
     def _crawls(self, options: Options, server: ServerOptions, database: Database) -> Crawls:
         """Return the place where jobs are crawled."""

@@ -63,6 +63,11 @@ class SchedulerThread:
             self.end()
             thread.join()
 
+    @property
+    def ending(self) -> Event:
+        """The event that is set when the server ends."""
+        return self._ending
+
     def end(self) -> None:
         """End after the present tick. Ends of crawls are for the next server from now on."""
         self._ending.set()
