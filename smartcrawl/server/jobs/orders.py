@@ -47,8 +47,8 @@ _SET_STAGE = """
 UPDATE job_run SET state = ?, requested = NULL, reasons = ?, ended_at = ? WHERE no = ?
 """
 _WAIT_AGAIN = """
-UPDATE job_run SET state = 'waiting', requested = ?, reasons = '[]', ended_at = NULL, starts = 0,
-       server = NULL
+UPDATE job_run SET state = 'waiting', requested = ?, reasons = '[]', ended_at = NULL,
+       starts_before = starts, server = NULL
  WHERE no = ?
 """
 _SET_STATUS = "UPDATE job SET status = ? WHERE no = ?"

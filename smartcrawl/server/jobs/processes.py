@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
@@ -18,7 +18,8 @@ from smartcrawl.rules.jobs import JobAction, order_in_force
 from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.server.jobs.job import RunStage
 
-_CLOSED = frozenset({RunState.INTERRUPTED, RunState.CANCELLED})
+_CLOSED: Final = frozenset({RunState.INTERRUPTED, RunState.CANCELLED})
+_SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
 _OPEN = "k.state IN ('waiting', 'running')"
 #: The first statement of a claim: two servers must not fill the last place.
 _CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
@@ -45,13 +46,20 @@ UPDATE job_run SET host = ?, pid = ?, process_start = ? WHERE id = ? AND pid IS 
 _RELEASE = """
 UPDATE job_run SET server = NULL WHERE id = ? AND server = ? AND state = 'waiting'
 """
+#: A run that has begun stays with its server, which starts it again.
+_WITHDRAW = f"""
+UPDATE job_run AS k SET starts = starts - 1,
+       server = CASE WHEN state = 'waiting' AND run IS NULL THEN NULL ELSE server END
+ WHERE id = ? AND server = ? AND {_OPEN}
+"""
 _TAKE_OVER = f"""
 UPDATE job_run AS k SET server = ?, watched_at = ? WHERE id = ? AND server = ? AND {_OPEN}
 """
 _WATCHED = f"UPDATE job_run AS k SET watched_at = ? WHERE server = ? AND {_OPEN}"
 _BEGUN = f"""
 SELECT k.id, j.name, k.state, k.run, k.host, k.pid, k.process_start, k.server, k.watched_at,
-       k.starts, {_MAY_RUN}, r.state, r.complete, r.reasons, k.requested, r.requested
+       k.starts, {_MAY_RUN}, r.state, r.complete, r.reasons, k.requested, r.requested,
+       k.starts_before
   FROM job_run k JOIN job j ON j.no = k.job LEFT JOIN run r ON r.no = k.run
  WHERE {_OPEN} AND k.server IS NOT NULL
 """
@@ -71,6 +79,7 @@ class BegunRun:
     server: Process  #: that watches it
     watched_at: int
     starts: int  #: processes so far
+    starts_before: int  #: those before it was resumed last
     may_run: bool  #: the job is neither cancelled, deleted, nor paused and not resumed
     state: RunState | None  #: of the run
     complete: bool
@@ -82,6 +91,11 @@ class BegunRun:
     def has_opened(self) -> bool:
         """Whether its run is or was open; before it goes on, a paused one is not."""
         return self.run is not None and self.state is not RunState.INTERRUPTED
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the run asked every page that it wanted to ask."""
+        return self.state in _SEALED
 
 
 def is_obeyed(database: Database, begun: BegunRun) -> bool:
@@ -146,6 +160,11 @@ class JobProcesses:
         row = (process.host, process.pid, process.start, id_)
         self._control.write(lambda: self._connection.execute(_STARTED, row))
 
+    def withdraw(self, id_: str) -> None:
+        """Withdraw the last claim of this server: nothing was started, and the run waits again."""
+        row = (id_, str(self._server))
+        self._control.write(lambda: self._connection.execute(_WITHDRAW, row))
+
     def take_over(self, begun: BegunRun, now: int) -> bool:
         """Take a run over from a server that died; return whether no other one was first."""
 
@@ -194,6 +213,7 @@ def _begun_run(row: Sequence[Any]) -> BegunRun:
         server=Process.parsed(row[7]),
         watched_at=row[8],
         starts=row[9],
+        starts_before=row[16],
         may_run=bool(row[10]),
         state=None if row[11] is None else RunState(row[11]),
         complete=bool(row[12]),

@@ -9,6 +9,7 @@ import pytest
 from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.local import LocalCrawls
 from smartcrawl.server.jobs.orders import JobOrders, standing
 from tests.server.jobs.conftest import NOW, Office
 from tests.server.jobs.test_job_launcher import Bureau, _no_lease, stage, start
@@ -217,7 +218,7 @@ def test_a_resumed_process_that_dies_with_its_server_is_resumed_once(bureau: Bur
     bureau.watched(second, lambda: status(bureau, job) is JobStatus.COMPLETED)
 
     assert "resume=1" in arguments(bureau, id_)[-1]
-    assert bureau.office.rows("SELECT starts FROM job_run") == [(2,)]
+    assert bureau.office.rows("SELECT starts - starts_before FROM job_run") == [(2,)]
 
 
 def test_a_process_of_before_is_not_taken_for_the_present_one(bureau: Bureau):
@@ -231,9 +232,8 @@ def test_a_process_of_before_is_not_taken_for_the_present_one(bureau: Bureau):
     order(bureau, job, RESUME)
     theirs: dict = {}
     office = bureau.office
-    JobLauncher(office.database, office.connect(), bureau.program(wait=1), 2, theirs).start_waiting(
-        NOW
-    )
+    crawls = LocalCrawls(office.database, bureau.program(wait=1), theirs)
+    JobLauncher(office.database, office.connect(), crawls, 2).start_waiting(NOW)
     bureau.lose_server()
     theirs[id_].kill()
     theirs[id_].wait()

@@ -18,7 +18,8 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.launcher import SILENCE, CrawlProgram, JobLauncher
+from smartcrawl.server.jobs.launcher import SILENCE, JobLauncher
+from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls
 from smartcrawl.server.jobs.processes import BegunRun, JobProcesses
 from tests.server.jobs.conftest import NOW, Office
 
@@ -92,9 +93,12 @@ class Bureau:
         return CrawlProgram((sys.executable, str(self.script)), environment, self.folder / "logs")
 
     def launcher(self, most: int = 2, **does: object) -> JobLauncher:
-        return JobLauncher(
-            self.office.database, self.office.connect(), self.program(**does), most, self.children
-        )
+        return self.launcher_of(self.program(**does), most)
+
+    def launcher_of(self, program: CrawlProgram, most: int = 2) -> JobLauncher:
+        database = self.office.database
+        crawls = LocalCrawls(database, program, self.children)
+        return JobLauncher(database, self.office.connect(), crawls, most)
 
     def begun(self) -> list[BegunRun]:
         office = self.office
@@ -265,10 +269,7 @@ def test_the_last_place_is_given_once(bureau: Bureau):
 def test_what_cannot_be_started_fails(bureau: Bureau):
     job = bureau.office.create()
     program = CrawlProgram((str(bureau.folder / "missing"),), {}, bureau.folder / "logs")
-    launcher = JobLauncher(
-        bureau.office.database, bureau.office.connect(), program, 2, bureau.children
-    )
-    start(bureau, launcher)
+    start(bureau, bureau.launcher_of(program))
 
     after = bureau.office.store.get(job.id)
     assert after.status is JobStatus.FAILED
