@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Self
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.setting_values import (
     network_list_setting,
     switch_setting,
@@ -29,6 +30,7 @@ class ServerOptions:
     monitoring_limit: int  #: requests a minute for states and counts
     require_idempotency_key: bool  #: whether a request without one is refused (M-40)
     max_running_jobs: int  #: crawls of jobs at once; others wait in order
+    robots: RobotsOptions
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -52,6 +54,7 @@ class ServerOptions:
             monitoring_limit=whole_number_setting(settings, "API_MONITORING_PER_MINUTE", least=1),
             require_idempotency_key=switch_setting(settings, "API_REQUIRE_IDEMPOTENCY_KEY"),
             max_running_jobs=whole_number_setting(settings, "MAX_RUNNING_JOBS", least=1),
+            robots=RobotsOptions.of(settings),
         )
 
     @property

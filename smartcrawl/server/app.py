@@ -18,6 +18,7 @@ from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search_status
 from smartcrawl.server.errors import add_handlers
+from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.keys import KeyCache
@@ -33,7 +34,15 @@ from smartcrawl.server.versions import Deprecations, Version
 VERSIONS: Final[Sequence[Version]] = (
     Version("", (health.add_routes, metrics.add_routes)),
     Version("/api", (search_status.add_routes,)),
-    Version("/api/v1", (job_routes.add_routes, documents.add_routes, frontier_stats.add_routes)),
+    Version(
+        "/api/v1",
+        (
+            job_routes.add_routes,
+            documents.add_routes,
+            frontier_routes.add_routes,
+            frontier_stats.add_routes,
+        ),
+    ),
 )
 
 

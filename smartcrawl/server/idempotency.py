@@ -54,6 +54,14 @@ _KEEP: Final = """
 UPDATE reply SET status = ?, headers = ?, body = ?
  WHERE owner = ? AND method = ? AND path = ? AND key = ?
 """
+#: The header as OpenAPI describes it.
+KEY_PARAMETER: Final = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "pattern": KEY_PATTERN},
+    "description": "A UUID of version 4: the request is carried out once in 24 hours",
+}
 
 
 @dataclass(frozen=True, slots=True)

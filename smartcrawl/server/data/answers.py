@@ -78,6 +78,18 @@ class FrontierStats(Answer):
     delayed: int = Field(examples=[12_111_111])
 
 
+class PostedCounts(Answer):
+    """Counts of posted addresses; their sum is the number of those sent."""
+
+    added: int = Field(description="The next run of their source asks them", examples=[1])
+    duplicates: int = Field(description="Known before, or sent twice", examples=[0])
+    blocked: int = Field(
+        description="Of no source, or of several, or refused by filters, robots.txt, a blocked"
+        " host, or the guard of addresses",
+        examples=[0],
+    )
+
+
 class ItemCounts(Answer):
     """Numbers of items by their status."""
 
