@@ -27,6 +27,7 @@ from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import describe
 from smartcrawl.server.request_ids import Faults, RequestIds
+from smartcrawl.server.robots import routes as robots_routes
 from smartcrawl.server.stores import Stores
 from smartcrawl.server.versions import Deprecations, Version
 
@@ -41,6 +42,7 @@ VERSIONS: Final[Sequence[Version]] = (
             documents.add_routes,
             frontier_routes.add_routes,
             frontier_stats.add_routes,
+            robots_routes.add_routes,
         ),
     ),
 )
