@@ -348,3 +348,18 @@ def test_a_query_is_refused(library: Library):
 
     assert answer.status_code == 400
     assert error_of(answer)["details"]["field"] == "dry"
+
+
+@pytest.mark.covers("E-08", "R2-29", "R2-30")
+def test_posted_addresses_follow_their_job_to_another_name_and_go_with_it(library: Library):
+    body = {"name": "news", "seed_urls": ["https://job.example/"]}
+    store = JobStore(library.database, library.connection)
+    job = store.create(JobDefinition.checked(body, NOW), (), NOW)
+    assert counts(library, "https://job.example/a", one()) == (2, 0, 0)
+
+    store.replace(job.id, JobDefinition.checked(body | {"name": "papers"}, NOW), (), NOW)
+    assert pending(library)[1] == ("papers", "https://job.example/a", 5)
+    assert counts(library, "https://job.example/a") == (0, 1, 0)
+
+    store.delete(job.id, NOW)
+    assert pending(library) == [("docs", "https://docs.example.com/a", 5)]
