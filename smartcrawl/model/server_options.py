@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.setting_values import (
     network_list_setting,
     switch_setting,
@@ -34,6 +35,7 @@ class ServerOptions:
     max_running_jobs: int  #: crawls of jobs at once; others wait in order
     scrapyd_url: str = field(repr=False)  #: it may have a password; "": processes of this machine
     scrapyd_project: str
+    robots: RobotsOptions
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -59,6 +61,7 @@ class ServerOptions:
             max_running_jobs=whole_number_setting(settings, "MAX_RUNNING_JOBS", least=1),
             scrapyd_url=_scrapyd_url(settings),
             scrapyd_project=_scrapyd_project(settings),
+            robots=RobotsOptions.of(settings),
         )
 
     @property

@@ -19,6 +19,7 @@ from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search_status
 from smartcrawl.server.errors import add_handlers
+from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.jobs import control as job_control
 from smartcrawl.server.jobs import log_routes
@@ -29,6 +30,7 @@ from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import describe
 from smartcrawl.server.request_ids import Faults, RequestIds
+from smartcrawl.server.robots import routes as robots_routes
 from smartcrawl.server.stores import Stores
 from smartcrawl.server.versions import Deprecations, Version
 
@@ -43,7 +45,9 @@ VERSIONS: Final[Sequence[Version]] = (
             job_control.add_routes,
             log_routes.add_routes,
             documents.add_routes,
+            frontier_routes.add_routes,
             frontier_stats.add_routes,
+            robots_routes.add_routes,
         ),
     ),
 )

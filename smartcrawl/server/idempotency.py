@@ -60,6 +60,14 @@ _SETTLE: Final = """
 UPDATE reply SET status = ?, headers = ?, body = ?, pending = FALSE
  WHERE owner = ? AND method = ? AND path = ? AND key = ? AND pending
 """
+#: The header as OpenAPI describes it.
+KEY_PARAMETER: Final = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "pattern": KEY_PATTERN},
+    "description": "A UUID of version 4: the request is carried out once in 24 hours",
+}
 
 
 @dataclass(frozen=True, slots=True)

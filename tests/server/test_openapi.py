@@ -71,6 +71,11 @@ def test_each_endpoint_of_the_manual_has_a_curl_that_works(tmp_path: Path):
     assert len(parts) // 3 >= 12
     library = Library(tmp_path / "registry.db", tmp_path)
     library.put("https://example.com/article/123")
+    library.execute(
+        "INSERT INTO robots (origin, fetched_at, status, body) VALUES ('https://example.com', 1,"
+        " 200, ?)",
+        (b"User-agent: *",),
+    )
     library.close()
     with serving(tmp_path) as server:
         description = httpx.get(f"{server.url}/openapi.json").json()
@@ -102,7 +107,12 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
     orders = {
         ("POST", f"/api/v1/jobs/{{job_id}}/{name}") for name in ("control", "pause", "resume")
     }
-    assert keyed == {("POST", "/api/v1/jobs"), ("PUT", "/api/v1/jobs/{job_id}"), *orders}
+    assert keyed == {
+        ("POST", "/api/v1/jobs"),
+        ("PUT", "/api/v1/jobs/{job_id}"),
+        ("POST", "/api/v1/frontier/urls"),
+        *orders,
+    }
     assert "HTTPValidationError" not in description["components"]["schemas"]
     for path, methods in description["paths"].items():
         for operation in methods.values():

@@ -15,10 +15,10 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobAction
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import refuse_query
-from smartcrawl.server.idempotency import Once, Reply
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.orders import JobOrders, Standing, standing
-from smartcrawl.server.jobs.routes import KEY_PARAMETER, given_body
+from smartcrawl.server.jobs.routes import given_body
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
 
 WAIT: Final = 2.0  #: seconds for which an answer waits for the effect of an order

@@ -14,11 +14,10 @@ from pydantic import Field
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import url_endpoint
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.reports.tables import run_table
-from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, bare_host, literal_address
+from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.kept import KeptAnswers
@@ -30,7 +29,7 @@ from smartcrawl.server.data.queries import (
     refuse_repeated,
 )
 from smartcrawl.server.errors import invalid_input
-from smartcrawl.server.idempotency import HEADER, KEY_PATTERN, Once, Reply
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import (
     EXAMPLE_DEFINITION,
     EXAMPLE_JOB,
@@ -44,6 +43,7 @@ from smartcrawl.server.jobs.job import Job
 from smartcrawl.server.jobs.orders import standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.server.private_addresses import names_refused_address
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
@@ -52,13 +52,6 @@ _MOST: Final = 1_000  #: jobs of a page
 _PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
-KEY_PARAMETER: Final = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "pattern": KEY_PATTERN},
-    "description": "A UUID of version 4: the request is carried out once in 24 hours",
-}
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
@@ -165,11 +158,7 @@ def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
     """
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)
     for place, url in enumerate(definition.seed_urls):
-        host, port = url_endpoint(url)
-        if literal_address(bare_host(host)) is None and bare_host(host) not in METADATA_NAMES:
-            continue
-        guard.permit_port(host, port)
-        if guard.refusal(bare_host(host), host=host, port=port):
+        if names_refused_address(url, guard):
             reason = f"seed_urls[{place}] is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="seed_urls", reason=reason)
 
