@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from smartcrawl.server.jobs.crawls import Crawls
 
 _DAY = 86_400  #: seconds
+_MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
 #: The commands that crawl for jobs, as this one was called.
 _SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
 _SCRAPY = (sys.executable, "-m", "scrapy", "crawl", "site")
@@ -93,6 +94,8 @@ class Command(BaseCommand):
             raise UsageError(f"{shown(args[0])!r} is not understood: serve takes options only")
         if opts.create_key is None and (opts.scope or opts.expires_days):
             raise UsageError("--scope and --expires-days belong to --create-key NAME")
+        if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
+            raise UsageError(f"--expires-days takes at most {_MOST_DAYS:,} days")
         try:
             options = Options.of(self.settings)
             narrow_private_data(options.data_dir)

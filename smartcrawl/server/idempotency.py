@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from anyio import to_thread
 from fastapi import Request, Response
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -117,7 +116,7 @@ class Once:
         """
         key = self._key(request)
         if key is None:
-            reply = await to_thread.run_sync(self._stores.write, work)
+            reply = await self._stores.write_in_turn(work)
             return (await _settled(reply, settling)).response()
         row = (_owner(request), request.method, request.url.path, key)
         asked = sha256(request.headers.get("if-match", "").encode() + b"\n" + body).digest()
@@ -125,10 +124,10 @@ class Once:
         def once(connection: Connection) -> Reply:
             return self._once(connection, row, asked, _errors_replied(request, work))
 
-        reply = await to_thread.run_sync(self._stores.write, once)
+        reply = await self._stores.write_in_turn(once)
         if reply.pending:
             found = await _settled(reply, settling)
-            reply = await to_thread.run_sync(self._stores.write, lambda at: _kept(at, row, found))
+            reply = await self._stores.write_in_turn(lambda at: _kept(at, row, found))
         await self._copy(key, reply)
         return reply.response()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import token_hex
@@ -26,9 +27,11 @@ from smartcrawl.rules.jobs import (
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.history import job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.sources.jobs.schedule import CronSchedule
+
+logger = logging.getLogger(__name__)
 
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"
@@ -88,6 +91,11 @@ _NEVER = "UPDATE job SET due_at = NULL WHERE no = ?"
 _BUSY = "UPDATE job SET reasons = ?, due_at = coalesce(due_at, ?) WHERE no = ?"
 _JOB_ENDED = """
 UPDATE job SET status = ?, complete = ?, reasons = ?, completed_at = ? WHERE no = ?
+"""
+#: A PUT during the run made a recurring job one that runs once more.
+_ONCE_MORE = """
+UPDATE job SET status = 'scheduled'
+ WHERE no = ? AND due_at IS NOT NULL AND status IN ('completed', 'failed')
 """
 _AGAIN: Final = 60  #: seconds until a job that runs once tries a busy source again
 _LIVE: Final = frozenset({RunStage.WAITING, RunStage.RUNNING})
@@ -231,6 +239,7 @@ class JobClock:
         if end.status in _DONE:
             then = job_after_end(end.status, found.order, recurring=found.recurring)
             self._connection.execute(_JOB_ENDED, (then, end.complete, kept, now, found.job))
+            self._connection.execute(_ONCE_MORE, (found.job,))
             if then is JobStatus.CANCELLED:
                 self._connection.execute(_NEVER, (found.job,))
 
@@ -262,8 +271,13 @@ class JobClock:
     def _fire(self, row: Sequence[Any], now: int) -> JobRun | None:
         """Create the run of a due job; None if another server has created it."""
         no, job, name, due_at, definition = row
-        cron = JobDefinition.model_validate(json.loads(definition) | {"name": name}).schedule.cron
-        then = None if cron is None else CronSchedule(cron).fire_after(due_at, now)
+        cron = JobSchedule.stored(definition).cron
+        try:
+            then = None if cron is None else CronSchedule(str(cron)).fire_after(due_at, now)
+        except ValueError as error:
+            logger.error("the job %s is started no more: %s", name, error)
+            self._refuse(no, due_at, now, str(error))
+            return None
         crawled = self._database.is_held(name)
         if crawled and then is None:
             return None  # it waits, and writes nothing meanwhile
@@ -285,6 +299,17 @@ class JobClock:
             return JobRun(id_, job, name, due_at, stage, tuple(reasons))
 
         return self._control.write(work)
+
+    def _refuse(self, no: int, due_at: int, now: int, reason: str) -> None:
+        """Let a job fail whose stored schedule has no next time; to replace it starts it again."""
+
+        def work() -> None:
+            self._connection.execute(_ADVANCE, (None, no, due_at))
+            if self._connection.changes():
+                row = (JobStatus.FAILED, None, json.dumps([reason]), now, no)
+                self._connection.execute(_JOB_ENDED, row)
+
+        self._control.write(work)
 
     def _state(self, id_: str) -> _State:
         row: Any = self._connection.execute(_STATE, (id_,)).fetchone()

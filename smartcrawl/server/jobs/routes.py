@@ -201,7 +201,7 @@ class _Changes:
         def work(connection: Connection) -> None:
             self._store(connection).delete(id_, self._now())
 
-        await to_thread.run_sync(self._context.stores.write, work)
+        await self._context.stores.write_in_turn(work)
         return Response(status_code=204)
 
     def _checked(self, body: Any) -> tuple[JobDefinition, list[str]]:

@@ -59,7 +59,7 @@ _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
 
 def job_from_row(row: Any) -> Job:
     """Return the job of a row."""
-    definition = JobDefinition.model_validate(json.loads(row[4]) | {"name": row[2]})
+    definition = JobDefinition.stored(row[2], row[4])
     complete = None if row[6] is None else bool(row[6])
     reasons = tuple(json.loads(row[7]))
     values = [*row[:4], definition, JobStatus(row[5]), complete, reasons, *row[8:]]
@@ -158,7 +158,7 @@ class JobStore:
                 status = JobStatus.SCHEDULED if status in _BECOMES_SCHEDULED else status
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
             elif job.definition.schedule.recurring:  # from now on it runs once more
-                due_at = None if status in _NO_DUE | _DONE else now
+                due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
             row = (definition.name, definition_text(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 

@@ -5,6 +5,7 @@ No message repeats a seed or another text of the request, because it may contain
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, Self
@@ -142,6 +143,12 @@ class JobSchedule(_Part):
     type: Literal["one_time", "recurring"] = "one_time"
     cron: str | None = None
 
+    @classmethod
+    def stored(cls, text: str) -> Self:
+        """Return the schedule of a stored definition as it is, whichever version stored it."""
+        given = json.loads(text).get("schedule")
+        return cls.model_construct(**given if isinstance(given, dict) else {})
+
     @property
     def recurring(self) -> bool:
         """Whether the job runs again and again."""
@@ -175,6 +182,23 @@ class JobDefinition(_Part):
         definition.cron(now)
         definition.source()
         return definition
+
+    @classmethod
+    def stored(cls, name: str, text: str) -> Self:
+        """Return a stored definition, as JSON without its name.
+
+        One that another version stored, and that the rules of this one refuse, is returned as it
+        is: its job can be listed, replaced and deleted. A crawl reads it strictly.
+        """
+        values = json.loads(text) | {"name": name}
+        try:
+            return cls.model_validate(values)
+        except ValidationError:
+            for part, model in _MODELS.items():
+                if part is not None:
+                    given = values.get(part)
+                    values[part] = model.model_construct(**given if isinstance(given, dict) else {})
+            return cls.model_construct(**values)
 
     def cron(self, now: int) -> CronSchedule | None:
         """Return the times of a recurring job; None: it runs once.
