@@ -15,8 +15,12 @@ from smartcrawl.model.redaction import shown
 from smartcrawl.server.errors import invalid_input
 
 _DIGITS: Final = re.compile(r"\d{1,18}", re.ASCII)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_DATE_TEXT: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME_TEXT: Final = "T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})"
+_DATE: Final = re.compile(_DATE_TEXT)
+_MOMENT: Final = re.compile(_DATE_TEXT + _TIME_TEXT)
+#: A date, or a moment.
+TIME_PATTERN: Final = f"^{_DATE_TEXT}({_TIME_TEXT})?$"
 _DAY: Final = timedelta(days=1)
 
 

@@ -51,18 +51,19 @@ _MOST: Final = 1_000  #: jobs of a page
 _PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
+_EXAMPLE_KEY: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 _KEY: Final = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "pattern": KEY_PATTERN},
+    "schema": {"type": "string", "pattern": KEY_PATTERN, "examples": [_EXAMPLE_KEY]},
     "description": "A UUID of version 4: the request is carried out once in 24 hours",
 }
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
     "required": False,
-    "schema": {"type": "string"},
+    "schema": {"type": "string", "pattern": r"^(\*|(W/)?(\"[0-9]{1,18}\"|[0-9]{1,18}))$"},
     "description": "The version that the client has seen, as in the body",
 }
 
@@ -81,7 +82,7 @@ class ListQuery(Query):
 
     status: JobStatus | None = None
     limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
-    offset: WholeNumber = Field(default=0, le=1_000_000_000)
+    offset: WholeNumber = Field(default=0, ge=0, le=1_000_000_000)
 
 
 def job_head(job: Job) -> dict[str, Any]:
