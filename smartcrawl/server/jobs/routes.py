@@ -142,8 +142,9 @@ def given_version(headers: Mapping[str, str], body: Any) -> int | None:
     Raises:
         JobError: it is no whole number, or the two differ.
     """
-    given = body.pop("version", None) if isinstance(body, dict) else None
-    if given is not None and (type(given) is not int or given < 1):
+    is_given = isinstance(body, dict) and "version" in body
+    given = body.pop("version") if is_given else None
+    if is_given and (type(given) is not int or given < 1):
         raise JobError(INVALID_INPUT, field="version", reason="version must be a whole number")
     match = headers.get("if-match", "*").strip()
     if match == "*":
