@@ -40,7 +40,7 @@ def _whole_number(value: Any, info: ValidationInfo) -> int:
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
 
 
-def refuse_repeated(request: Request) -> None:
+async def refuse_repeated(request: Request) -> None:
     """Refuse a query that names a parameter twice: which of them counts, is not for us to guess.
 
     Raises:
@@ -54,7 +54,7 @@ def refuse_repeated(request: Request) -> None:
             raise invalid_input(repeated, f"{repeated} must be given once")
 
 
-def refuse_query(request: Request) -> None:
+async def refuse_query(request: Request) -> None:
     """Refuse any parameter: the path takes none.
 
     Raises:
