@@ -59,12 +59,13 @@ _SETTLE: Final = """
 UPDATE reply SET status = ?, headers = ?, body = ?, pending = FALSE
  WHERE owner = ? AND method = ? AND path = ? AND key = ? AND pending
 """
+_EXAMPLE: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 #: The header as OpenAPI describes it.
 KEY_PARAMETER: Final = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "pattern": KEY_PATTERN},
+    "schema": {"type": "string", "pattern": KEY_PATTERN, "examples": [_EXAMPLE]},
     "description": "A UUID of version 4: the request is carried out once in 24 hours",
 }
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from smartcrawl.server.classes import rate_class
 from smartcrawl.server.errors import CODES
 from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.guard import OPEN
@@ -53,7 +54,8 @@ def describe(api: FastAPI) -> None:
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
-    for path, operation in _operations(schema):
+    for method, path, operation in _operations(schema):
+        operation["x-rate-limit-class"] = rate_class(method, path).value
         answers = operation["responses"]
         if "HTTPValidationError" in str(answers.get("422")):
             del answers["422"]
@@ -104,7 +106,7 @@ def _headers() -> dict[str, Any]:
     return found | {"X-Request-Id": named}
 
 
-def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            yield path, operation
+        for method, operation in methods.items():
+            yield method.upper(), path, operation

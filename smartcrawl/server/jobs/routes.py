@@ -56,7 +56,7 @@ _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
     "required": False,
-    "schema": {"type": "string"},
+    "schema": {"type": "string", "pattern": r"^(\*|(W/)?(\"[0-9]{1,18}\"|[0-9]{1,18}))$"},
     "description": "The version that the client has seen, as in the body",
 }
 
@@ -75,7 +75,7 @@ class ListQuery(Query):
 
     status: JobStatus | None = None
     limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
-    offset: WholeNumber = Field(default=0, le=1_000_000_000)
+    offset: WholeNumber = Field(default=0, ge=0, le=1_000_000_000)
 
 
 def job_head(job: Job) -> dict[str, Any]:
@@ -137,8 +137,9 @@ def given_version(headers: Mapping[str, str], body: Any) -> int | None:
     Raises:
         JobError: it is no whole number, or the two differ.
     """
-    given = body.pop("version", None) if isinstance(body, dict) else None
-    if given is not None and (type(given) is not int or given < 1):
+    is_given = isinstance(body, dict) and "version" in body
+    given = body.pop("version") if is_given else None
+    if is_given and (type(given) is not int or given < 1):
         raise JobError(INVALID_INPUT, field="version", reason="version must be a whole number")
     match = headers.get("if-match", "*").strip()
     if match == "*":
