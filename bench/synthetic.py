@@ -19,8 +19,21 @@ CHILDREN = 10  #: of a page, by which every page is reached
 NEAR = 18  #: pages to both sides that a page links, too
 
 
-def fill(folder: Path, count: int) -> None:
-    """Write a registry of ``count`` addresses whose last run was interrupted."""
+def address(no: int, hosts: int = 1) -> str:
+    """Return the address of a record of ``fill``."""
+    if no == 1:
+        return SEED
+    host = f"www{no % hosts}.example.com" if no % hosts else "www.example.com"
+    url = f"https://{host}/docs/section-{no % 997:03d}/page-{no:07d}/index.html"
+    return f"{url}?v={no % 7}&p=1"
+
+
+def fill(folder: Path, count: int, *, hosts: int = 1, a_second: int = 0) -> None:
+    """Write a registry of ``count`` addresses whose last run was interrupted.
+
+    ``hosts``: the number of hosts that share them; ``a_second``: pages visited in each second, 0:
+    all of them in the same one.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     registry = open_registry(folder / "registry.db", EMBEDDED)
     run_ = registry.open_run(RunRequest("www.example.com", "site"), 1_700_000_000)
@@ -29,21 +42,23 @@ def fill(folder: Path, count: int) -> None:
 
     def records():
         for no in range(1, count + 1):
-            url = f"https://www.example.com/docs/section-{no % 997:03d}/page-{no:07d}/index.html"
-            url = f"{url}?v={no % 7}&p=1" if no > 1 else SEED
+            url = address(no, hosts)
             key = hashlib.sha256(url.encode()).digest()
-            yield (no, run_.source, key, url, 1, 1, run_.no, 1_700_000_000, f'"{no:08x}-7d21"',
+            host = 1 + no % hosts
+            yield (no, run_.source, key, url, host, 1, run_.no, 1_700_000_000, f'"{no:08x}-7d21"',
                    "Sat, 01 Nov 2025 10:00:00 GMT", no, hashlib.sha256(key).digest(),
                    "text/html", 29_312, 1, run_.no, 1_700_000_000, 1_700_000_000)  # fmt: skip
 
     def states():
         for no in range(1, count + 1):
             visited = 0 if 1 < no <= PENDING + 1 else run_.no
-            known = (1 + no % 6, 2, 2, 1, 200, 200, 1_700_000_000, 1)
+            visit = 1_700_000_000 + (no // a_second if a_second else 0)
+            known = (1 + no % 6, 2, 2, 1, 200, 200, visit, 1 + no % hosts)
             yield (no, run_.no, visited, visited, 1, *known)
 
     with transaction(connection):
-        connection.execute("INSERT INTO host (name) VALUES ('www.example.com')")
+        names = [("www.example.com",), *((f"www{no}.example.com",) for no in range(1, hosts))]
+        connection.executemany("INSERT INTO host (name) VALUES (?)", names)
         connection.executemany(
             "INSERT INTO record (no, source, id, url, host, discovered_from, first_run, first_seen,"
             " etag, last_modified, content, body_hash, content_type, content_length, configuration,"

@@ -14,6 +14,7 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.measures import Metrics
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_EXAMPLE: Final = 'smartcrawl_api_requests_total{method="GET",route="/health",status="200"} 1.0\n'
 
 
 class Measured:
@@ -54,6 +55,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         tags=["monitoring"],
         summary="Counts and times of requests, for Prometheus",
         response_class=PlainTextResponse,
+        responses={200: {"content": {"text/plain": {"example": _EXAMPLE}}}},
     )
     async def metrics() -> Response:
         return Response(context.metrics.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from smartcrawl.server.classes import rate_class
 from smartcrawl.server.errors import CODES
+from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.guard import OPEN
 from smartcrawl.sources.jobs.definition import JobDefinition
 
@@ -47,12 +49,13 @@ def describe(api: FastAPI) -> None:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Error"] = _ERROR
-    schemas |= _definitions_of_jobs()
+    schemas |= _definitions_of_jobs() | _posted_urls()
     schema["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
-    for path, operation in _operations(schema):
+    for method, path, operation in _operations(schema):
+        operation["x-rate-limit-class"] = rate_class(method, path).value
         answers = operation["responses"]
         if "HTTPValidationError" in str(answers.get("422")):
             del answers["422"]
@@ -78,6 +81,13 @@ def _definitions_of_jobs() -> dict[str, Any]:
     return parts | {"JobDefinition": schema, "JobReplacement": replacement}
 
 
+def _posted_urls() -> dict[str, Any]:
+    """Return the body of posted addresses, which their route reads itself likewise."""
+    schema = PostedUrls.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Any] = schema.pop("$defs")
+    return parts | {"PostedUrls": schema}
+
+
 def _describe_error(answer: dict[str, Any], status: int) -> None:
     codes = [code for code, (number, _) in CODES.items() if number == status]
     answer["description"] = ", ".join(codes)
@@ -96,7 +106,7 @@ def _headers() -> dict[str, Any]:
     return found | {"X-Request-Id": named}
 
 
-def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for path, methods in schema["paths"].items():
-        for operation in methods.values():
-            yield path, operation
+        for method, operation in methods.items():
+            yield method.upper(), path, operation

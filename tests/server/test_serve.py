@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from smartcrawl.server.bodies import LIMIT
-from tests.server.api_client import error_of
+from smartcrawl.server.running import listen
+from tests.server.api_client import error_of, server_options
 
 PROGRAM = [sys.executable, "-m", "smartcrawl", "serve"]
 
@@ -85,6 +86,17 @@ def test_a_server_answers_and_ends_in_order(tmp_path: Path):
     assert status == 0
     assert "Traceback" not in logged
     assert (tmp_path / "registry.db").exists()
+
+
+def test_an_answer_on_an_open_connection_does_not_wait_for_an_acknowledgement():
+    """An answer is sent as head and body; Nagle's algorithm would keep the body for 40 ms."""
+    with (
+        listen(server_options(port=0)) as listening,
+        socket.create_connection(listening.getsockname()),
+    ):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
 
 def test_no_client_forges_its_address_without_a_trusted_proxy(tmp_path: Path):

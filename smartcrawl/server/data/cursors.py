@@ -31,7 +31,8 @@ ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
 """
 _PLACE: Final = Struct(">qq")
 _SIGNATURE: Final = 16  #: bytes
-_CURSOR: Final = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+CURSOR_PATTERN: Final = "^[A-Za-z0-9_-]{43}$"
+_CURSOR: Final = re.compile(CURSOR_PATTERN.strip("^$"), re.ASCII)
 
 
 class Place(NamedTuple):

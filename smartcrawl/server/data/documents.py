@@ -15,7 +15,7 @@ from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import EXAMPLE_HASH, Document, Documents
-from smartcrawl.server.data.cursors import Cursors, Place
+from smartcrawl.server.data.cursors import CURSOR_PATTERN, Cursors, Place
 from smartcrawl.server.data.document_rows import (
     LATEST,
     Filters,
@@ -25,6 +25,7 @@ from smartcrawl.server.data.document_rows import (
 )
 from smartcrawl.server.data.kept import KeptAnswers
 from smartcrawl.server.data.queries import (
+    TIME_PATTERN,
     Query,
     WholeNumber,
     first_second,
@@ -34,7 +35,7 @@ from smartcrawl.server.data.queries import (
 )
 from smartcrawl.server.errors import invalid_input, not_found
 
-_HASH: Final = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
+_HASH: Final = re.compile("[0-9a-fA-F]{64}")
 _MOST: Final = 1_000  #: documents of a page
 _LITTLE: Final = 1_000  #: rows before and in a page that the event loop may read
 _TOTAL_SECONDS: Final = 10  #: age up to which a total counts
@@ -54,15 +55,24 @@ class ListQuery(Query):
 
     domain: str | None = Field(default=None, max_length=300, examples=["example.com"])
     from_: str | None = Field(
-        default=None, alias="from", description="First day, or time", examples=["2024-01-01"]
+        default=None,
+        alias="from",
+        description="First day, or time",
+        examples=["2024-01-01"],
+        json_schema_extra={"pattern": TIME_PATTERN},
     )
     to: str | None = Field(
-        default=None, description="Last day, or time, inclusive", examples=["2024-12-31"]
+        default=None,
+        description="Last day, or time, inclusive",
+        examples=["2024-12-31"],
+        json_schema_extra={"pattern": TIME_PATTERN},
     )
     limit: WholeNumber = Field(default=100, ge=1, le=_MOST)
-    offset: WholeNumber = Field(default=0, le=1_000_000_000, description="Not with a cursor")
+    offset: WholeNumber = Field(default=0, ge=0, le=1_000_000_000, description="Not with a cursor")
     cursor: str | None = Field(
-        default=None, description="The next_cursor of a page with the same filters"
+        default=None,
+        description="The next_cursor of a page with the same filters",
+        json_schema_extra={"pattern": CURSOR_PATTERN},
     )
 
     def filters(self) -> Filters:
@@ -111,7 +121,9 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_repeated)],
     )
     async def document(
-        url_hash: Annotated[str, Path(examples=[EXAMPLE_HASH])],
+        url_hash: Annotated[
+            str, Path(examples=[EXAMPLE_HASH], json_schema_extra={"pattern": f"^{_HASH.pattern}$"})
+        ],
         query: Annotated[OneQuery, InQuery()],
     ) -> Response:
         if not _HASH.fullmatch(url_hash):

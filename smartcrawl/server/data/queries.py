@@ -15,8 +15,12 @@ from smartcrawl.model.redaction import shown
 from smartcrawl.server.errors import invalid_input
 
 _DIGITS: Final = re.compile(r"\d{1,18}", re.ASCII)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_DATE_TEXT: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME_TEXT: Final = "T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})"
+_DATE: Final = re.compile(_DATE_TEXT)
+_MOMENT: Final = re.compile(_DATE_TEXT + _TIME_TEXT)
+#: A date, or a moment.
+TIME_PATTERN: Final = f"^{_DATE_TEXT}({_TIME_TEXT})?$"
 _DAY: Final = timedelta(days=1)
 
 
@@ -36,7 +40,7 @@ def _whole_number(value: Any, info: ValidationInfo) -> int:
 WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
 
 
-def refuse_repeated(request: Request) -> None:
+async def refuse_repeated(request: Request) -> None:
     """Refuse a query that names a parameter twice: which of them counts, is not for us to guess.
 
     Raises:
@@ -50,7 +54,7 @@ def refuse_repeated(request: Request) -> None:
             raise invalid_input(repeated, f"{repeated} must be given once")
 
 
-def refuse_query(request: Request) -> None:
+async def refuse_query(request: Request) -> None:
     """Refuse any parameter: the path takes none.
 
     Raises:

@@ -45,6 +45,9 @@ UPDATE job SET name = ?, definition = ?, status = ?, due_at = ?, version = versi
 """
 _EVER = "SELECT 1 FROM job WHERE id = ?"
 _DELETE = "UPDATE job SET deleted_at = ?, due_at = NULL WHERE id = ?"
+#: Posted addresses belong to the name of a job, until its next run pins them.
+_RENAME_POSTED = "UPDATE pending_pin SET source = ? WHERE source = ?"
+_DELETE_POSTED = "DELETE FROM pending_pin WHERE source = ?"
 _SKIP_WAITING = """
 UPDATE job_run SET state = ?, ended_at = ?, reasons = ? WHERE job = ? AND state = ?
 """
@@ -149,6 +152,7 @@ class JobStore:
                 )
             if definition.name != job.name:
                 self._refuse_new_name(job, definition.name, declared)
+                self._connection.execute(_RENAME_POSTED, (definition.name, job.name))
             status, due_at = job.status, job.due_at
             if cron is not None:
                 status = JobStatus.SCHEDULED if status in _BECOMES_SCHEDULED else status
@@ -183,6 +187,7 @@ class JobStore:
                     reason=f"Job '{job.name}' is running: cancel it first",
                 )
             self._connection.execute(_DELETE, (now, id_))
+            self._connection.execute(_DELETE_POSTED, (job.name,))
             reasons = json.dumps(["the job was deleted"])
             waiting = (RunStage.SKIPPED, now, reasons, job.no, RunStage.WAITING)
             self._connection.execute(_SKIP_WAITING, waiting)

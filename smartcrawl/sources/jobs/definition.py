@@ -20,7 +20,7 @@ from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.fields import MAX_PATTERNS, NAME, NAME_RULE, Patterns
 from smartcrawl.sources.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
-from smartcrawl.sources.jobs.schedule import CronSchedule
+from smartcrawl.sources.jobs.schedule import MAX_LENGTH, CronSchedule
 
 MAX_NAME: Final = 255  #: characters (R2-58)
 MAX_SEEDS: Final = 1_000
@@ -89,8 +89,8 @@ def _followed(value: bool) -> bool:
     return value
 
 
-def _web_address(text: str) -> str:
-    """Return the request URL of a seed.
+def plain_web_address(text: str) -> str:
+    """Return the request URL of an address that came over the API.
 
     Raises:
         ValueError: it is no web address, or contains a secret; it is not repeated.
@@ -123,10 +123,15 @@ class JobConfig(_Part):
     max_pages: int = Field(default=100_000, ge=1, le=1_000_000_000)
     crawl_delay_ms: int = Field(default=1_000, ge=0, le=3_600_000)
     respect_robots_txt: bool = True
-    follow_redirects: Annotated[bool, AfterValidator(_followed)] = True
+    follow_redirects: Annotated[bool, AfterValidator(_followed)] = Field(
+        default=True, json_schema_extra={"enum": [True]}
+    )
     max_redirects: int = Field(default=MAX_REDIRECTS, ge=MAX_REDIRECTS, le=MAX_REDIRECTS)
     timeout_seconds: int = Field(default=30, ge=1, le=3_600)
-    user_agent: Annotated[str, AfterValidator(_user_agent)] = "SearchBot/1.0"
+    user_agent: Annotated[str, AfterValidator(_user_agent)] = Field(
+        default="SearchBot/1.0",
+        json_schema_extra={"pattern": f"^{_HEADER_TEXT.pattern}$", "maxLength": MAX_USER_AGENT},
+    )
 
 
 class JobFilters(_Part):
@@ -141,7 +146,7 @@ class JobSchedule(_Part):
     """The schedule of a job (R2-23)."""
 
     type: Literal["one_time", "recurring"] = "one_time"
-    cron: str | None = None
+    cron: str | None = Field(default=None, json_schema_extra={"maxLength": MAX_LENGTH})
 
     @classmethod
     def stored(cls, text: str) -> Self:
@@ -158,8 +163,10 @@ class JobSchedule(_Part):
 class JobDefinition(_Part):
     """One checked definition of a job."""
 
-    name: Annotated[str, AfterValidator(_name)]
-    seed_urls: list[Annotated[str, AfterValidator(_web_address)]] = Field(
+    name: Annotated[str, AfterValidator(_name)] = Field(
+        json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
+    )
+    seed_urls: list[Annotated[str, AfterValidator(plain_web_address)]] = Field(
         min_length=1, max_length=MAX_SEEDS
     )
     config: JobConfig = JobConfig()

@@ -15,7 +15,7 @@ from smartcrawl.server.idempotency import KEPT
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.keys import Scope, make_key
 from tests.server.api_client import application, ask, error_of
-from tests.server.jobs.conftest import JOBS, NOW, Api, body
+from tests.server.jobs.conftest import JOBS, NOW, Api, Office, body
 from tests.server.test_serve import serving
 
 
@@ -148,9 +148,12 @@ def test_a_client_has_a_thousand_keys(api: Api, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.covers("R2-16", "M-40")
-def test_of_many_equal_requests_to_two_servers_one_creates_a_job(tmp_path: Path):
+def test_of_many_equal_requests_to_two_servers_one_creates_a_job(office: Office, tmp_path: Path):
     headers = keyed()
-    with serving(tmp_path) as one, serving(tmp_path) as other:
+    in_file = isinstance(office.place, Path)
+    there = {"REGISTRY_URL": f"sqlite:///{office.place}" if in_file else str(office.place)}
+    folders = (tmp_path / "one", tmp_path / "other")
+    with serving(folders[0], **there) as one, serving(folders[1], **there) as other:
 
         def post(place: int) -> httpx.Response:
             url = (one, other)[place % 2].url + JOBS

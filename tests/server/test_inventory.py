@@ -1,0 +1,137 @@
+"""Each endpoint is in the inventory, and described in whole: to programs and in the manual.
+
+A route that is new fails here until it has a row, a summary, examples, a tag, a section of
+docs/api.md and a class of limits.
+"""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fastapi.routing import APIRoute
+
+from smartcrawl.server.app import VERSIONS, create_api
+from smartcrawl.server.context import Context
+from smartcrawl.server.measures import Metrics
+from smartcrawl.server.stores import Stores
+from tests.choices import options
+from tests.server.api_client import application, server_options
+from tests.server.described import SUCCESSES, Described
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
+#: Statuses that each endpoint documents.
+ANYWHERE = frozenset({"400", "401", "403", "413", "429", "500", "503"})
+
+
+class Row(NamedTuple):
+    """An endpoint: its number, the class of its limit, and its own statuses."""
+
+    number: str
+    limit: str
+    success: str
+    errors: str = ""
+
+
+#: The inventory of the specification (E-01 to E-17); a row counts once its route is there.
+INVENTORY = {
+    "POST /api/v1/jobs": Row("E-01", "jobs", "201", "409 422"),
+    "GET /api/v1/jobs": Row("E-02", "monitoring", "200"),
+    "GET /api/v1/jobs/{job_id}": Row("E-03", "monitoring", "200", "404"),
+    "PUT /api/v1/jobs/{job_id}": Row("E-04", "jobs", "200", "404 409 422"),
+    "DELETE /api/v1/jobs/{job_id}": Row("E-05", "jobs", "204", "404 409"),
+    "POST /api/v1/jobs/{job_id}/control": Row("E-06", "jobs", "200", "404 409"),
+    "POST /api/v1/jobs/{job_id}/pause": Row("E-07", "jobs", "200", "404 409"),
+    "POST /api/v1/jobs/{job_id}/resume": Row("E-07", "jobs", "200", "404 409"),
+    "POST /api/v1/frontier/urls": Row("E-08", "jobs", "200"),
+    "GET /api/v1/frontier/stats": Row("E-09", "monitoring", "200"),
+    "GET /api/v1/documents/{url_hash}": Row("E-10", "data", "200", "404"),
+    "GET /api/v1/documents": Row("E-11", "data", "200"),
+    "GET /api/v1/robots/{domain}": Row("E-12", "monitoring", "200", "404"),
+    "POST /api/AddUrlDocument": Row("E-13", "jobs", "202"),
+    "POST /api/RebuildIndex": Row("E-14", "jobs", "202"),
+    "POST /api/ReindexItem": Row("E-15", "jobs", "202", "404"),
+    "GET /api/Search": Row("E-16", "data", "200"),
+    "GET /api/SearchStatus": Row("E-17", "monitoring", "200"),
+}
+#: Endpoints that are no part of the inventory.
+ADDED = {
+    "GET /health": Row("", "monitoring", "200"),
+    "GET /ready": Row("", "monitoring", "200"),
+    "GET /metrics": Row("", "monitoring", "200"),
+    "GET /api/v1/jobs/{job_id}/log": Row("", "monitoring", "200", "404"),
+}
+ROWS = INVENTORY | ADDED
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Described:
+    return Described(application(tmp_path_factory.mktemp("described")))
+
+
+@pytest.mark.covers(*(f"E-{number:02}" for number in (1, 2, 3, 4, 5, 9, 10, 11, 17)), "R2-02")
+def test_each_endpoint_is_that_of_the_inventory(described: Described):
+    found = {operation.name: operation for operation in described.operations()}
+
+    assert set(found) - set(ROWS) == set(), "give each new endpoint a row of its own"
+    for name, operation in found.items():
+        row = ROWS[name]
+        assert operation.data["x-rate-limit-class"] == row.limit, name
+        assert operation.statuses & SUCCESSES == {row.success}, name
+        own = operation.statuses - ANYWHERE - SUCCESSES
+        keyed = any(one["name"] == "Idempotency-Key" for one in operation.parameters("header"))
+        assert set(row.errors.split()) <= own, name
+        assert own <= {"404", "409", "422"}, name
+        assert ("422" in own) is keyed, name
+        assert operation.statuses >= ANYWHERE, name
+
+
+def test_each_route_is_described(tmp_path: Path, described: Described):
+    """A route with include_in_schema=False would be tested by nothing that reads the OpenAPI."""
+    stores = Stores(tmp_path / "registry.db")
+    context = Context(options(tmp_path), server_options(), stores, Metrics(), lambda: 0.0)
+    routes = create_api(context, VERSIONS).routes
+    served = [
+        f"{method} {route.path}"
+        for route in routes
+        if isinstance(route, APIRoute)
+        for method in sorted(route.methods)
+    ]
+
+    assert sorted(served) == sorted(operation.name for operation in described.operations())
+
+
+def test_each_endpoint_has_summary_tag_and_examples(described: Described):
+    for operation in described.operations():
+        data, name = operation.data, operation.name
+        assert data.get("summary", "").strip(), name
+        assert data["summary"].lower() != data["operationId"].replace("_", " "), name
+        assert len(data.get("tags", ())) == 1, name
+        for parameter in operation.parameters("path"):
+            schema = parameter["schema"]
+            assert schema.get("examples") or parameter.get("examples"), (name, parameter["name"])
+        if operation.body is not None:
+            assert described.example(operation) is not None, name
+        success = data["responses"][ROWS[name].success]
+        for kind, content in success.get("content", {}).items():
+            shown = "example" in content or described.has_example(content["schema"])
+            assert shown, (name, kind)
+
+
+def test_each_endpoint_has_a_section_of_the_manual_with_a_curl(described: Described):
+    page = PAGE.read_text("utf-8")
+
+    for operation in described.operations():
+        parts = page.split(f"\n### `{operation.name}`\n")
+        assert len(parts) == 2, operation.name
+        section = re.split(r"^##", parts[1], maxsplit=1, flags=re.MULTILINE)[0]
+        assert re.search(r"^    curl ", section, re.MULTILINE), operation.name
+
+
+def test_a_key_in_the_description_is_none_of_the_query(described: Described):
+    kinds = described.data["components"]["securitySchemes"].values()
+
+    assert {(kind["type"], kind.get("in", kind.get("scheme"))) for kind in kinds} == {
+        ("http", "bearer"),
+        ("apiKey", "header"),
+    }

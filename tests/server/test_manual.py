@@ -1,0 +1,110 @@
+"""Every command of docs/api.md is run as it stands there, in order, against a real server.
+
+Only the address of the server, the example's ids and keys, and the place of a file are put in.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from smartcrawl.server.jobs.answers import EXAMPLE_JOB
+from tests.server.data.library import Library
+from tests.server.test_serve import serving
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
+URL = "http://127.0.0.1:8080"
+KEY = "sc_…"
+COMMAND = re.compile(r"^    (?!-|\s)(\S.*)$", re.MULTILINE)
+#: Pages that the commands are about, with the sources that nothing crawls meanwhile.
+PAGES = ("https://example.com/article/123", "https://docs.example.com/guide")
+SOURCES = "[sources.one]\nseeds = ['https://docs.example.com/']\n"
+OF_FILE = {"name": "of-a-file", "seed_urls": ["https://docs.example.com/"]}
+
+
+class Reader:
+    """Types the commands of the page, and knows the ids that the answers gave."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        self._url = url
+        self._job = EXAMPLE_JOB
+        self._key = KEY
+        self.described: dict[str, Any] = httpx.get(f"{url}/openapi.json").json()["paths"]
+        self.asked: set[tuple[str, str]] = set()
+
+    def type(self, command: str) -> None:
+        """Run a command; a request succeeds with a status that its endpoint documents."""
+        line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
+        line = line.replace(KEY, self._key)
+        if line.startswith("smartcrawl "):
+            program = f"{sys.executable} -m smartcrawl"
+            line = f"{program}{line.removeprefix('smartcrawl')} --data-dir {self._folder}"
+            self._key = self._run(line).splitlines()[0]
+            assert self._key.startswith("sc_")
+            return
+        assert line.startswith("curl "), f"neither curl nor smartcrawl: {command}"
+        options = "--silent --show-error --fail-with-body --max-time 30 --noproxy '*'"
+        shown = r"--write-out '\n%{http_code} %{method} %{url_effective}'"
+        printed = self._run(f"curl {options} {shown} {line.removeprefix('curl ')}")
+        body, _, last = printed.rpartition("\n")
+        status, method, url = last.split(" ", 2)
+        operation = self._operation(method, url)
+        assert status in self.described[operation[1]][operation[0].lower()]["responses"], command
+        assert status.startswith("2"), command
+        self.asked.add(operation)
+        if status == "201":
+            self._job = json.loads(body)["job_id"]
+
+    def _run(self, line: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=self._folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _operation(self, method: str, url: str) -> tuple[str, str]:
+        path = url.removeprefix(self._url).partition("?")[0]
+        templates = [
+            template
+            for template in sorted(self.described)
+            if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
+        ]
+        assert templates, url
+        return method, min(templates, key=lambda template: template.count("{"))
+
+
+def test_every_command_of_the_manual_works(tmp_path: Path):
+    if shutil.which("curl") is None:
+        pytest.fail("curl is missing: apt-get install curl")
+    commands = COMMAND.findall(
+        re.sub(r"^```.*?^```$", "", PAGE.read_text("utf-8"), flags=re.M | re.S)
+    )
+    (tmp_path / "job.json").write_text(json.dumps(OF_FILE))
+    sources = tmp_path / "sources.toml"
+    sources.write_text(SOURCES)
+    with ExitStack() as stack:
+        library = Library(tmp_path / "registry.db", tmp_path)
+        stack.callback(library.close)
+        for page in PAGES:
+            library.put(page)
+        for name in ("one", "documents", OF_FILE["name"]):  # nothing is crawled
+            lease = library.database.take(str(name), "today")
+            assert lease is not None
+            stack.callback(lease.release)
+        server = stack.enter_context(serving(tmp_path, SOURCES_FILE=str(sources)))
+        reader = Reader(tmp_path, server.url)
+        for command in commands:
+            reader.type(command)
+
+    described = {
+        (method.upper(), path) for path, methods in reader.described.items() for method in methods
+    }
+    assert reader.asked == described
