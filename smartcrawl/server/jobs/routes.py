@@ -163,7 +163,8 @@ def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)
     for place, url in enumerate(definition.seed_urls):
         host, port = url_endpoint(url)
-        if literal_address(bare_host(host)) is None and bare_host(host) not in METADATA_NAMES:
+        name = bare_host(host).rstrip(".")
+        if literal_address(bare_host(host)) is None and name not in METADATA_NAMES:
             continue
         guard.permit_port(host, port)
         if guard.refusal(bare_host(host), host=host, port=port):
