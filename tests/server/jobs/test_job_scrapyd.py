@@ -187,6 +187,14 @@ def test_a_run_ends_as_the_registry_says(
     assert len(harbour.there.scheduled) == 1
 
 
+def test_scrapyd_is_asked_only_for_runs(harbour: Harbour):
+    harbour.tick(5)
+    assert harbour.there.credentials == set()
+    harbour.office.create()
+    harbour.tick(5)
+    assert len(harbour.there.credentials) == 1
+
+
 def test_a_run_that_ended_needs_no_scrapyd(harbour: Harbour):
     job = harbour.office.create()
     harbour.tick()
