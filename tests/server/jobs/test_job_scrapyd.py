@@ -16,11 +16,13 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.processes import Process
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs import scrapyd_client
 from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
 from tests.server.api_client import server_options
@@ -272,6 +274,20 @@ def test_a_start_that_arrives_late_is_not_repeated(harbour: Harbour):
     assert harbour.there.scheduled == []
     assert harbour.there.pending == harbour.there.late
     assert harbour.runs == [("waiting", 1, False)]
+
+
+def test_a_withdrawn_run_is_free_for_every_server_unless_it_has_begun(harbour: Harbour):
+    office = harbour.office
+    for name in ("a", "b"):
+        office.create(name)
+    office.clock.fire(NOW)
+    processes = JobProcesses(office.database, office.connection, Process.this())
+    ids = [processes.claim(2, NOW) for _ in range(2)]
+    office.connection.execute("UPDATE job_run SET state = 'running' WHERE id = ?", (ids[1],))
+    for id_ in ids:
+        processes.withdraw(id_)
+
+    assert harbour.runs == [("waiting", 0, True), ("running", 0, False)]
 
 
 def test_no_run_is_claimed_while_scrapyd_is_away(
