@@ -366,3 +366,10 @@ def test_posted_addresses_follow_their_job_to_another_name_and_go_with_it(librar
 
     store.delete(job.id, NOW)
     assert pending(library) == [("docs", "https://docs.example.com/a", 5)]
+
+
+@pytest.mark.covers("R2-34")
+def test_without_any_source_every_address_is_blocked(library: Library, tmp_path: Path):
+    (tmp_path / "sources.toml").unlink()
+
+    assert counts(library, one(), one(), "https://other.example/") == (0, 0, 3)
